@@ -1,0 +1,1 @@
+"""How the transformer is swept: questions, trials, jobs and records."""

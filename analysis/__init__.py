@@ -1,0 +1,1 @@
+"""What the records mean: statistics, figures, tables and the report."""

@@ -1,0 +1,1 @@
+"""What is trained: one configurable transformer and its recurrent rivals."""

@@ -1,0 +1,63 @@
+"""What a model is given and what it should answer.
+
+B: sequences, T: target positions, S: source positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+PAD, BOS, EOS = 0, 1, 2  # every vocabulary starts with these three
+IGNORE = -100  # a label that no loss counts
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded on the right; a length of None means that nothing is padded.
+
+    `source` feeds an encoder and `inputs` a decoder: an encoder-decoder reads both, the others one.
+    `labels` are what the logits should say, IGNORE where nothing should be learned.
+    """
+
+    labels: Tensor  # B T, or B for one class a sequence
+    inputs: Tensor | None = None  # B T
+    lengths: Tensor | None = None  # B, of inputs
+    source: Tensor | None = None  # B S
+    source_lengths: Tensor | None = None  # B, of source
+
+    @classmethod
+    def shifted(
+        cls,
+        target_BT: Tensor,
+        lengths_B: Tensor | None = None,
+        source_BS: Tensor | None = None,
+        source_lengths_B: Tensor | None = None,
+    ) -> Batch:
+        """Targets shifted right: from each token of `target_BT` the model predicts the next."""
+        inputs_BT, labels_BT = target_BT[:, :-1], target_BT[:, 1:]
+        if lengths_B is not None:
+            lengths_B = lengths_B - 1
+            padded_BT = positions(labels_BT.shape[1], labels_BT) >= lengths_B[:, None]
+            labels_BT = labels_BT.masked_fill(padded_BT, IGNORE)
+        return cls(labels_BT, inputs_BT, lengths_B, source_BS, source_lengths_B)
+
+    def to(self, device: torch.device | str) -> Batch:
+        moved = {
+            name: value.to(device, non_blocking=True)
+            for name, value in vars(self).items()
+            if value is not None
+        }
+        return replace(self, **moved)
+
+    @property
+    def tokens(self) -> int:
+        """How many labels the loss is averaged over."""
+        return int((self.labels != IGNORE).sum())
+
+
+def positions(length: int, like: Tensor, start: int = 0) -> Tensor:
+    """start, start + 1, … on the device of `like`."""
+    return torch.arange(start, start + length, device=like.device)

@@ -1,0 +1,128 @@
+"""A place in a model and the parts that can stand there.
+
+A choice is `{name: …, option: …}` (or the bare name). The options of a part are the fields of its
+own nested `Config`; a part declares what else it needs by the names of its constructor's arguments.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be built, with every problem in a line of its own."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The Config of a part that has nothing to choose."""
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """A hint for a misspelt name: the nearest right one, or all of them."""
+    names = sorted(names)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"Did you mean '{close[0]}'?" if close else f"Choose from: {', '.join(names)}."
+
+
+def choice(family: Family, default: str, **options: Any) -> Any:
+    """A Config field that holds a choice of `family`."""
+    return field(default_factory=lambda: {"name": default, **options}, metadata={"family": family})
+
+
+class Family:
+    """Names → parts, and the way from a written choice to a built part."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.parts: dict[str, Any] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        def enter(part: T) -> T:
+            if name in self.parts:
+                raise ValueError(f"{self.word} '{name}' is registered twice")
+            self.parts[name] = part
+            return part
+
+        return enter
+
+    def part(self, name: str, path: str = "") -> Any:
+        if name not in self.parts:
+            where = f"{path}: " if path else ""
+            raise ConfigError([f"{where}no {self.word} '{name}'. {nearest(name, self.parts)}"])
+        return self.parts[name]
+
+    def resolve(self, written: Any, path: str = "") -> dict[str, Any]:
+        """The choice with every default written out; ConfigError lists all that is wrong."""
+        path = path or self.word
+        if isinstance(written, str):
+            written = {"name": written}
+        if not isinstance(written, Mapping) or not isinstance(written.get("name"), str):
+            raise ConfigError([f"{path}: expected a {self.word}'s name, got {written!r}"])
+        part = self.part(written["name"], path)
+        options = {key: value for key, value in written.items() if key != "name"}
+        return {"name": written["name"], **asdict(_validate(_config(part), options, path))}
+
+    def build(self, written: Any, **given: Any) -> Any:
+        """The part, built from its options and from whatever of `given` its constructor names."""
+        resolved = self.resolve(written)
+        part = self.parts[resolved.pop("name")]
+        given["config"] = _config(part)(**resolved)
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        parameters = inspect.signature(part).parameters.values()
+        asked = [parameter.name for parameter in parameters if parameter.kind in named]
+        missing = set(asked) - set(given)
+        assert not missing, f"{self.word} {part.__name__} asks for unknown {missing}"
+        return part(**{name: given[name] for name in asked})
+
+
+def _config(part: Any) -> Any:
+    return getattr(part, "Config", NoOptions)
+
+
+def _validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
+    """An instance of the dataclass `config`, each option replacing its default whole."""
+    tree = OmegaConf.structured(config)
+    OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
+    hints = get_type_hints(config)
+    families = {f.name: f.metadata["family"] for f in fields(config) if "family" in f.metadata}
+    problems: list[str] = []
+    for key, value in options.items():
+        try:
+            if key in families:
+                value = families[key].resolve(value, f"{path}.{key}")
+            elif key in hints and isinstance(value, float) and value.is_integer():
+                value = int(value) if int in (hints[key], *get_args(hints[key])) else value
+            OmegaConf.update(tree, str(key), value, merge=False)
+        except ConfigError as error:
+            problems += error.problems
+        except OmegaConfBaseException as error:
+            reason = str(error).splitlines()[0]
+            if key not in hints:
+                reason = (
+                    f"no such option. {nearest(str(key), hints)}" if hints else "takes no options"
+                )
+            problems.append(f"{path}.{key}: {reason}")
+    for key in families.keys() - options.keys():  # fill the defaults of default parts
+        OmegaConf.update(tree, key, families[key].resolve(getattr(config(), key)), merge=False)
+    if problems:
+        raise ConfigError(problems)
+    try:
+        return OmegaConf.to_object(tree)
+    except ConfigError as error:
+        raise ConfigError([f"{path}.{problem}" for problem in error.problems]) from None
+    except ValueError as error:
+        raise ConfigError([f"{path}: {error}"]) from None

@@ -1,0 +1,108 @@
+"""First values that pair variants: equal name and shape, equal numbers.
+
+Each parameter is drawn on the CPU from a generator of its own, seeded by (seed, name). Projections
+that are computed jointly are drawn apart, under their logical names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.family import Family
+
+INITIAL = Family("initial")
+
+Role = str | float  # "weight" (rows: outputs, columns: inputs), "embedding", or a constant
+
+
+class Initial:
+    """How matrices and embeddings are drawn; gains and biases are constants everywhere."""
+
+    def weight(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        raise NotImplementedError
+
+    def embedding(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        raise NotImplementedError
+
+
+@INITIAL.register("normal")
+class Normal(Initial):
+    """N(0, std²) everywhere (GPT-2, BERT)."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        std: float = 0.02
+
+    def __init__(self, config: Config) -> None:
+        self.std = config.std
+
+    def weight(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.randn(shape, generator=generator) * self.std
+
+    embedding = weight
+
+
+@INITIAL.register("xavier")
+class Xavier(Initial):
+    """U(±√(6 / (inputs + outputs))) (Glorot & Bengio 2010); embeddings N(0, 1/d)."""
+
+    def weight(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        bound = math.sqrt(6 / (shape[0] + shape[1]))
+        return (torch.rand(shape, generator=generator) * 2 - 1) * bound
+
+    def embedding(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.randn(shape, generator=generator) * shape[-1] ** -0.5
+
+
+_LIBRARY_ROLES: dict[type[nn.Module], dict[str, Role]] = {
+    nn.Linear: {"weight": "weight", "bias": 0.0},
+    nn.Embedding: {"weight": "embedding"},
+}
+
+
+def _role(module: nn.Module, name: str) -> Role:
+    declared = getattr(module, "roles", {})
+    if name in declared:
+        return declared[name]
+    for kind, roles in _LIBRARY_ROLES.items():
+        if isinstance(module, kind):
+            return roles[name]
+    raise TypeError(f"{type(module).__name__} declares no role for its parameter '{name}'")
+
+
+def logical_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor, Role]]:
+    """Each parameter once, by its logical name, as a view that can be written to."""
+    seen: set[int] = set()
+    for prefix, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) in seen:
+                continue
+            seen.add(id(parameter))
+            role = _role(module, name)
+            rows = getattr(module, "splits", {}).get(name)
+            if rows is None:
+                yield f"{prefix}.{name}", parameter.data, role
+                continue
+            views = parameter.data.split([count for _, count in rows])
+            for (part, _), view in zip(rows, views, strict=True):
+                yield f"{prefix}.{part}.{name}", view, role
+
+
+def initialise(model: nn.Module, rule: Initial, seed: int) -> None:
+    for name, view, role in logical_parameters(model):
+        if isinstance(role, float):
+            view.fill_(role)
+            continue
+        draw = rule.weight if role == "weight" else rule.embedding
+        view.copy_(draw(tuple(view.shape), _generator(seed, name)))
+
+
+def _generator(seed: int, name: str) -> torch.Generator:
+    digest = hashlib.sha256(f"{seed}\0{name}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
