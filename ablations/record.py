@@ -34,6 +34,7 @@ class Reading:
     split: str | None = None
     at: dict[str, float] = field(default_factory=dict)
     session: str | None = None
+    against: str | None = None  # the trial whose times are in `reference`
     samples: list[float] | None = None
     reference: list[float] | None = None
     axes: list[str] | None = None

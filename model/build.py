@@ -16,7 +16,7 @@ from model.attention import PATH
 from model.block import Block, Stack
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD
-from model.initialise import INITIAL, initialise
+from model.initialise import INITIAL, NoDraws, initialise
 from model.mixer import MIXER
 from model.norm import NORM
 from model.position import POSITION
@@ -42,12 +42,13 @@ def resolve(written: Any) -> dict[str, Any]:
 
 
 def build(written: Any, source_size: int | None, target_size: int, seed: int | None) -> nn.Module:
-    """The model for these vocabularies; a seed of None leaves the values as they come."""
+    """The model for these vocabularies; a seed of None leaves the values undefined."""
     resolved = resolve(written)
     part = MODEL.parts[resolved.pop("name")]
     config = part.Config(**resolved)
     assemble = _ASSEMBLE.get(part) or part.assemble
-    built = assemble(config, source_size, target_size)
+    with NoDraws():
+        built = assemble(config, source_size, target_size)
     if seed is not None:
         initialise(built, INITIAL.build(config.initial), seed)
     return built

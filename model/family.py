@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from omegaconf import OmegaConf
@@ -74,7 +74,7 @@ class Family:
             raise ConfigError([f"{path}: expected a {self.word}'s name, got {written!r}"])
         part = self.part(written["name"], path)
         options = {key: value for key, value in written.items() if key != "name"}
-        return {"name": written["name"], **asdict(_validate(_config(part), options, path))}
+        return {"name": written["name"], **asdict(validate(_config(part), options, path))}
 
     def build(self, written: Any, **given: Any) -> Any:
         """The part, built from its options and from whatever of `given` its constructor names."""
@@ -93,7 +93,7 @@ def _config(part: Any) -> Any:
     return getattr(part, "Config", NoOptions)
 
 
-def _validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
+def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     """An instance of the dataclass `config`, each option replacing its default whole."""
     tree = OmegaConf.structured(config)
     OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
@@ -102,6 +102,9 @@ def _validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     problems: list[str] = []
     for key, value in options.items():
         try:
+            if isinstance(value, str) and "${" in value:
+                problems.append(f"{path}.{key}: '{value}' is not a value")
+                continue
             if key in families:
                 value = families[key].resolve(value, f"{path}.{key}")
             elif key in hints and isinstance(value, float) and value.is_integer():
@@ -115,14 +118,17 @@ def _validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
                 reason = (
                     f"no such option. {nearest(str(key), hints)}" if hints else "takes no options"
                 )
-            problems.append(f"{path}.{key}: {reason}")
+            problems.append(f"{path}.{key}: {reason}".lstrip("."))
     for key in families.keys() - options.keys():  # fill the defaults of default parts
         OmegaConf.update(tree, key, families[key].resolve(getattr(config(), key)), merge=False)
-    if problems:
-        raise ConfigError(problems)
+    missing = [
+        f"{path}.{f.name}: must be given".lstrip(".")
+        for f in fields(config)
+        if f.default is MISSING and f.default_factory is MISSING and f.name not in options
+    ]
+    if problems or missing:
+        raise ConfigError(problems + missing)
     try:
-        return OmegaConf.to_object(tree)
+        return config(**OmegaConf.to_container(tree, resolve=False))  # type: ignore[arg-type]
     except ConfigError as error:
-        raise ConfigError([f"{path}.{problem}" for problem in error.problems]) from None
-    except ValueError as error:
-        raise ConfigError([f"{path}: {error}"]) from None
+        raise ConfigError([f"{path}.{line}".lstrip(".") for line in error.problems]) from None

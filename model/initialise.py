@@ -10,9 +10,11 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from model.family import Family
 
@@ -101,6 +103,20 @@ def initialise(model: nn.Module, rule: Initial, seed: int) -> None:
             continue
         draw = rule.weight if role == "weight" else rule.embedding
         view.copy_(draw(tuple(view.shape), _generator(seed, name)))
+
+
+class NoDraws(TorchFunctionMode):
+    """While parts are built: the library's own first values are not drawn, ours follow.
+
+    On the meta device they would cost seconds, for torch then loads its compiler.
+    """
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
+        if getattr(function, "__name__", "") in ("normal_", "uniform_"):
+            return arguments[0] if arguments else (options or {})["tensor"]
+        return function(*arguments, **(options or {}))
 
 
 def _generator(seed: int, name: str) -> torch.Generator:

@@ -1,0 +1,10 @@
+"""The command line: python -m ablations list | plan | run | status | show."""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__":
+    from ablations.commands import main
+
+    sys.exit(main(sys.argv[1:]))

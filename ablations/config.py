@@ -1,0 +1,162 @@
+"""Settings as people write them: strict YAML, and `path=value` on the command line.
+
+Every value remembers where it was written, so that a mistake can be named by file and line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from model.family import ConfigError
+
+FOLDER = Path(__file__).parent
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
+_FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan", re.IGNORECASE)
+_INT = re.compile(r"[-+]?(0|[1-9]\d*)")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without its traps: `1e-3` is a number, `no` is a word, a key stands once."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (SafeLoader's own attribute)
+
+
+def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
+    text = node.value
+    if node.style is not None:  # quoted: words stay words
+        return text
+    if text in ("", "~", "null"):
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    if _INT.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
+    seen: dict[Any, Any] = {}
+    for key_node, value_node in node.value:
+        key = str(loader.construct_object(key_node, deep=True))
+        if key in seen:
+            line = key_node.start_mark.line + 1
+            raise ConfigError([f"{key_node.start_mark.name}:{line}: '{key}' stands twice"])
+        seen[key] = loader.construct_object(value_node, deep=True)
+    return seen
+
+
+_Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+@dataclass
+class Source:
+    """One file or the command line: its values, and the line of each path in it."""
+
+    name: str
+    values: dict[str, Any]
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def place(self, path: str) -> str:
+        """Where a path, or the nearest thing above it, is written."""
+        while path and path not in self.lines:
+            path = path.rpartition(".")[0]
+        return f"{self.name}:{self.lines[path]}" if path else self.name
+
+
+def read_yaml(path: Path) -> Source:
+    name = path.name if path.is_relative_to(FOLDER) else str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise ConfigError([f"{name}:{line}: not UTF-8; save the file as UTF-8"]) from None
+    except OSError as error:
+        raise ConfigError([f"{name}: {error.strerror}"]) from None
+    return parse_yaml(text, name)
+
+
+def parse_yaml(text: str, name: str) -> Source:
+    loader = _Loader(text)
+    loader.name = name
+    try:
+        node = loader.get_single_node()
+        values = {} if node is None else loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError([f"{name}:{line}: {error.problem}"]) from None
+    except yaml.YAMLError as error:
+        raise ConfigError([f"{name}: {str(error).splitlines()[0]}"]) from None
+    if not isinstance(values, dict):
+        raise ConfigError([f"{name}:1: expected `key: value` lines"])
+    source = Source(name, values)
+    if node is not None:
+        _note_lines(node, "", source.lines)
+    return source
+
+
+def _note_lines(node: yaml.Node, path: str, lines: dict[str, int]) -> None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = f"{path}.{key.value}" if path else str(key.value)
+            lines[below] = key.start_mark.line + 1
+            _note_lines(value, below, lines)
+
+
+def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
+    """`path=value` words; a value is read as in YAML."""
+    overrides: dict[str, Any] = {}
+    for word in words:
+        path, _, text = word.partition("=")
+        if not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", path):
+            raise ConfigError([f"{word[:80]!r}: expected path=value, such as model.n_heads=8"])
+        if path in overrides:
+            raise ConfigError([f"{path}: given twice on the command line"])
+        overrides[path] = parse_yaml(f"value: {text}", "command line").values["value"]
+    return overrides
+
+
+def get(tree: Mapping[str, Any], path: str) -> Any:
+    for key in path.split("."):
+        if not isinstance(tree, Mapping) or key not in tree:
+            raise KeyError(path)
+        tree = tree[key]
+    return tree
+
+
+def replaced(tree: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy of the tree with the value at `path` replaced whole: nothing of the old one leaks."""
+    head, _, rest = path.partition(".")
+    below = tree.get(head)
+    if rest:
+        if isinstance(below, str):
+            below = {"name": below}  # a bare name given an option
+        value = replaced(below if isinstance(below, Mapping) else {}, rest, value)
+    return {**tree, head: value}
+
+
+def referred(value: Any, tree: Mapping[str, Any], place: str) -> Any:
+    """The value with each `${path}` replaced by what stands there in the tree.
+
+    Nothing else is substituted: no environment, no resolvers.
+    """
+    if isinstance(value, Mapping):
+        return {key: referred(below, tree, place) for key, below in value.items()}
+    if isinstance(value, list):
+        return [referred(below, tree, place) for below in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    match = _REFERENCE.fullmatch(value)
+    try:
+        assert match
+        return get(tree, match[1])
+    except (AssertionError, KeyError):
+        raise ConfigError(
+            [f"{place}: '{value}' refers to nothing; write ${{model.d_model}}"]
+        ) from None

@@ -1,0 +1,269 @@
+"""From a question to its trials: base ← profile ← ablation ← command line ← variant ← seed."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ablations.config import FOLDER, Source, read_yaml, referred, replaced
+from model.family import ConfigError, nearest, validate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation:
+    """One question, as its YAML file writes it."""
+
+    question: str
+    task: str
+    control: str
+    """The label of the variant that the others are compared with."""
+    variants: dict[str, Any]
+    """Label → {path: value}; each path is replaced whole."""
+    metric: str
+    """The score of the task that decides."""
+    measures: list[str]
+    fixed: str
+    """What is held equal."""
+    moves: str
+    """What moves with the axis, unasked."""
+    claims: list[Any] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """{path: value} for every variant."""
+    across: dict[str, Any] = field(default_factory=dict)
+    """Factor → level → {path: value}; every variant is crossed with every level."""
+
+    def __post_init__(self) -> None:
+        if self.control not in self.variants:
+            hint = nearest(self.control, self.variants)
+            raise ConfigError([f"control: no variant '{self.control}'. {hint}"])
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much to spend."""
+
+    name: str
+    seeds: list[int]
+    timing: dict[str, Any]
+    settings: Source
+    """Task → {path: value}."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One place in an ablation's table, and the trial that fills it."""
+
+    label: str
+    seed: int
+    across: dict[str, str]
+    config: dict[str, Any]
+    trial: str
+
+
+def catalogue() -> dict[str, Path]:
+    return {path.stem: path for path in sorted((FOLDER / "catalogue").glob("*.yaml"))}
+
+
+def find(word: str) -> tuple[str, Path]:
+    """An ablation by its name in the catalogue or by its file."""
+    if word in catalogue():
+        return word, catalogue()[word]
+    if word.endswith((".yaml", ".yml")):
+        return re.sub(r"[^\w.-]", "_", Path(word).stem)[:100], Path(word)
+    raise ConfigError([f"no ablation '{word[:100]}'. {nearest(word[:100], catalogue())}"])
+
+
+def read_ablation(path: Path) -> tuple[Ablation, Source]:
+    source = read_yaml(path)
+    try:
+        return validate(Ablation, source.values, ""), source
+    except ConfigError as error:
+        raise located(error, [("", source)]) from None
+
+
+def read_profile(name: str) -> Profile:
+    path = FOLDER / "profiles" / f"{name}.yaml"
+    known = [file.stem for file in path.parent.glob("*.yaml")]
+    if name not in known:
+        raise ConfigError([f"no profile '{name[:100]}'. {nearest(name, known)}"])
+    source = read_yaml(path)
+    values = dict(source.values)
+    return Profile(
+        name, values.pop("seeds"), values.pop("timing"), Source(source.name, values, source.lines)
+    )
+
+
+def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> ConfigError:
+    """The same problems, each with the file and line that wrote what is wrong.
+
+    `origins` are (prefix, source) from the last written to the first.
+    """
+
+    def place(problem: str) -> str:
+        path = re.match(r"[\w.-]*", problem)[0]  # type: ignore[index]
+        for prefix, source in origins:
+            written = path
+            while written:
+                if prefix + written in source.lines:
+                    return f"{source.place(prefix + written)}: {problem}"
+                written = written.rpartition(".")[0]
+        return problem
+
+    return ConfigError([place(problem) for problem in error.problems])
+
+
+def expand(
+    ablation: Ablation,
+    source: Source,
+    profile: Profile,
+    overrides: Mapping[str, Any],
+    seeds: Sequence[int],
+) -> list[Cell]:
+    """Every cell of the ablation; ConfigError lists all that is wrong with any of them."""
+    base = read_yaml(_base(ablation.task, source))
+    _refuse_varied(ablation, overrides)
+    tree = dict(base.values)
+    layers = (
+        (profile.settings, profile.settings.values.get(ablation.task) or {}),
+        (source, ablation.settings),
+        (Source("command line", {}), overrides),
+    )
+    for layer, paths in layers:
+        for path, value in paths.items():
+            tree = replaced(tree, path, referred(value, tree, layer.name))
+    levels = [
+        [(factor, level, paths or {}) for level, paths in options.items()]
+        for factor, options in ablation.across.items()
+    ]
+    cells: list[Cell] = []
+    problems: dict[str, None] = {}  # in order, each once
+    for label, variant in ablation.variants.items():
+        for crossing in itertools.product(*levels):
+            varied = tree
+            for path, value in itertools.chain(
+                *(paths.items() for _, _, paths in crossing), (variant or {}).items()
+            ):
+                varied = replaced(varied, path, referred(value, tree, source.name))
+            origins = [(f"variants.{label}.", source)]
+            origins += [(f"across.{factor}.{level}.", source) for factor, level, _ in crossing]
+            origins += [("settings.", source), (f"{ablation.task}.", profile.settings), ("", base)]
+            try:
+                config = resolve_trial(varied)
+            except ConfigError as error:
+                problems |= dict.fromkeys(located(error, origins).problems)
+                continue
+            across = {factor: level for factor, level, _ in crossing}
+            for seed in seeds:
+                full = {**config, "seed": seed}
+                cells.append(Cell(label, seed, across, full, identity(full)))
+    if problems:
+        raise ConfigError(list(problems))
+    return cells
+
+
+def _base(task: str, source: Source) -> Path:
+    path = FOLDER / "base" / f"{task}.yaml"
+    known = [file.stem for file in path.parent.glob("*.yaml")]
+    if task not in known:
+        raise ConfigError([f"{source.place('task')}: no task '{task}'. {nearest(task, known)}"])
+    return path
+
+
+def _refuse_varied(ablation: Ablation, overrides: Mapping[str, Any]) -> None:
+    """An override that a variant would replace again is a mistake, not a setting.
+
+    Below a path that only a rival replaces (a whole model, say) it still holds for the control.
+    """
+    ours = set(ablation.variants[ablation.control] or {})
+    theirs = {path for variant in ablation.variants.values() for path in variant or {}}
+    theirs |= {p for o in ablation.across.values() for paths in o.values() for p in paths or {}}
+    for path in overrides:
+        above = {path[: match.start()] for match in re.finditer(r"\.", path)}
+        if path in theirs or above & ours:
+            raise ConfigError([f"{path}: this ablation varies it, so it cannot be set"])
+
+
+def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Task, model and training with every default written out, checked against each other."""
+    from ablations.tasks import TASK
+    from ablations.train import TrainConfig
+    from model.build import resolve
+
+    problems = [
+        f"{key}: no such section. {nearest(key, ('task', 'model', 'train'))}"
+        for key in tree.keys() - {"task", "model", "train"}
+    ]
+    resolved: dict[str, Any] = {}
+    sections = {
+        "task": lambda written: TASK.resolve(written, "task"),
+        "model": resolve,
+        "train": lambda written: _plain(validate(TrainConfig, written, "train")),
+    }
+    for name, check in sections.items():
+        try:
+            resolved[name] = check(tree.get(name, {}))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    count(freeze(resolved["model"]), freeze(resolved["task"]))  # builds it once, on no device
+    return resolved
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    return dict(vars(config))
+
+
+def freeze(plain: Mapping[str, Any]) -> str:
+    """One text for equal settings, whatever the order they were written in."""
+    return json.dumps(plain, sort_keys=True, allow_nan=False)
+
+
+@cache
+def load_task(frozen: str) -> Any:
+    from ablations.tasks import TASK
+
+    return TASK.build(json.loads(frozen))
+
+
+@cache
+def count(frozen_model: str, frozen_task: str) -> dict[str, Any]:
+    """Parameters, FLOPs per token and the code of a model, or a ConfigError if it cannot be."""
+    import torch
+
+    from ablations.numerics import digest
+    from model.build import build
+    from model.count import flops_per_token, parameters
+
+    task = load_task(frozen_task)
+    written = json.loads(frozen_model)
+    kind = written.get("kind", task.kind)
+    if kind != task.kind:
+        raise ConfigError([f"model.kind={kind}: this task needs {task.kind}"])
+    source_length = None if task.source_size is None else task.longest
+    try:
+        with torch.device("meta"):
+            model = build(written, task.source_size, task.target_size, seed=None)
+            flops = flops_per_token(model, source_length, task.longest)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError([f"model: {error}"]) from None
+    return {
+        "parameters": parameters(model),
+        "flops_per_token": flops,
+        "code": digest(model, task),
+    }
+
+
+def identity(config: Mapping[str, Any]) -> str:
+    """Twelve hex digits of what decides the numbers of a trial."""
+    task = load_task(freeze(config["task"]))
+    return hashlib.sha256(freeze({**config, "data": task.digest()}).encode()).hexdigest()[:12]

@@ -1,0 +1,42 @@
+"""How long a training step takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ablations.measure import MEASURE, Timing
+from ablations.optimise import OPTIMISER
+from ablations.tasks.task import Task
+from ablations.train import TrainConfig, update
+from model.batch import BOS, Batch
+from model.build import build
+
+
+@MEASURE.register("throughput")
+class Throughput(Timing):
+    """Forward, backward and update on random tokens, nothing padded."""
+
+    metric = "step_time"
+
+    def prepare(
+        self, config: dict[str, Any], task: Task, device: torch.device, length: int, batch: int
+    ) -> Callable[[], None]:
+        model = build(config["model"], task.source_size, task.target_size, config["seed"])
+        model.to(device).train()
+        settings = TrainConfig(**config["train"])
+        optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
+        generator = torch.Generator().manual_seed(0)
+
+        def tokens(size: int, length: int) -> torch.Tensor:
+            return torch.randint(BOS, size, (batch, length), generator=generator)
+
+        source = None if task.source_size is None else tokens(task.source_size, length)
+        data = Batch.shifted(tokens(task.target_size, length + 1), source_BS=source).to(device)
+
+        def step() -> None:
+            update(model, data, batch * length, optimiser, settings)
+
+        return step

@@ -1,0 +1,229 @@
+"""What would run: every trial that the asked questions need, each once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablations.expand import (
+    Ablation,
+    Cell,
+    Profile,
+    count,
+    expand,
+    find,
+    freeze,
+    load_task,
+    read_ablation,
+    read_profile,
+)
+from ablations.record import SCHEMA, Record, RecordError, Results
+from model.family import ConfigError, nearest, validate
+
+
+@dataclass
+class Want:
+    """One trial and all that is wanted of it."""
+
+    trial: str
+    config: dict[str, Any]
+    title: str
+    measures: list[str] = field(default_factory=list)  # taken from the trained model
+    timings: list[tuple[str, str]] = field(default_factory=list)  # (measure, reference trial)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        return count(freeze(self.config["model"]), freeze(self.config["task"]))
+
+
+@dataclass
+class Plan:
+    """The asked questions, expanded."""
+
+    profile: Profile
+    overrides: dict[str, Any]
+    seeds: list[int]
+    ablations: dict[str, tuple[Ablation, list[Cell]]]
+    wanted: dict[str, Want]
+
+    def document(self) -> dict[str, Any]:
+        """What plan.json says of these ablations; enough to read the results without the YAML."""
+        return {name: self._entry(*both) for name, both in self.ablations.items()}
+
+    def _entry(self, ablation: Ablation, cells: Sequence[Cell]) -> dict[str, Any]:
+        metric = load_task(freeze(cells[0].config["task"])).metrics[ablation.metric]
+        return {
+            "question": ablation.question,
+            "task": ablation.task,
+            "profile": self.profile.name,
+            "control": ablation.control,
+            "fixed": ablation.fixed,
+            "moves": ablation.moves,
+            "claims": ablation.claims,
+            "overrides": [f"{path}={value}" for path, value in self.overrides.items()],
+            "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
+            "seeds": self.seeds,
+            "cells": [
+                {
+                    "label": cell.label,
+                    "seed": cell.seed,
+                    "across": cell.across,
+                    "trial": cell.trial,
+                    "measures": _measures_of(ablation, cell, self.seeds),
+                }
+                for cell in cells
+            ],
+        }
+
+
+def make_plan(
+    words: Sequence[str], profile_name: str, overrides: Mapping[str, Any], seeds: list[int] | None
+) -> Plan:
+    """ConfigError lists every problem of every ablation before anything runs."""
+    named = [find(word) for word in words]
+    profile = read_profile(profile_name)
+    chosen = profile.seeds if seeds is None else seeds
+    read = {name: read_ablation(path) for name, path in named}
+    plan = Plan(profile, dict(overrides), chosen, {}, {})
+    problems: dict[str, None] = {}
+    for name, (ablation, source) in read.items():
+        try:
+            cells = expand(ablation, source, profile, overrides, chosen)
+            _check_measures(ablation, cells)
+            _check_timing(profile)
+        except ConfigError as error:
+            problems |= dict.fromkeys(f"{name}: {problem}" for problem in error.problems)
+            continue
+        plan.ablations[name] = ablation, cells
+        _want(plan, name, ablation, cells)
+    if problems:
+        raise ConfigError(list(problems))
+    return plan
+
+
+def _measures_of(ablation: Ablation, cell: Cell, seeds: Sequence[int]) -> list[str]:
+    """Speed does not depend on the seed, so the first one is timed for all."""
+    from ablations.measure import is_timing
+
+    return [name for name in ablation.measures if cell.seed == seeds[0] or not is_timing(name)]
+
+
+def _check_measures(ablation: Ablation, cells: Sequence[Cell]) -> None:
+    from ablations.measure import discover
+
+    for name in ablation.measures:
+        discover().part(name, "measures")
+    metrics = load_task(freeze(cells[0].config["task"])).metrics
+    if ablation.metric not in metrics:
+        raise ConfigError([f"metric: no '{ablation.metric}'. {nearest(ablation.metric, metrics)}"])
+
+
+def _check_timing(profile: Profile) -> None:
+    from ablations.timing import TimingConfig
+
+    validate(TimingConfig, profile.timing, "timing")
+
+
+def _want(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> None:
+    from ablations.measure import is_timing
+
+    controls = {
+        (cell.seed, freeze(cell.across)): cell.trial
+        for cell in cells
+        if cell.label == ablation.control
+    }
+    for cell in cells:
+        title = ":".join((name, cell.label, *cell.across.values())) + f" seed {cell.seed}"
+        want = plan.wanted.setdefault(cell.trial, Want(cell.trial, cell.config, title))
+        for measure in _measures_of(ablation, cell, plan.seeds):
+            if is_timing(measure):
+                pair = (measure, controls[cell.seed, freeze(cell.across)])
+                want.timings += [pair] if pair not in want.timings else []
+            elif measure not in want.measures:
+                want.measures.append(measure)
+
+
+def merge_into(results: Results, plan: Plan) -> None:
+    """Write the plan; ablations planned here earlier under other names stay."""
+    try:
+        earlier = results.read_plan()["ablations"]
+    except RecordError:
+        earlier = {}
+    results.write_plan({"schema": SCHEMA, "ablations": {**earlier, **plan.document()}})
+
+
+@dataclass
+class Missing:
+    """What a results folder still lacks of a plan."""
+
+    train: list[Want] = field(default_factory=list)
+    measure: list[tuple[Want, Record]] = field(default_factory=list)
+    stale: list[Want] = field(default_factory=list)
+    failed: list[Want] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
+
+
+def missing(plan: Plan, results: Results, rerun: str | None, dry: bool = False) -> Missing:
+    """Compare the plan with the records; an unusable record is set aside and run again."""
+    found = Missing()
+    for want in plan.wanted.values():
+        try:
+            record = results.read(want.trial)
+        except RecordError as error:
+            where = "" if dry else f"; kept as {results.set_aside(want.trial).name}"
+            found.set_aside.append(f"{error}{where}")
+            record = None
+        if record is None:
+            found.train.append(want)
+            continue
+        is_stale = record.env.get("code") != want.counts["code"]
+        is_failed = record.status not in ("ok", "diverged", "stuck")
+        found.stale += [want] if is_stale else []
+        found.failed += [want] if is_failed else []
+        if (rerun == "stale" and is_stale) or (rerun == "failed" and is_failed):
+            found.train.append(want)
+        elif not is_failed and set(want.measures) - set(record.measures):
+            if results.checkpoint(want.trial).exists():
+                found.measure.append((want, record))
+            else:
+                found.train.append(want)
+    return found
+
+
+def untimed(want: Want, record: Record | None) -> list[tuple[str, str]]:
+    """The timings that a trial's record still lacks."""
+    from ablations.measure import discover
+
+    if record is None or record.status not in ("ok", "diverged", "stuck"):
+        return []
+    metrics = {(reading.metric, reading.against) for reading in record.readings}
+    return [
+        (measure, reference)
+        for measure, reference in want.timings
+        if (discover().part(measure).metric, reference) not in metrics
+    ]
+
+
+def seconds_per_step(want: Want) -> float:
+    """What a training step of this trial takes here and now, on its first real batch."""
+    import torch
+
+    from ablations.optimise import OPTIMISER
+    from ablations.train import TrainConfig, update
+    from model.build import build
+
+    task = load_task(freeze(want.config["task"]))
+    settings = TrainConfig(**want.config["train"])
+    torch.set_num_threads(1)  # as in a worker
+    with torch.random.fork_rng(devices=[]):
+        model = build(want.config["model"], task.source_size, task.target_size, seed=0)
+        optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
+        batch = next(iter(task.train_batches(0, settings.batch_size)))
+        took = []
+        for _ in range(3):
+            begun = time.perf_counter()
+            update(model, batch, batch.tokens, optimiser, settings)
+            took.append(time.perf_counter() - begun)
+    return min(took)

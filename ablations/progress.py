@@ -1,0 +1,201 @@
+"""What a sweep shows while it runs: bars on a terminal, one line per finished trial elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column
+from rich.text import Text
+
+_TITLE = 60  # characters; a label may be of any length
+_NOTE = 120
+_WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
+
+
+class TimeLeft:
+    """How long the rest takes: expected seconds, rescaled by what finished jobs really took.
+
+    A job that `expected` does not name counts as an average one.
+    """
+
+    def __init__(
+        self, jobs: int, expected: Mapping[str, float] | None = None, workers: int = 1
+    ) -> None:
+        self._sizes = dict(expected or {})
+        self._guessed = bool(self._sizes)
+        self._average = sum(self._sizes.values()) / len(self._sizes) if self._sizes else 1.0
+        self._rest = dict(self._sizes)
+        self._unnamed = max(0, jobs - len(self._sizes))
+        self._workers = workers
+        self._took = 0.0
+        self._sized = 0.0
+
+    def progress(self, job_id: str, fraction: float) -> None:
+        self._name(job_id)
+        if job_id in self._rest:
+            self._rest[job_id] = self._sizes[job_id] * (1 - min(max(fraction, 0.0), 1.0))
+
+    def finished(self, job_id: str, seconds: float | None) -> None:
+        """One job less; None for a time that says nothing about the others."""
+        self._name(job_id)
+        self._rest.pop(job_id, None)
+        if seconds is not None:
+            self._took += seconds
+            self._sized += self._sizes[job_id]
+
+    def seconds(self) -> float | None:
+        """None while nothing is known; never less than the longest job, which has one worker."""
+        rest = [*self._rest.values(), *[self._average] * self._unnamed]
+        if not rest:
+            return 0.0
+        if self._sized > 0:
+            scale = self._took / self._sized
+        elif self._guessed:
+            scale = 1.0
+        else:
+            return None
+        return scale * max(sum(rest) / self._workers, max(rest))
+
+    def _name(self, job_id: str) -> None:
+        if job_id not in self._sizes:
+            self._sizes[job_id] = self._rest[job_id] = self._average
+            self._unnamed = max(0, self._unnamed - 1)
+
+
+class Display:
+    """The live picture of a sweep of `total` trials, of which `done` were on disk before.
+
+    `expected` gives the seconds of the trials that are still to run, as far as they are known.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        done: int = 0,
+        expected: Mapping[str, float] | None = None,
+        workers: int = 1,
+        stream: TextIO | None = None,
+    ) -> None:
+        self._total = total
+        self._done = done
+        self._counts: Counter[str] = Counter()
+        self._left = TimeLeft(total - done, expected, workers)
+        self._stream = stream or sys.stderr
+        self._lines: dict[str, TaskID] = {}
+        self._bars: Progress | None = None
+        if self._stream.isatty() and os.environ.get("TERM") != "dumb":
+            self._bars = _bars(Console(file=self._stream, force_terminal=True))
+            self._overall = self._bars.add_task("", total=total, completed=done, note="")
+            self._update()
+
+    def __enter__(self) -> Self:
+        if self._bars:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars:
+            for line in self._lines.values():
+                self._bars.remove_task(line)
+            self._lines.clear()
+            self._bars.stop()
+
+    def started(self, job_id: str, title: str) -> None:
+        if self._bars:
+            label = self._tidy(title, _TITLE)
+            self._lines[job_id] = self._bars.add_task(label, total=1.0, note="")
+            self._bars.refresh()
+
+    def progress(self, job_id: str, fraction: float, note: str) -> None:
+        self._left.progress(job_id, fraction)
+        if self._bars and job_id in self._lines:
+            tidy = self._tidy(note, _NOTE)
+            self._bars.update(self._lines[job_id], completed=fraction, note=tidy)
+            self._update()
+
+    def finished(
+        self, job_id: str, title: str, status: str, seconds: float, note: str = ""
+    ) -> None:
+        self._left.finished(job_id, seconds if status in _WHOLE else None)
+        self._done += 1
+        self._counts[status] += 1
+        if self._bars:
+            if job_id in self._lines:
+                self._bars.remove_task(self._lines.pop(job_id))
+            self._update()
+            self._bars.refresh()
+            if status == "ok":
+                return  # the bar counts it
+        width = len(str(self._total))
+        parts = [
+            f"[{self._done:>{width}}/{self._total}] {self._tidy(title, _TITLE)}",
+            status,
+            f"{seconds:.1f} s",
+            self._tidy(note, _NOTE),
+            "" if self._bars or not self._time_left() else f"({self._time_left()})",
+        ]
+        self.say("  ".join(part for part in parts if part))
+
+    def say(self, line: str) -> None:
+        """One line that stays, above the bars where there are any."""
+        if self._bars:
+            self._bars.console.print(Text(self._encodable(line)), soft_wrap=True)
+        else:
+            print(self._encodable(line), file=self._stream, flush=True)
+
+    def _update(self) -> None:
+        assert self._bars
+        counts = ", ".join(f"{number} {status}" for status, number in self._counts.items())
+        label = f"{self._done}/{self._total}  {counts}".rstrip()
+        note = self._time_left()
+        self._bars.update(self._overall, completed=self._done, description=label, note=note)
+
+    def _time_left(self) -> str:
+        seconds = self._left.seconds()
+        return f"left {roughly(seconds)}" if seconds else ""
+
+    def _tidy(self, text: str, length: int) -> str:
+        """One line of what can be shown, whatever a label holds."""
+        line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+        return self._encodable(line if len(line) <= length else line[: length - 1] + "…")
+
+    def _encodable(self, text: str) -> str:
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        return text.encode(encoding, "replace").decode(encoding)
+
+
+def roughly(seconds: float) -> str:
+    """A duration as one would say it: about 40 s, about 12 min, about 3 h 20 min."""
+    if seconds < 55:
+        return f"about {max(5, 5 * round(seconds / 5))} s"
+    minutes = max(1, round(seconds / 60))
+    if minutes < 60:
+        return f"about {minutes} min"
+    hours, minutes = divmod(10 * round(minutes / 10), 60)
+    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
+
+
+def _bars(console: Console) -> Progress:
+    """Columns that give way in a narrow terminal, and take no label for markup."""
+    return Progress(
+        TextColumn(
+            "{task.description}",
+            markup=False,
+            table_column=Column(ratio=4, no_wrap=True, overflow="ellipsis"),
+        ),
+        BarColumn(bar_width=None, table_column=Column(ratio=2)),
+        TextColumn(
+            "{task.fields[note]}",
+            markup=False,
+            table_column=Column(ratio=4, no_wrap=True, overflow="ellipsis"),
+        ),
+        console=console,
+        refresh_per_second=4,
+        expand=True,
+    )

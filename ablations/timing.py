@@ -1,0 +1,118 @@
+"""Times that can be compared: side by side, in one process, in randomised complete blocks.
+
+A machine drifts, so no time means anything alone. Every block times each candidate once, in a new
+random order; ratios are taken within blocks. The reference is timed twice under two names, and the
+difference between the two is the noise floor.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from model.family import ConfigError
+
+Call = Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingConfig:
+    """How a timing session is run."""
+
+    blocks: int = 20
+    warmup: int = 3
+    """Calls of each candidate before the first block."""
+    sample_seconds: float = 0.02
+    """A sample repeats a quick call until it takes about this long."""
+    cap_seconds: float = 60.0
+    """No new block is begun after this."""
+    shapes: list[dict[str, int]] = field(default_factory=lambda: [{"length": 16, "batch": 64}])
+
+    def __post_init__(self) -> None:
+        if self.blocks < 2:
+            raise ConfigError([f"blocks={self.blocks}: an interval needs at least 2"])
+        if self.warmup < 1:
+            raise ConfigError([f"warmup={self.warmup}: must be at least 1"])
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done what it was told; the CPU always has."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def time_blocks(
+    calls: Mapping[str, Call],
+    config: TimingConfig,
+    device: torch.device,
+    seed: int = 0,
+    report: Callable[[float, str], None] = lambda fraction, note: None,
+) -> dict[str, list[float]]:
+    """Seconds a call, for each candidate one sample a block: sample i of all is from block i."""
+
+    def clock(name: str, repeats: int) -> float:
+        synchronise(device)
+        start = time.perf_counter()
+        for _ in range(repeats):
+            calls[name]()
+        synchronise(device)
+        return (time.perf_counter() - start) / repeats
+
+    repeats = {}
+    for name in calls:
+        warm = [clock(name, 1) for _ in range(config.warmup)]
+        repeats[name] = max(1, math.ceil(config.sample_seconds / max(min(warm), 1e-9)))
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    shuffle = random.Random(seed)
+    begun = time.perf_counter()
+    for block in range(config.blocks):
+        if block >= 2 and time.perf_counter() - begun > config.cap_seconds:
+            break
+        for name in shuffle.sample(sorted(calls), len(calls)):
+            samples[name].append(clock(name, repeats[name]))
+        report((block + 1) / config.blocks, f"block {block + 1}")
+    return samples
+
+
+def probe_memory(prepare: Callable[[], Call]) -> tuple[int | None, str | None]:
+    """Bytes that one call adds to a fresh process, or the reason why it could not be run.
+
+    The call runs in a forked child, so that running out of memory costs the child alone.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(reader)
+            before = _peak_bytes()
+            prepare()()
+            os.write(writer, str(_peak_bytes() - before).encode())
+            code = 0
+        except (MemoryError, RuntimeError) as error:
+            os.write(writer, f"!{str(error).splitlines()[0][:200]}".encode())
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        answer = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status) == 0:
+        return int(answer), None
+    return None, answer.removeprefix("!") or "the memory probe was killed"
+
+
+def _peak_bytes() -> int:
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None and torch.accelerator.is_available():
+        return torch.accelerator.max_memory_allocated()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,138 @@
+"""What a worker does with a job: train and measure one trial, or time one session."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import secrets
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo  # every optimiser loads it: here that happens once, in the server
+from safetensors.torch import load_model, save_model
+
+from ablations.expand import freeze, load_task
+from ablations.measure import discover
+from ablations.record import Reading, Record
+from ablations.timing import TimingConfig, probe_memory, time_blocks
+from ablations.train import TrainConfig, train
+from model.build import build
+
+Report = Callable[[float, str], None]
+
+
+def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Train a trial and take its measures, or take missing measures from its checkpoint."""
+    started, clock = datetime.now(UTC), time.perf_counter()
+    _import(payload)
+    config, device = payload["config"], torch.device(payload["device"])
+    task = load_task(freeze(config["task"]))
+    model = build(config["model"], task.source_size, task.target_size, config["seed"]).to(device)
+    checkpoint = Path(payload["checkpoint"])
+    steps = config["train"]["steps"]
+    if payload["record"] is None:
+        counts = payload["counts"]
+        record = Record(
+            payload["trial"],
+            status="ok",
+            config=config,
+            parameters=counts["parameters"],
+            flops_per_token=counts["flops_per_token"],
+            data=task.card(),
+        )
+        training = train(
+            model, task, TrainConfig(**config["train"]), config["seed"], device, report
+        )
+        record.status, record.reason = training.status, training.reason
+        record.readings += training.readings
+        _save(model, checkpoint)
+        record.env = {
+            **payload["env"],
+            "code": counts["code"],
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "device": device_name(device),
+            "threads": torch.get_num_threads(),
+            "started": started.isoformat(timespec="seconds"),
+        }
+    else:
+        record = Record.from_dict(payload["record"])
+        load_model(model, checkpoint, device=str(device))
+    for name in payload["measures"]:
+        if record.status != "diverged":  # a diverged model answers nothing
+            readings, examples = discover().build(name).take(model, task, device, steps)
+            record.readings += readings
+            record.examples = examples or record.examples
+        record.measures.append(name)
+    record.env.setdefault("seconds", round(time.perf_counter() - clock, 3))
+    return record.to_dict()
+
+
+def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Time candidates beside their reference; each trial's readings stand alone.
+
+    The reference's own readings are an A/A pair: itself beside its twin.
+    """
+    _import(payload)
+    device = torch.device(payload["device"])
+    config = TimingConfig(**payload["timing"])
+    measure = discover().build(payload["measure"])
+    session = secrets.token_hex(4)
+    trials: dict[str, Any] = {**payload["candidates"], "reference": payload["reference"]}
+    results: dict[str, list[Reading]] = {trial: [] for trial in payload["candidates"]}
+    for shape in config.shapes:
+        at: dict[str, float] = dict(shape)
+
+        def prepare(name: str, shape: dict[str, int] = shape) -> Callable[[], None]:
+            task = load_task(freeze(trials[name]["task"]))
+            return measure.prepare(trials[name], task, device, **shape)
+
+        calls = {}
+        for name in trials:
+            extra, reason = probe_memory(lambda name=name: prepare(name))  # type: ignore[misc]
+            if name != "reference":
+                results[name].append(Reading("peak_memory", "bytes", extra, at=at, reason=reason))
+            if reason is None:
+                calls[name] = prepare(name)
+        samples = time_blocks(calls, config, device, report=report)
+        for name, readings in results.items():
+            if name in samples and "reference" in samples:
+                pair: dict[str, Any] = {"samples": samples[name], "reference": samples["reference"]}
+            else:
+                pair = {"reason": "out of memory at this shape"}
+            against = {"session": session, "against": payload["against"]}
+            readings.append(Reading(measure.metric, measure.unit, at=at, **against, **pair))
+    return {trial: [vars(reading) for reading in readings] for trial, readings in results.items()}
+
+
+def device_name(device: torch.device) -> str:
+    """What ran it, in words: the accelerator's type or the processor's."""
+    if device.type == "cpu":
+        return f"cpu ({_processor()})"
+    return f"{device.type} ({torch.get_device_module(device).get_device_name(device)})"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _save(model: torch.nn.Module, path: Path) -> None:
+    """Whole or not at all; tied weights once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    save_model(model, str(temporary))
+    temporary.replace(path)
+
+
+def _import(payload: dict[str, Any]) -> None:
+    for module in payload["imports"]:
+        importlib.import_module(module)
