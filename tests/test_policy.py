@@ -1,0 +1,200 @@
+"""Rules that keep the house in order, as tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ablations.expand import catalogue, expand, read_ablation, read_profile
+from model.build import FAMILIES
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("model", "ablations", "analysis")
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def wrong_arrows(importer: str, imported: set[str]) -> list[str]:
+    """analysis → ablations.record ← ablations → model, and nothing else."""
+    allowed = {
+        "model": ("model",),
+        "ablations": ("ablations", "model"),
+        "analysis": ("analysis", "ablations.record"),
+    }[importer.split(".")[0]]
+    ours = [name for name in imported if name.split(".")[0] in PACKAGES]
+    return [name for name in ours if not any(f"{name}.".startswith(f"{a}.") for a in allowed)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_imports_go_one_way(path: Path) -> None:
+    assert wrong_arrows(module_name(path), imported_modules(path)) == []
+
+
+def test_a_wrong_arrow_is_seen() -> None:
+    assert wrong_arrows("model.block", {"torch", "ablations.train"}) == ["ablations.train"]
+    assert wrong_arrows("analysis.load", {"ablations.record", "ablations.plan"}) == [
+        "ablations.plan"
+    ]
+
+
+HEAVY = {
+    "model": {"pandas", "matplotlib", "seaborn", "scipy", "rich"},
+    "ablations": {"pandas", "matplotlib", "seaborn", "scipy"},
+    "analysis": {"torch", "safetensors", "rich"},
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_each_package_keeps_to_its_own_libraries(path: Path) -> None:
+    tops = {name.split(".")[0] for name in imported_modules(path)}
+    assert not tops & HEAVY[module_name(path).split(".")[0]]
+
+
+def part_names() -> set[str]:
+    return {name for family in FAMILIES for name in family.parts}
+
+
+def name_comparisons(source: str, names: set[str]) -> list[int]:
+    """Lines that compare or match against the name of a part."""
+    lines = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            values = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            values = [node.value]
+        else:
+            continue
+        flat = [leaf for value in values for leaf in ast.walk(value)]
+        if any(isinstance(leaf, ast.Constant) and leaf.value in names for leaf in flat):
+            lines.append(node.lineno)
+    return lines
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if module_name(path) != "model.build"], ids=module_name
+)
+def test_no_code_but_build_asks_for_a_part_by_name(path: Path) -> None:
+    # `none` and `linear` are also plain words of statistics and schedules.
+    if module_name(path).startswith("analysis"):
+        names = part_names() - {"none", "linear"}
+    else:
+        names = part_names()
+    assert name_comparisons(path.read_text(encoding="utf-8"), names) == []
+
+
+def test_a_comparison_against_a_part_name_is_seen() -> None:
+    assert name_comparisons("if config.norm == 'layer': pass", {"layer"}) == [1]
+    assert name_comparisons("match x:\n  case 'layer': pass", {"layer"}) == [2]
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    empty = {"utils", "util", "helpers", "helper", "common", "misc"}
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    assert [path for path in (*FILES, *tests) if path.stem in empty] == []
+
+
+PROFILES = sorted(path.stem for path in (ROOT / "ablations/profiles").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", catalogue())
+def test_every_ablation_resolves_at_every_profile(name: str, profile: str) -> None:
+    ablation, source = read_ablation(catalogue()[name])
+    cells = expand(ablation, source, read_profile(profile), {}, [0])
+    assert {cell.label for cell in cells} == set(ablation.variants)
+    assert len({cell.trial for cell in cells}) == len(cells), "two variants are the same trial"
+
+
+def chosen_parts() -> set[tuple[str, str]]:
+    """(family, part) of every choice in any variant of the catalogue at the quick profile."""
+    found: set[tuple[str, str]] = set()
+
+    def walk(word: str, value: object) -> None:
+        if isinstance(value, dict):
+            if isinstance(value.get("name"), str):
+                found.add((word, value["name"]))
+            for key, below in value.items():
+                walk(key, below)
+
+    for path in catalogue().values():
+        ablation, source = read_ablation(path)
+        for cell in expand(ablation, source, read_profile("quick"), {}, [0]):
+            walk("model", cell.config["model"])
+    return found
+
+
+def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
+    registered = {(family.word, name) for family in FAMILIES for name in family.parts}
+    assert sorted(registered - chosen_parts()) == []
+
+
+def readme_commands() -> list[tuple[str, bool]]:
+    """Commands of the README's console blocks, and whether a comment marks them as tested."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(<!-- tested -->\n)?```console\n(.*?)```", text, flags=re.DOTALL)
+    lines = [
+        (line.split(" #")[0].strip(), bool(mark)) for mark, b in blocks for line in b.splitlines()
+    ]
+    return [(line, marked) for line, marked in lines if line]
+
+
+@pytest.mark.parametrize("command", [line for line, _ in readme_commands()])
+def test_the_commands_of_the_readme_parse(command: str) -> None:
+    words = shlex.split(command)
+    if words[0] == "./run_all.sh":
+        script = (ROOT / "run_all.sh").read_text(encoding="utf-8")
+        assert len(words) == 1 or re.search(rf"\b{words[1]}\b", script)
+    elif words[:3] == [".venv/bin/python", "-m", "ablations"]:
+        from ablations.commands import _parse
+
+        _parse(words[3:])
+    elif words[:3] == [".venv/bin/python", "-m", "analysis"]:
+        from analysis.__main__ import COMMANDS
+
+        assert words[3] in COMMANDS
+    else:
+        assert words[0] in ("git", "cd"), f"no test knows how to read {command!r}"
+
+
+@pytest.mark.parametrize("command", [line for line, marked in readme_commands() if marked])
+def test_the_marked_commands_of_the_readme_run(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ablations.commands import main
+
+    words = shlex.split(command)
+    assert words[:3] == [".venv/bin/python", "-m", "ablations"]
+    assert main(words[3:]) == 0
+    assert capsys.readouterr().out
+
+
+def test_the_project_names_neither_a_machine_nor_a_registry() -> None:
+    import subprocess
+
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout, so there is no list of the project's files")
+    words = re.compile(r"/(work|root|home)/|pypi\.org|/opt/wheels")
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if path.suffix in (".png", ".svg") or path == Path(__file__) or not path.is_file():
+            continue
+        assert not words.search(path.read_text(encoding="utf-8")), name
