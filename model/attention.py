@@ -1,20 +1,60 @@
-"""Scaled dot-product attention: the paths that compute it.
+"""Attention itself: how queries meet keys, what is hidden, and the paths that compute it.
 
-softmax(q kᵀ · scale + bias) v over the keys that may be seen (Vaswani et al. 2017, eq. 1).
-All paths give the same numbers up to rounding.
+softmax(similarity(q, k) · scale + bias) v over the keys that may be seen (Vaswani et al. 2017,
+eq. 1). All paths give the same numbers up to rounding.
 
 B: sequences, H: heads, T: queries, S: keys, K: width of a head.
 """
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.family import Family
+from model.family import ConfigError, Family
 
 PATH = Family("path")
+MASK = Family("mask")
+SIMILARITY = Family("similarity")
+
+
+@SIMILARITY.register("dot")
+class DotProduct(nn.Module):
+    """qᵀk: long vectors count more."""
+
+    def forward(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
+        return q_BHTK, k_BHSK
+
+
+@SIMILARITY.register("cosine")
+class Cosine(nn.Module):
+    """qᵀk / |q||k|: only directions count (Henry et al. 2020)."""
+
+    def forward(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
+        return F.normalize(q_BHTK, dim=-1), F.normalize(k_BHSK, dim=-1)
+
+
+@MASK.register("infinity")
+class Infinity(nn.Module):
+    """Hidden scores become −∞, so their weight is exactly zero."""
+
+    hides = True
+
+    def forward(self, scores_BHTS: Tensor, seen: Tensor) -> Tensor:
+        return scores_BHTS.masked_fill(~seen, float("-inf"))
+
+
+@MASK.register("zero")
+class Zero(nn.Module):
+    """Hidden scores become 0, and e⁰ = 1: the future still has weight. For the claim alone."""
+
+    hides = False
+
+    def forward(self, scores_BHTS: Tensor, seen: Tensor) -> Tensor:
+        return scores_BHTS * seen
 
 
 def visible(
@@ -28,9 +68,8 @@ def visible(
     return past_TS if keep_BHTS is None else past_TS & keep_BHTS
 
 
-@PATH.register("explicit")
-class Explicit(nn.Module):
-    """Every score is written out, so the weights can be looked at; memory grows with T × S."""
+class Path(nn.Module):
+    """Queries, keys and values in, mixed values and (where the path has them) weights out."""
 
     def forward(
         self,
@@ -43,19 +82,84 @@ class Explicit(nn.Module):
         bias_BHTS: Tensor | None = None,
         dropout: float = 0.0,
     ) -> tuple[Tensor, Tensor | None]:
-        scores_BHTS = (q_BHTK * scale) @ k_BHSK.transpose(-2, -1)
+        raise NotImplementedError
+
+
+@PATH.register("explicit")
+class Explicit(Path):
+    """Two matrix products with every score written out between them; memory grows with T × S."""
+
+    def __init__(self, mask: nn.Module) -> None:
+        super().__init__()
+        self.mask = mask
+
+    def scores(self, q_BHTK: Tensor, k_BHSK: Tensor) -> Tensor:
+        return q_BHTK @ k_BHSK.transpose(-2, -1)
+
+    def mix(self, weights_BHTS: Tensor, v_BHSK: Tensor) -> Tensor:
+        return weights_BHTS @ v_BHSK
+
+    def forward(
+        self,
+        q_BHTK: Tensor,
+        k_BHSK: Tensor,
+        v_BHSK: Tensor,
+        scale: float,
+        causal: bool = False,
+        keep_BHTS: Tensor | None = None,
+        bias_BHTS: Tensor | None = None,
+        dropout: float = 0.0,
+    ) -> tuple[Tensor, Tensor | None]:
+        scores_BHTS = self.scores(q_BHTK * scale, k_BHSK)
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
         seen = visible(q_BHTK, k_BHSK, causal, keep_BHTS)
         if seen is not None:
-            scores_BHTS = scores_BHTS.masked_fill(~seen, float("-inf"))
+            scores_BHTS = self.mask(scores_BHTS, seen)
         weights_BHTS = scores_BHTS.softmax(dim=-1)
-        return F.dropout(weights_BHTS, dropout) @ v_BHSK, weights_BHTS
+        return self.mix(F.dropout(weights_BHTS, dropout), v_BHSK), weights_BHTS
+
+
+@PATH.register("row")
+class Row(Explicit):
+    """One query at a time against all keys."""
+
+    def scores(self, q_BHTK: Tensor, k_BHSK: Tensor) -> Tensor:
+        rows = [(k_BHSK @ q_BHK[..., None])[..., 0] for q_BHK in q_BHTK.unbind(-2)]
+        return torch.stack(rows, dim=-2)
+
+    def mix(self, weights_BHTS: Tensor, v_BHSK: Tensor) -> Tensor:
+        rows = [(w_BHS[..., None, :] @ v_BHSK)[..., 0, :] for w_BHS in weights_BHTS.unbind(-2)]
+        return torch.stack(rows, dim=-2)
+
+
+@PATH.register("loop")
+class Loop(Explicit):
+    """One query and one key at a time: a dot product for each pair."""
+
+    def scores(self, q_BHTK: Tensor, k_BHSK: Tensor) -> Tensor:
+        rows = [
+            torch.stack([(q_BHK * k_BHK).sum(-1) for k_BHK in k_BHSK.unbind(-2)], dim=-1)
+            for q_BHK in q_BHTK.unbind(-2)
+        ]
+        return torch.stack(rows, dim=-2)
+
+    def mix(self, weights_BHTS: Tensor, v_BHSK: Tensor) -> Tensor:
+        rows = []
+        for w_BHS in weights_BHTS.unbind(-2):
+            pairs = zip(w_BHS.unbind(-1), v_BHSK.unbind(-2), strict=True)
+            rows.append(sum(w_BH[..., None] * v_BHK for w_BH, v_BHK in pairs))
+        return torch.stack(cast(list[Tensor], rows), dim=-2)
 
 
 @PATH.register("fused")
-class Fused(nn.Module):
+class Fused(Path):
     """One library kernel that need not keep the scores; it has no weights to show."""
+
+    def __init__(self, mask: nn.Module) -> None:
+        super().__init__()
+        if not mask.hides:
+            raise ConfigError(["path=fused: the kernel masks with −∞ alone; choose path=explicit"])
 
     def forward(
         self,
@@ -73,7 +177,8 @@ class Fused(nn.Module):
         plain_causal = causal and keep_BHTS is None and bias_BHTS is None
         plain_causal = plain_causal and q_BHTK.shape[-2] == k_BHSK.shape[-2]
         if not plain_causal:
-            mask = visible(q_BHTK, k_BHSK, causal, keep_BHTS)
+            last_of_all = causal and q_BHTK.shape[-2] == 1  # one query at the end sees every key
+            mask = visible(q_BHTK, k_BHSK, causal and not last_of_all, keep_BHTS)
             if bias_BHTS is not None:
                 mask = bias_BHTS if mask is None else bias_BHTS.masked_fill(~mask, float("-inf"))
         y_BHTK = F.scaled_dot_product_attention(

@@ -28,6 +28,20 @@ class Batch:
     source: Tensor | None = None  # B S
     source_lengths: Tensor | None = None  # B, of source
 
+    def __post_init__(self) -> None:
+        """Lengths that do not fit would end in NaN; on an accelerator they are taken on trust."""
+        sides = (("lengths", self.lengths, self.inputs),)
+        for name, lengths, tokens in (*sides, ("source_lengths", self.source_lengths, self.source)):
+            if lengths is None or lengths.device.type != "cpu":
+                continue
+            if tokens is None or len(lengths) != len(tokens):
+                raise ValueError(f"{name} must go with as many sequences")
+            low, high = (int(end) for end in lengths.aminmax())
+            if low < 1:
+                raise ValueError(f"{name} holds {low}: a sequence needs at least one real token")
+            if high > tokens.shape[1]:
+                raise ValueError(f"{name} holds {high}: the sequences are {tokens.shape[1]} long")
+
     @classmethod
     def shifted(
         cls,

@@ -21,7 +21,7 @@ class Block(nn.Module):
     """Mixers, then a feed-forward, each joined to the stream by the residual part."""
 
     def __init__(
-        self, mixer: Mixer, cross: Mixer | None, feedforward: nn.Module, residual: Residual
+        self, mixer: Mixer, cross: Mixer | None, feedforward: nn.Module | None, residual: Residual
     ) -> None:
         super().__init__()
         self.mixer = mixer
@@ -49,12 +49,14 @@ class Block(nn.Module):
             return sublayer
 
         sublayers = [mixing(index, mixer) for index, mixer in enumerate(self.mixers)]
-        x_BTD = self.residual(x_BTD, [*sublayers, self.feedforward])
+        if self.feedforward is not None:
+            sublayers.append(self.feedforward)
+        x_BTD = self.residual(x_BTD, sublayers)
         return x_BTD, None if state is None else tuple(s for s in states if s is not None)
 
 
 class Stack(nn.Module):
-    """Embedding, blocks, and a last norm where the residual part asks for one."""
+    """Embedding, blocks, and a last norm where there is one."""
 
     def __init__(self, embedding: Embedding, blocks: Sequence[Block], norm: nn.Module) -> None:
         super().__init__()
@@ -71,6 +73,8 @@ class Stack(nn.Module):
         x_BTD = self.embedding(tokens_BT, context.positions)
         after: list[BlockState] = []
         for index, block in enumerate(self.blocks):
+            if index > 0 and self.embedding.position.every_layer:
+                x_BTD = self.embedding.position.embed(x_BTD, context.positions)
             x_BTD, state = block(x_BTD, context, None if states is None else states[index])
             if state is not None:
                 after.append(state)

@@ -12,14 +12,16 @@ from torch import nn
 import model.mixer
 import model.position
 import model.recurrent
-from model.attention import PATH
+from model.attention import MASK, PATH, SIMILARITY
 from model.block import Block, Stack
 from model.embedding import Embedding
-from model.feedforward import FEEDFORWARD
+from model.family import ConfigError
+from model.feedforward import FEEDFORWARD, NoFeedForward
+from model.head import HEAD, Head
 from model.initialise import INITIAL, NoDraws, initialise
 from model.mixer import MIXER
 from model.norm import NORM
-from model.position import POSITION
+from model.position import POSITION, Position
 from model.recurrent import CELL, SCORE
 from model.residual import RESIDUAL
 from model.scale import SCALE
@@ -32,7 +34,8 @@ for folder in (model.mixer, model.position, model.recurrent):  # a part is there
 from model.recurrent.seq2seq import BidirectionalEncoder, Recurrent  # noqa: E402
 
 FAMILIES = (
-    MODEL, POSITION, NORM, RESIDUAL, MIXER, PATH, SCALE, FEEDFORWARD, INITIAL, CELL, SCORE,
+    MODEL, POSITION, NORM, RESIDUAL, MIXER, PATH, MASK, SIMILARITY, SCALE, FEEDFORWARD, HEAD,
+    INITIAL, CELL, SCORE,
 )  # fmt: skip
 
 
@@ -57,42 +60,97 @@ def build(written: Any, source_size: int | None, target_size: int, seed: int | N
 def _transformer(
     config: Transformer.Config, source_size: int | None, target_size: int
 ) -> Transformer:
-    has_encoder = config.kind == "encoder_decoder"
+    has_encoder, has_decoder = "encoder" in config.kind, "decoder" in config.kind
     if has_encoder and source_size is None:
-        raise ValueError("model.kind=encoder_decoder needs a task with a source")
-    given = {
-        name: getattr(config, name)
-        for name in ("d_model", "n_heads", "d_head", "depth", "dropout", "max_len")
-    }
+        raise ValueError(f"model.kind={config.kind} needs a task with a source")
+    names = (
+        "d_model", "n_heads", "d_head", "depth", "dropout", "max_len",
+        "attention_dropout", "feedforward_dropout",
+    )  # fmt: skip
+    given: dict[str, Any] = {name: getattr(config, name) for name in names}
+    given["target_size"] = target_size
+    given["mask"] = MASK.build(config.mask, **given)
     crossing = config.mixer if MIXER.part(config.mixer["name"]).crosses else "attention"
 
-    def mixer(written: Any, position: Any, cross: bool) -> Any:
-        scale = SCALE.build(config.scale, **given)
-        path = PATH.build(config.path, **given)
-        return MIXER.build(written, **given, position=position, scale=scale, path=path, cross=cross)
+    def make_norm() -> nn.Module:
+        return NORM.build(config.norm, **given)
 
-    def stack(size: int, reads_memory: bool) -> Stack:
-        position = POSITION.build(config.position, **given)
+    def mixer(written: Any, position: Position, layer: int, causal: bool, cross: bool) -> Any:
+        parts = {
+            "position": position,
+            "scale": SCALE.build(config.scale, **given),
+            "similarity": SIMILARITY.build(config.similarity, **given),
+            "path": PATH.build(config.path, **given),
+        }
+        return MIXER.build(written, **given, **parts, layer=layer, causal=causal, cross=cross)
+
+    def block(position: Position, layer: int, causal: bool, reads_memory: bool) -> Block:
         nowhere = POSITION.build("none", **given)
-        blocks = []
-        for _ in range(config.depth):
-            cross = mixer(crossing, nowhere, cross=True) if reads_memory else None
-            norms = [NORM.build(config.norm, **given) for _ in range(3 if reads_memory else 2)]
-            residual = RESIDUAL.build(config.residual, norms=norms, **given)
-            feedforward = FEEDFORWARD.build(config.feedforward, **given)
-            blocks.append(Block(mixer(config.mixer, position, False), cross, feedforward, residual))
-        ends_in_norm = RESIDUAL.part(config.residual["name"]).ends_in_norm
-        last = NORM.build(config.norm, **given) if ends_in_norm else nn.Identity()
-        scale = config.d_model**0.5 if config.embedding_scale else 1.0
-        embedding = Embedding(size, config.d_model, position, scale, config.dropout)
-        return Stack(embedding, blocks, last)
+        cross = mixer(crossing, nowhere, layer, False, True) if reads_memory else None
+        feedforward = FEEDFORWARD.build(config.feedforward, **given)
+        if isinstance(feedforward, NoFeedForward):
+            feedforward = None
+        sublayers = 1 + (cross is not None) + (feedforward is not None)
+        residual = RESIDUAL.build(
+            config.residual, make_norm=make_norm, sublayers=sublayers, **given
+        )
+        return Block(
+            mixer(config.mixer, position, layer, causal, False), cross, feedforward, residual
+        )
 
-    encoder = stack(source_size, reads_memory=False) if has_encoder and source_size else None
-    decoder = stack(target_size, reads_memory=has_encoder)
-    head = nn.Linear(config.d_model, target_size, bias=not config.tied)
-    if config.tied:
-        head.weight = decoder.embedding.tokens.weight
-    return Transformer(encoder, decoder, head)
+    def stack(size: int, causal: bool, reads_memory: bool) -> Stack:
+        def make_position() -> Position:
+            return POSITION.build(config.position, causal=causal, **given)
+
+        first = make_position()
+        positions = [first] + [
+            first if first.shared else make_position() for _ in range(config.depth - 1)
+        ]
+        assert config.embedding_dropout is not None
+        embedding = Embedding(
+            size,
+            config.d_model,
+            first,
+            make_norm() if config.embedding_norm else None,
+            config.d_model**0.5 if config.embedding_scale else 1.0,
+            config.embedding_dropout,
+        )
+        blocks = [
+            block(position, layer, causal, reads_memory) for layer, position in enumerate(positions)
+        ]
+        return Stack(embedding, blocks, make_norm() if config.final_norm else nn.Identity())
+
+    encoder = decoder = None
+    if has_encoder and source_size is not None:
+        encoder = stack(source_size, config.causal_encoder, reads_memory=False)
+    if has_decoder:
+        decoder = stack(target_size, config.causal_decoder, reads_memory=has_encoder)
+    head = HEAD.build(config.head, norm=make_norm(), **given)
+    _tie(config.tied, encoder, decoder, head)
+    return Transformer(encoder, decoder, head, config.causal_encoder, config.causal_decoder)
+
+
+def _tie(tied: str, encoder: Stack | None, decoder: Stack | None, head: Head) -> None:
+    """Let one table serve several embeddings, where their shapes allow it."""
+    if tied == "free":
+        return
+    source = encoder.embedding.tokens if encoder else None
+    target = decoder.embedding.tokens if decoder else source
+    assert target is not None
+    if tied == "all" and source is not None:
+        if source.weight.shape != target.weight.shape:
+            raise ConfigError(
+                [f"tied=all: source and target have {len(source.weight)} and {len(target.weight)} "
+                 "tokens; they must share one vocabulary"]
+            )  # fmt: skip
+        source.weight = target.weight
+    project = getattr(head, "project", None)
+    if project is None or project.weight.shape != target.weight.shape:
+        raise ConfigError(
+            [f"tied={tied}: needs a head over the same tokens, and positions that are not "
+             "concatenated"]
+        )  # fmt: skip
+    project.weight = target.weight
 
 
 def _recurrent(config: Recurrent.Config, source_size: int | None, target_size: int) -> Recurrent:

@@ -6,38 +6,58 @@ D: d_model, F: ratio × d_model.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.family import ConfigError, Family
+from model.linear import Joint
 
 FEEDFORWARD = Family("feedforward")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Widths:
+    """Options of every feed-forward with an inside."""
+
+    ratio: float = 4.0
+    """Width of the inside, in widths of the model."""
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        if self.ratio <= 0:
+            raise ConfigError([f"ratio={self.ratio}: must be positive"])
+
+    def inside(self, d_model: int) -> int:
+        return max(1, round(self.ratio * d_model))
 
 
 class TwoLayers(nn.Module):
     """down(activation(up(x))): widen, bend, narrow (Vaswani et al. 2017, eq. 2)."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config:
-        ratio: float = 4.0
-        bias: bool = True
+    Config = Widths
 
-        def __post_init__(self) -> None:
-            if self.ratio <= 0:
-                raise ConfigError([f"ratio={self.ratio}: must be positive"])
-
-    def __init__(self, config: Config, d_model: int) -> None:
+    def __init__(self, config: Widths, d_model: int, feedforward_dropout: float) -> None:
         super().__init__()
-        width = max(1, round(config.ratio * d_model))
+        width = config.inside(d_model)
         self.up = nn.Linear(d_model, width, bias=config.bias)
         self.down = nn.Linear(width, d_model, bias=config.bias)
+        self.dropout = nn.Dropout(feedforward_dropout)
 
     def activation(self, x_BTF: Tensor) -> Tensor:
         raise NotImplementedError
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.down(self.activation(self.up(x_BTD)))
+        return self.down(self.dropout(self.activation(self.up(x_BTD))))
+
+
+@FEEDFORWARD.register("linear")
+class Linear(TwoLayers):
+    """x itself: two layers that are worth one."""
+
+    def activation(self, x_BTF: Tensor) -> Tensor:
+        return x_BTF
 
 
 @FEEDFORWARD.register("relu")
@@ -52,5 +72,55 @@ class ReLU(TwoLayers):
 class GELU(TwoLayers):
     """x · Φ(x), with Φ the normal distribution function (Hendrycks & Gimpel 2016)."""
 
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Widths):
+        approximate: Literal["none", "tanh"] = "none"
+        """Exact, or by the tanh that GPT-2 uses."""
+
+    def __init__(self, config: Config, d_model: int, feedforward_dropout: float) -> None:
+        super().__init__(config, d_model, feedforward_dropout)
+        self.approximate = config.approximate
+
+    def activation(self, x_BTF: Tensor) -> Tensor:
+        return F.gelu(x_BTF, approximate=self.approximate)
+
+
+class Gated(nn.Module):
+    """down(activation(gate(x)) · up(x)): one layer opens and closes the other (Shazeer 2020)."""
+
+    Config = Widths
+
+    def __init__(self, config: Widths, d_model: int, feedforward_dropout: float) -> None:
+        super().__init__()
+        width = config.inside(d_model)
+        self.into = Joint(d_model, {"gate": width, "up": width}, config.bias)
+        self.down = nn.Linear(width, d_model, bias=config.bias)
+        self.dropout = nn.Dropout(feedforward_dropout)
+
+    def activation(self, x_BTF: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        gate_BTF, up_BTF = self.into(x_BTD)
+        return self.down(self.dropout(self.activation(gate_BTF) * up_BTF))
+
+
+@FEEDFORWARD.register("swiglu")
+class SwiGLU(Gated):
+    """Gated by x · sigmoid(x)."""
+
+    def activation(self, x_BTF: Tensor) -> Tensor:
+        return F.silu(x_BTF)
+
+
+@FEEDFORWARD.register("geglu")
+class GEGLU(Gated):
+    """Gated by x · Φ(x)."""
+
     def activation(self, x_BTF: Tensor) -> Tensor:
         return F.gelu(x_BTF)
+
+
+@FEEDFORWARD.register("none")
+class NoFeedForward(nn.Module):
+    """Nothing: the block leaves this sublayer out."""

@@ -62,6 +62,17 @@ class Xavier(Initial):
         return torch.randn(shape, generator=generator) * shape[-1] ** -0.5
 
 
+@INITIAL.register("unit")
+class Unit(Initial):
+    """N(0, 1/inputs): unit variance in, unit variance out; embeddings N(0, 1)."""
+
+    def weight(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.randn(shape, generator=generator) * shape[-1] ** -0.5
+
+    def embedding(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+
 _LIBRARY_ROLES: dict[type[nn.Module], dict[str, Role]] = {
     nn.Linear: {"weight": "weight", "bias": 0.0},
     nn.Embedding: {"weight": "embedding"},

@@ -11,14 +11,20 @@ from torch import Tensor
 from model.batch import IGNORE
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+def cross_entropy(
+    logits: Tensor, labels: Tensor, smoothing: float = 0.0, over: str = "all"
+) -> Tensor:
     """The summed loss in nats over all labels that count.
 
-    −(1 − ε) log p(label) − ε · mean over all words of log p(word) (Szegedy et al. 2016). The caller
-    divides by the number of labels in the whole batch.
+    The label has 1 − ε of the target, and ε is spread evenly `over` all words, the label among
+    them (Szegedy et al. 2016), or over the `other` words alone. The caller divides by the number of
+    labels in the whole batch.
     """
+    if over == "other":
+        # ε' spread over all V words gives each of the others ε'/V, which is to be ε / (V − 1).
+        smoothing = smoothing * logits.shape[-1] / (logits.shape[-1] - 1)
     return F.cross_entropy(
-        logits.flatten(0, -2),
+        logits.reshape(-1, logits.shape[-1]),
         labels.flatten(),
         ignore_index=IGNORE,
         reduction="sum",

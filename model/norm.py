@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
-from model.family import Family
+from model.family import ConfigError, Family
 
 NORM = Family("norm")
 
@@ -22,8 +22,43 @@ class LayerNorm(nn.LayerNorm):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         eps: float = 1e-5
+        affine: bool = True
+        """Whether there is a learned gain."""
+        bias: bool = True
+        """Whether a learned bias goes with the gain."""
+
+        def __post_init__(self) -> None:
+            if self.eps <= 0:
+                raise ConfigError([f"eps={self.eps}: must be positive"])
 
     roles: ClassVar = {"weight": 1.0, "bias": 0.0}
 
     def __init__(self, config: Config, d_model: int) -> None:
-        super().__init__(d_model, eps=config.eps)
+        super().__init__(d_model, config.eps, elementwise_affine=config.affine, bias=config.bias)
+
+
+@NORM.register("rms")
+class RMSNorm(nn.RMSNorm):
+    """x / √(mean of x² + eps) · gain: no mean, no bias (Zhang & Sennrich 2019)."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        eps: float = 1e-6
+        affine: bool = True
+
+        def __post_init__(self) -> None:
+            if self.eps <= 0:
+                raise ConfigError([f"eps={self.eps}: must be positive"])
+
+    roles: ClassVar = {"weight": 1.0}
+
+    def __init__(self, config: Config, d_model: int) -> None:
+        super().__init__(d_model, config.eps, elementwise_affine=config.affine)
+
+
+@NORM.register("none")
+class NoNorm(nn.Module):
+    """The stream as it comes."""
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return x_BTD

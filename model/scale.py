@@ -1,7 +1,13 @@
-"""What attention scores are multiplied by before the softmax."""
+"""What attention scores are multiplied by before the softmax.
+
+B: sequences, H: heads, T: queries, K: width of a head.
+"""
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor, nn
 
 from model.family import Family
@@ -25,3 +31,39 @@ class SqrtHead(Scale):
     def __init__(self, d_head: int) -> None:
         super().__init__()
         self.factor = d_head**-0.5
+
+
+@SCALE.register("sqrt_d_model")
+class SqrtModel(Scale):
+    """1/√d_model, as some lectures write it."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.factor = d_model**-0.5
+
+
+@SCALE.register("linear")
+class LinearHead(Scale):
+    """1/d_head: right where queries and keys are aligned rather than random (Yang et al. 2021)."""
+
+    def __init__(self, d_head: int) -> None:
+        super().__init__()
+        self.factor = 1 / d_head
+
+
+@SCALE.register("none")
+class NoScale(Scale):
+    """1: the softmax meets the raw dot products."""
+
+
+@SCALE.register("learned")
+class LearnedScale(Scale):
+    """e^s with one s for each head, 1/√d_head at the start (Henry et al. 2020)."""
+
+    def __init__(self, n_heads: int, d_head: int) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.empty(n_heads))
+        self.roles = {"log": -0.5 * math.log(d_head)}
+
+    def forward(self, q_BHTK: Tensor) -> tuple[Tensor, float]:
+        return q_BHTK * self.log.exp()[:, None, None], 1.0

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from model.attention import PATH
+from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.block import Stack
 from model.family import ConfigError, Family, choice
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
+from model.head import HEAD, Head
 from model.initialise import INITIAL
 from model.mixer import MIXER, Context
 from model.norm import NORM
@@ -32,7 +33,7 @@ class Transformer(nn.Module):
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        kind: Literal["encoder_decoder", "decoder"] = "decoder"
+        kind: Literal["encoder", "decoder", "encoder_decoder"] = "decoder"
         d_model: int = 64
         depth: int = 2
         """Blocks in each stack."""
@@ -40,19 +41,34 @@ class Transformer(nn.Module):
         d_head: int | None = None
         """Left out: d_model / n_heads."""
         dropout: float = 0.0
-        """Of embeddings and of what each sublayer adds."""
+        """Of what each sublayer adds to the stream."""
+        embedding_dropout: float | None = None
+        """Left out: the same as dropout."""
+        attention_dropout: float = 0.0
+        """Of the attention weights."""
+        feedforward_dropout: float = 0.0
+        """Inside the feed-forward."""
         max_len: int = 512
-        tied: bool = False
-        """Whether the output projection is the target embedding."""
+        tied: Literal["free", "output", "all"] = "free"
+        """Which embeddings are one: none; the target's and the output's; the source's too."""
         embedding_scale: bool = True
         """Whether token vectors are multiplied by √d_model."""
+        embedding_norm: bool = False
+        """Whether a norm follows the embedding."""
+        final_norm: bool | None = None
+        """Whether a stack ends in a norm. Left out: as the residual part has it."""
+        causal_encoder: bool = False
+        causal_decoder: bool = True
         position: dict[str, Any] = choice(POSITION, "sinusoidal")
         norm: dict[str, Any] = choice(NORM, "layer")
         residual: dict[str, Any] = choice(RESIDUAL, "pre")
         mixer: dict[str, Any] = choice(MIXER, "attention")
         path: dict[str, Any] = choice(PATH, "fused")
+        mask: dict[str, Any] = choice(MASK, "infinity")
+        similarity: dict[str, Any] = choice(SIMILARITY, "dot")
         scale: dict[str, Any] = choice(SCALE, "sqrt_d_head")
         feedforward: dict[str, Any] = choice(FEEDFORWARD, "relu")
+        head: dict[str, Any] = choice(HEAD, "tokens")
         initial: dict[str, Any] = choice(INITIAL, "xavier")
 
         def __post_init__(self) -> None:
@@ -61,8 +77,21 @@ class Transformer(nn.Module):
                 for name in ("d_model", "depth", "n_heads", "max_len")
                 if getattr(self, name) < 1
             ]
-            if not 0 <= self.dropout < 1:
-                problems.append(f"dropout={self.dropout}: must be from 0 to below 1")
+            if self.embedding_dropout is None:
+                object.__setattr__(self, "embedding_dropout", self.dropout)
+            if self.final_norm is None:
+                ends_in_norm = RESIDUAL.part(self.residual["name"]).ends_in_norm
+                object.__setattr__(self, "final_norm", ends_in_norm)
+            problems += [
+                f"{name}={getattr(self, name)}: must be from 0 to below 1"
+                for name in (
+                    "dropout",
+                    "embedding_dropout",
+                    "attention_dropout",
+                    "feedforward_dropout",
+                )
+                if not 0 <= getattr(self, name) < 1
+            ]
             if self.d_head is None and self.n_heads > 0:
                 if self.d_model % self.n_heads:
                     problems.append(
@@ -75,31 +104,48 @@ class Transformer(nn.Module):
             if problems:
                 raise ConfigError(problems)
 
-    def __init__(self, encoder: Stack | None, decoder: Stack, head: nn.Module) -> None:
+    def __init__(
+        self,
+        encoder: Stack | None,
+        decoder: Stack | None,
+        head: Head,
+        causal_encoder: bool,
+        causal_decoder: bool,
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
         self.head = head
+        self.causal_encoder, self.causal_decoder = causal_encoder, causal_decoder
 
     def forward(self, batch: Batch) -> Tensor:
-        assert batch.inputs is not None
-        memory = self.encode(batch.source, batch.source_lengths)
+        """Logits where the labels are: of the decoder if there is one, else of the encoder."""
+        memory_BSD = self.encode(batch.source, batch.source_lengths)
+        if self.decoder is None:
+            assert memory_BSD is not None
+            return self.head(memory_BSD, batch.source_lengths)
+        if batch.inputs is None:
+            raise ValueError("the batch has no inputs: a decoder needs them")
+        self.decoder.embedding.check(batch.inputs, "inputs")
         context = Context(
             positions=positions(batch.inputs.shape[1], batch.inputs),
-            causal=True,
+            causal=self.causal_decoder,
             lengths=batch.lengths,
-            memory=memory,
+            memory=memory_BSD,
             memory_lengths=batch.source_lengths,
         )
         x_BTD, _ = self.decoder(batch.inputs, context)
-        return self.head(x_BTD)
+        return self.head(x_BTD, batch.lengths)
 
     def encode(self, source_BS: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:
-        """B S D: what the decoder reads of the source."""
+        """B S D: the source as the encoder sees it; None where there is no encoder."""
         if self.encoder is None:
             return None
-        assert source_BS is not None, "an encoder-decoder needs a source"
-        context = Context(positions(source_BS.shape[1], source_BS), lengths=lengths_B)
+        if source_BS is None:
+            raise ValueError("the batch has no source: an encoder needs one")
+        self.encoder.embedding.check(source_BS, "source")
+        at_S = positions(source_BS.shape[1], source_BS)
+        context = Context(at_S, causal=self.causal_encoder, lengths=lengths_B)
         memory_BSD, _ = self.encoder(source_BS, context)
         return memory_BSD
 
@@ -110,14 +156,17 @@ class Transformer(nn.Module):
         source_BS: Tensor | None,
         source_lengths_B: Tensor | None,
     ) -> Decoding:
+        if self.decoder is None:
+            raise ValueError("model.kind=encoder writes nothing: choose decoder or encoder_decoder")
         memory = self.encode(source_BS, source_lengths_B)
         table = self.decoder.embedding.tokens.weight
         context = Context(positions(0, table), memory=memory, memory_lengths=source_lengths_B)
-        like_BD = table.new_empty(sequences, table.shape[1])
+        like_BD = table.new_empty(sequences, table.shape[1] + self.decoder.embedding.position.width)
         states = self.decoder.start(like_BD, capacity, context)
         return Decoding(0, states, memory, source_lengths_B)
 
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        assert self.decoder is not None
         context = Context(
             positions=positions(tokens_BT.shape[1], tokens_BT, decoding.start),
             start=decoding.start,
@@ -127,4 +176,4 @@ class Transformer(nn.Module):
         )
         x_BTD, states = self.decoder(tokens_BT, context, decoding.states)
         after = replace(decoding, start=decoding.start + tokens_BT.shape[1], states=states)
-        return self.head(x_BTD), after
+        return self.head(x_BTD, None), after

@@ -1,6 +1,6 @@
 """Multi-head attention, to its own sequence or to a memory.
 
-B: sequences, T: queries, S: keys, D: d_model, H: heads, K: d_head.
+B: sequences, T: queries, S: keys, D: d_model, H: heads, G: heads of keys and values, K: d_head.
 """
 
 from __future__ import annotations
@@ -9,23 +9,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from model.attention import Explicit, Fused
+from model.attention import Path
+from model.family import ConfigError
+from model.linear import Joint
 from model.mixer import MIXER, Context, Mixer, State
 from model.position import Position
 from model.scale import Scale
-
-
-class Joint(nn.Linear):
-    """Several projections of one input in one matrix product, each with a name of its own."""
-
-    def __init__(self, d_in: int, widths: dict[str, int], bias: bool) -> None:
-        super().__init__(d_in, sum(widths.values()), bias=bias)
-        self.widths = list(widths.values())
-        rows = list(widths.items())
-        self.splits = {"weight": rows, "bias": rows}
-
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
-        return super().forward(x).split(self.widths, dim=-1)
 
 
 @MIXER.register("attention")
@@ -35,7 +24,9 @@ class Attention(Mixer):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         bias: bool = True
-        dropout: float = 0.0  # of the weights
+        n_kv_heads: int | None = None
+        """Heads of keys and values, each read by several queries' heads (Ainslie et al. 2023);
+        left out: n_heads. One: multi-query attention (Shazeer 2019)."""
 
     crosses = True
 
@@ -47,19 +38,25 @@ class Attention(Mixer):
         d_head: int,
         position: Position,
         scale: Scale,
-        path: Explicit | Fused,
+        similarity: nn.Module,
+        path: Path,
+        attention_dropout: float,
         cross: bool,
     ) -> None:
         super().__init__()
-        self.n_heads, self.d_head, self.cross = n_heads, d_head, cross
-        self.weight_dropout = config.dropout
-        width = n_heads * d_head
-        rows = {"query": width} if cross else {"query": width, "key": width, "value": width}
-        self.project = Joint(d_model, rows, config.bias)
+        n_kv_heads = config.n_kv_heads or n_heads
+        if n_kv_heads < 1 or n_heads % n_kv_heads:
+            raise ConfigError([f"n_kv_heads={n_kv_heads}: must divide n_heads={n_heads}"])
+        self.n_kv_heads, self.group = n_kv_heads, n_heads // n_kv_heads
+        self.d_head, self.cross = d_head, cross
+        self.weight_dropout = attention_dropout
+        query = {"query": n_heads * d_head}
+        memory = {"key": n_kv_heads * d_head, "value": n_kv_heads * d_head}
+        self.project = Joint(d_model, query if cross else query | memory, config.bias)
         if cross:
-            self.project_memory = Joint(d_model, {"key": width, "value": width}, config.bias)
-        self.out = nn.Linear(width, d_model, bias=config.bias)
-        self.position, self.scale, self.path = position, scale, path
+            self.project_memory = Joint(d_model, memory, config.bias)
+        self.out = nn.Linear(n_heads * d_head, d_model, bias=config.bias)
+        self.position, self.scale, self.similarity, self.path = position, scale, similarity, path
 
     def heads(self, x_BTD: Tensor) -> Tensor:
         return x_BTD.unflatten(-1, (-1, self.d_head)).transpose(1, 2)
@@ -69,7 +66,7 @@ class Attention(Mixer):
             assert context.memory is not None, "cross-attention needs a memory"
             key, value = self.project_memory(context.memory)
             return self.heads(key), self.heads(value)
-        shape = (like_BD.shape[0], self.n_heads, capacity, self.d_head)
+        shape = (like_BD.shape[0], self.n_kv_heads, capacity, self.d_head)
         return like_BD.new_zeros(shape), like_BD.new_zeros(shape)
 
     def forward(
@@ -77,26 +74,30 @@ class Attention(Mixer):
     ) -> tuple[Tensor, State | None]:
         bias_BHTS = None
         if self.cross:
-            (query,) = self.project(x_BTD)
-            q_BHTK, factor = self.scale(self.heads(query))
-            k_BHSK, v_BHSK = state or self.start(x_BTD[:, 0], 0, context)
+            q_BHTK = self.heads(*self.project(x_BTD))
+            k_BGSK, v_BGSK = state or self.start(x_BTD[:, 0], 0, context)
+            q_BHTK, k_BGSK = self.similarity(q_BHTK, k_BGSK)
+            q_BHTK, factor = self.scale(q_BHTK)
             real_BS = context.memory_real
         else:
-            q_BHTK, k_BHSK, v_BHSK = (self.heads(part) for part in self.project(x_BTD))
-            q_BHTK, k_BHSK = self.position.rotate(q_BHTK, k_BHSK, context.positions)
+            q_BHTK, k_BGSK, v_BGSK = (self.heads(part) for part in self.project(x_BTD))
+            q_BHTK, k_BGSK = self.position.rotate(q_BHTK, k_BGSK, context.positions)
+            q_BHTK, k_BGSK = self.similarity(q_BHTK, k_BGSK)
             q_BHTK, factor = self.scale(q_BHTK)
             if state is not None:
                 end = context.start + x_BTD.shape[1]
-                for cache, new in zip(state, (k_BHSK, v_BHSK), strict=True):
+                for cache, new in zip(state, (k_BGSK, v_BGSK), strict=True):
                     cache[:, :, context.start : end] = new
-                k_BHSK, v_BHSK = (cache[:, :, :end] for cache in state)
+                k_BGSK, v_BGSK = (cache[:, :, :end] for cache in state)
             bias_BHTS = self.bias(q_BHTK, factor, context)
             # Padding stands to the right, where no real query of a causal model looks.
             real_BS = None if context.causal else context.real
+        if self.group > 1:
+            k_BGSK, v_BGSK = (part.repeat_interleave(self.group, 1) for part in (k_BGSK, v_BGSK))
         y_BHTK, weights_BHTS = self.path(
             q_BHTK,
-            k_BHSK,
-            v_BHSK,
+            k_BGSK,
+            v_BGSK,
             factor,
             causal=context.causal and not self.cross,
             keep_BHTS=None if real_BS is None else real_BS[:, None, None],

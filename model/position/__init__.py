@@ -15,6 +15,10 @@ POSITION = Family("position")
 class Position(nn.Module):
     """A scheme overrides the sites it uses; positions are arguments, so a cache can go on."""
 
+    width = 0  # dimensions of d_model that `embed` appends rather than adds to
+    every_layer = False  # whether `embed` is called again before every block but the first
+    shared = True  # whether all blocks of a stack have one instance, or each its own
+
     def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
         """At the input: vectors of tokens, told where they stand."""
         return x_BTD
@@ -28,5 +32,5 @@ class Position(nn.Module):
         return None
 
     def score(self, q_BHTK: Tensor, queries_T: Tensor, keys_S: Tensor) -> Tensor | None:
-        """B H T S, added to the scores, from the queries themselves; None adds nothing."""
+        """B H T S, added to the scores before they are scaled; None adds nothing."""
         return None

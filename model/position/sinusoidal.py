@@ -20,13 +20,13 @@ class Sinusoidal(Position):
 
     def __init__(self, config: Config, d_model: int) -> None:
         super().__init__()
-        self.base, self.width = config.base, d_model
+        self.base, self.d_model = config.base, d_model
 
     def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
         return x_BTD + self.table(positions_T).to(x_BTD.dtype)
 
     def table(self, positions_T: Tensor) -> Tensor:
         """T D, computed in double precision: float32 loses the phase of far positions."""
-        steps = torch.arange(0, self.width, 2, device=positions_T.device, dtype=torch.float64)
-        angles = positions_T[:, None] * self.base ** (-steps / self.width)
-        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)[:, : self.width]
+        steps = torch.arange(0, self.d_model, 2, device=positions_T.device, dtype=torch.float64)
+        angles = positions_T[:, None] * self.base ** (-steps / self.d_model)
+        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)[:, : self.d_model]
