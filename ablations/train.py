@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,8 @@ class TrainConfig:
     """The largest norm of the gradient; null for any."""
     smoothing: float = 0.0
     """Label smoothing of the training loss. Validation is never smoothed."""
+    smoothing_over: Literal["all", "other"] = "all"
+    """Which words share it: all, or all but the right one."""
     evaluations: int = 5
     """How often the validation loss is taken, the last time at the end."""
 
@@ -120,7 +122,8 @@ def update(
     config: TrainConfig,
 ) -> tuple[Tensor, Tensor]:
     """One step: the loss per label of the whole batch, and the norm of its gradient."""
-    loss = cross_entropy(model(batch), batch.labels, config.smoothing) / tokens
+    logits = model(batch)
+    loss = cross_entropy(logits, batch.labels, config.smoothing, config.smoothing_over) / tokens
     optimiser.zero_grad()
     loss.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip or math.inf)

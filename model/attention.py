@@ -181,6 +181,7 @@ class Fused(Path):
             mask = visible(q_BHTK, k_BHSK, causal and not last_of_all, keep_BHTS)
             if bias_BHTS is not None:
                 mask = bias_BHTS if mask is None else bias_BHTS.masked_fill(~mask, float("-inf"))
+                mask = mask[None] if mask.dim() == 3 else mask  # only four take the fast kernel
         y_BHTK = F.scaled_dot_product_attention(
             q_BHTK, k_BHSK, v_BHSK, mask, dropout, is_causal=plain_causal, scale=scale
         )

@@ -27,6 +27,7 @@ class Batch:
     lengths: Tensor | None = None  # B, of inputs
     source: Tensor | None = None  # B S
     source_lengths: Tensor | None = None  # B, of source
+    segments: Tensor | None = None  # B S: the part of the source that a token belongs to
 
     def __post_init__(self) -> None:
         """Lengths that do not fit would end in NaN; on an accelerator they are taken on trust."""
@@ -41,6 +42,10 @@ class Batch:
                 raise ValueError(f"{name} holds {low}: a sequence needs at least one real token")
             if high > tokens.shape[1]:
                 raise ValueError(f"{name} holds {high}: the sequences are {tokens.shape[1]} long")
+        if self.segments is not None and (
+            self.source is None or self.segments.shape != self.source.shape
+        ):
+            raise ValueError("segments must go with a source of the same shape")
 
     @classmethod
     def shifted(

@@ -21,7 +21,11 @@ class Block(nn.Module):
     """Mixers, then a feed-forward, each joined to the stream by the residual part."""
 
     def __init__(
-        self, mixer: Mixer, cross: Mixer | None, feedforward: nn.Module | None, residual: Residual
+        self,
+        mixer: Mixer | None,
+        cross: Mixer | None,
+        feedforward: nn.Module | None,
+        residual: Residual,
     ) -> None:
         super().__init__()
         self.mixer = mixer
@@ -31,7 +35,7 @@ class Block(nn.Module):
 
     @property
     def mixers(self) -> list[Mixer]:
-        return [self.mixer] if self.cross is None else [self.mixer, self.cross]
+        return [mixer for mixer in (self.mixer, self.cross) if mixer is not None]
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> BlockState:
         return tuple(mixer.start(like_BD, capacity, context) for mixer in self.mixers)
@@ -68,9 +72,14 @@ class Stack(nn.Module):
         return [block.start(like_BD, capacity, context) for block in self.blocks]
 
     def forward(
-        self, tokens_BT: Tensor, context: Context, states: Sequence[BlockState] | None = None
+        self,
+        tokens_BT: Tensor,
+        context: Context,
+        states: Sequence[BlockState] | None = None,
+        segments_BT: Tensor | None = None,
     ) -> tuple[Tensor, list[BlockState] | None]:
-        x_BTD = self.embedding(tokens_BT, context.positions)
+        self.embedding.position.check(context.start + len(context.positions))
+        x_BTD = self.embedding(tokens_BT, context.positions, segments_BT)
         after: list[BlockState] = []
         for index, block in enumerate(self.blocks):
             if index > 0 and self.embedding.position.every_layer:

@@ -19,7 +19,9 @@ from model.family import ConfigError
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.head import HEAD, Head
 from model.initialise import INITIAL, NoDraws, initialise
+from model.linear import Joint
 from model.mixer import MIXER
+from model.mixer.none import NoMixer
 from model.norm import NORM
 from model.position import POSITION, Position
 from model.recurrent import CELL, SCORE
@@ -31,7 +33,8 @@ for folder in (model.mixer, model.position, model.recurrent):  # a part is there
     for module in pkgutil.iter_modules(folder.__path__, folder.__name__ + "."):
         importlib.import_module(module.name)
 
-from model.recurrent.seq2seq import BidirectionalEncoder, Recurrent  # noqa: E402
+from model.recurrent.language import Layers, Recurrent  # noqa: E402
+from model.recurrent.seq2seq import BidirectionalEncoder, Seq2Seq  # noqa: E402
 
 FAMILIES = (
     MODEL, POSITION, NORM, RESIDUAL, MIXER, PATH, MASK, SIMILARITY, SCALE, FEEDFORWARD, HEAD,
@@ -85,20 +88,21 @@ def _transformer(
         return MIXER.build(written, **given, **parts, layer=layer, causal=causal, cross=cross)
 
     def block(position: Position, layer: int, causal: bool, reads_memory: bool) -> Block:
+        own = mixer(config.mixer, position, layer, causal, False)
+        if isinstance(own, NoMixer):
+            own = None
         nowhere = POSITION.build("none", **given)
         cross = mixer(crossing, nowhere, layer, False, True) if reads_memory else None
         feedforward = FEEDFORWARD.build(config.feedforward, **given)
         if isinstance(feedforward, NoFeedForward):
             feedforward = None
-        sublayers = 1 + (cross is not None) + (feedforward is not None)
+        sublayers = sum(part is not None for part in (own, cross, feedforward))
         residual = RESIDUAL.build(
             config.residual, make_norm=make_norm, sublayers=sublayers, **given
         )
-        return Block(
-            mixer(config.mixer, position, layer, causal, False), cross, feedforward, residual
-        )
+        return Block(own, cross, feedforward, residual)
 
-    def stack(size: int, causal: bool, reads_memory: bool) -> Stack:
+    def stack(size: int, segments: int, causal: bool, reads_memory: bool) -> Stack:
         def make_position() -> Position:
             return POSITION.build(config.position, causal=causal, **given)
 
@@ -114,6 +118,7 @@ def _transformer(
             make_norm() if config.embedding_norm else None,
             config.d_model**0.5 if config.embedding_scale else 1.0,
             config.embedding_dropout,
+            segments,
         )
         blocks = [
             block(position, layer, causal, reads_memory) for layer, position in enumerate(positions)
@@ -122,9 +127,9 @@ def _transformer(
 
     encoder = decoder = None
     if has_encoder and source_size is not None:
-        encoder = stack(source_size, config.causal_encoder, reads_memory=False)
+        encoder = stack(source_size, config.segments, config.causal_encoder, reads_memory=False)
     if has_decoder:
-        decoder = stack(target_size, config.causal_decoder, reads_memory=has_encoder)
+        decoder = stack(target_size, 0, config.causal_decoder, reads_memory=has_encoder)
     head = HEAD.build(config.head, norm=make_norm(), **given)
     _tie(config.tied, encoder, decoder, head)
     return Transformer(encoder, decoder, head, config.causal_encoder, config.causal_decoder)
@@ -154,25 +159,32 @@ def _tie(tied: str, encoder: Stack | None, decoder: Stack | None, head: Head) ->
 
 
 def _recurrent(config: Recurrent.Config, source_size: int | None, target_size: int) -> Recurrent:
-    if source_size is None:
-        raise ValueError("model.name=recurrent needs a task with a source")
-    width = config.d_model
+    width, layers = config.d_model, range(config.depth)
+
+    def embedding(size: int) -> Embedding:
+        return Embedding(size, width, POSITION.build("none"), None, 1.0, config.dropout)
 
     def cell(d_hidden: int) -> Any:
         return CELL.build(config.cell, d_in=width, d_hidden=d_hidden)
 
-    encoder = BidirectionalEncoder(
-        nn.Embedding(source_size, width),
-        [(cell(width // 2), cell(width // 2)) for _ in range(config.depth)],
-        config.dropout,
-    )
-    return Recurrent(
-        encoder,
-        nn.Embedding(target_size, width),
-        [cell(width) for _ in range(config.depth)],
-        SCORE.build(config.score, d_hidden=width),
-        nn.Linear(2 * width, width),
-        nn.Linear(width, target_size),
+    decoder = Layers(embedding(target_size), [cell(width) for _ in layers], config.dropout)
+    head = HEAD.build("tokens", d_model=width, target_size=target_size, norm=nn.Identity())
+    if config.tied:
+        head.project.weight = decoder.embedding.tokens.weight
+    if config.kind == "decoder":
+        return Recurrent(decoder, head)
+    if source_size is None:
+        raise ValueError(f"model.kind={config.kind} needs a task with a source")
+    both_ways = [(cell(width // 2), cell(width // 2)) for _ in layers]
+    score = SCORE.build(config.score, d_hidden=width)
+    states = {f"state{number}": width for number in range(len(decoder.start(0)[0]))}
+    return Seq2Seq(
+        BidirectionalEncoder(embedding(source_size), both_ways, config.dropout),
+        [Joint(width, states, bias=True) for _ in layers],
+        decoder,
+        score,
+        nn.Linear(2 * width if score.reads else width, width),
+        head,
         config.dropout,
     )
 

@@ -11,7 +11,7 @@ from model.position import Position
 
 
 class Embedding(nn.Module):
-    """Looked up, scaled, told their place, normed, dropped out."""
+    """Looked up, scaled, told their segment and place, normed, dropped out."""
 
     def __init__(
         self,
@@ -21,31 +21,51 @@ class Embedding(nn.Module):
         norm: nn.Module | None,
         scale: float,
         dropout: float,
+        segments: int = 0,
     ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(size, d_model - position.width)
+        self.segments = nn.Embedding(segments, d_model - position.width) if segments else None
         self.position = position
         self.norm = norm
         self.scale = scale
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens_BT: Tensor, positions_T: Tensor) -> Tensor:
+    def forward(
+        self, tokens_BT: Tensor, positions_T: Tensor, segments_BT: Tensor | None = None
+    ) -> Tensor:
         x_BTD = self.tokens(tokens_BT)
         if self.scale != 1.0:
             x_BTD = x_BTD * self.scale
+        if self.segments is not None:
+            table = self.segments
+            x_BTD = x_BTD + (table.weight[0] if segments_BT is None else table(segments_BT))
         x_BTD = self.position.embed(x_BTD, positions_T)
         if self.norm is not None:
             x_BTD = self.norm(x_BTD)
         return self.dropout(x_BTD)
 
     def check(self, tokens_BT: Tensor, name: str) -> None:
-        """A clear word about tokens that are not there; an accelerator is not kept waiting."""
+        """A clear word about tokens that are not there."""
         if tokens_BT.shape[-1] == 0:
             raise ValueError(f"{name} is empty: give at least one token")
-        if tokens_BT.device.type != "cpu":
-            return
-        low, high = (int(end) for end in tokens_BT.aminmax())
-        if low < 0 or high >= self.tokens.num_embeddings:
-            wrong = low if low < 0 else high
-            last = self.tokens.num_embeddings - 1
+        last = self.tokens.num_embeddings - 1
+        if (wrong := _outside(tokens_BT, last)) is not None:
             raise ValueError(f"{name} holds token {wrong}: the vocabulary has 0 to {last}")
+
+    def check_segments(self, segments_BT: Tensor) -> None:
+        if self.segments is None:
+            raise ValueError("the batch has segments and the model has none: set model.segments")
+        last = self.segments.num_embeddings - 1
+        if (wrong := _outside(segments_BT, last)) is not None:
+            raise ValueError(f"segments holds {wrong}: the model has 0 to {last}")
+
+
+def _outside(numbers: Tensor, last: int) -> int | None:
+    """One that is not from 0 to `last`; an accelerator is not kept waiting."""
+    if numbers.device.type != "cpu":
+        return None
+    low, high = (int(end) for end in numbers.aminmax())
+    if low >= 0 and high <= last:
+        return None
+    return low if low < 0 else high

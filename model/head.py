@@ -72,7 +72,7 @@ class Classes(Head):
 
     def __init__(self, config: Config, d_model: int, target_size: int) -> None:
         super().__init__()
-        self.pool = {"first": _first, "last": _last, "mean": _mean}[config.pool]
+        self.pool = {"first": _first, "last": last, "mean": _mean}[config.pool]
         self.dense = nn.Linear(d_model, d_model) if config.transform else None
         self.classify = nn.Linear(d_model, target_size)
 
@@ -87,7 +87,8 @@ def _first(x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
     return x_BTD[:, 0]
 
 
-def _last(x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
+def last(x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
+    """Each sequence's vector at its real end."""
     if lengths_B is None:
         return x_BTD[:, -1]
     return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), lengths_B - 1]

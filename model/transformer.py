@@ -55,6 +55,9 @@ class Transformer(nn.Module):
         """Whether token vectors are multiplied by √d_model."""
         embedding_norm: bool = False
         """Whether a norm follows the embedding."""
+        segments: int = 0
+        """Trained vectors for parts of the source, such as BERT's two sentences; a batch that names
+        no segments is all of the first."""
         final_norm: bool | None = None
         """Whether a stack ends in a norm. Left out: as the residual part has it."""
         causal_encoder: bool = False
@@ -77,6 +80,13 @@ class Transformer(nn.Module):
                 for name in ("d_model", "depth", "n_heads", "max_len")
                 if getattr(self, name) < 1
             ]
+            if self.segments < 0:
+                problems.append(f"segments={self.segments}: must be at least 0")
+            if self.segments > 0 and "encoder" not in self.kind:
+                problems.append(
+                    f"segments={self.segments}: only a source has segments; choose kind=encoder or "
+                    "kind=encoder_decoder"
+                )
             if self.embedding_dropout is None:
                 object.__setattr__(self, "embedding_dropout", self.dropout)
             if self.final_norm is None:
@@ -120,7 +130,7 @@ class Transformer(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits where the labels are: of the decoder if there is one, else of the encoder."""
-        memory_BSD = self.encode(batch.source, batch.source_lengths)
+        memory_BSD = self.encode(batch.source, batch.source_lengths, batch.segments)
         if self.decoder is None:
             assert memory_BSD is not None
             return self.head(memory_BSD, batch.source_lengths)
@@ -137,16 +147,23 @@ class Transformer(nn.Module):
         x_BTD, _ = self.decoder(batch.inputs, context)
         return self.head(x_BTD, batch.lengths)
 
-    def encode(self, source_BS: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:
+    def encode(
+        self,
+        source_BS: Tensor | None,
+        lengths_B: Tensor | None,
+        segments_BS: Tensor | None = None,
+    ) -> Tensor | None:
         """B S D: the source as the encoder sees it; None where there is no encoder."""
         if self.encoder is None:
             return None
         if source_BS is None:
             raise ValueError("the batch has no source: an encoder needs one")
         self.encoder.embedding.check(source_BS, "source")
+        if segments_BS is not None:
+            self.encoder.embedding.check_segments(segments_BS)
         at_S = positions(source_BS.shape[1], source_BS)
         context = Context(at_S, causal=self.causal_encoder, lengths=lengths_B)
-        memory_BSD, _ = self.encoder(source_BS, context)
+        memory_BSD, _ = self.encoder(source_BS, context, segments_BT=segments_BS)
         return memory_BSD
 
     def begin(

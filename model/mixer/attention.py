@@ -17,8 +17,126 @@ from model.position import Position
 from model.scale import Scale
 
 
+class Heads(Mixer):
+    """Attention for any queries, keys and values: their places, their scores, a cache."""
+
+    crosses = True
+
+    def __init__(
+        self,
+        n_kv_heads: int,
+        group: int,
+        d_head: int,
+        position: Position,
+        scale: Scale,
+        similarity: nn.Module,
+        path: Path,
+        attention_dropout: float,
+        cross: bool,
+    ) -> None:
+        super().__init__()
+        self.n_kv_heads, self.group = n_kv_heads, group  # queries' heads to one of keys
+        self.d_head, self.cross = d_head, cross
+        self.weight_dropout = attention_dropout
+        self.position, self.scale, self.similarity, self.path = position, scale, similarity, path
+
+    def ask(self, x_BTD: Tensor) -> Tensor:
+        """Queries for a memory."""
+        raise NotImplementedError
+
+    def offer(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory."""
+        raise NotImplementedError
+
+    def own(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of one sequence."""
+        raise NotImplementedError
+
+    def join(self, y_BTD: Tensor) -> Tensor:
+        """What becomes of the heads' answers, side by side."""
+        raise NotImplementedError
+
+    def heads(self, x_BTD: Tensor) -> Tensor:
+        return x_BTD.unflatten(-1, (-1, self.d_head)).transpose(1, 2)
+
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+        if self.cross:
+            assert context.memory is not None, "cross-attention needs a memory"
+            return self.offer(context.memory)
+        shape = (like_BD.shape[0], self.n_kv_heads, capacity, self.d_head)
+        return like_BD.new_zeros(shape), like_BD.new_zeros(shape)
+
+    def forward(
+        self, x_BTD: Tensor, context: Context, state: State | None = None
+    ) -> tuple[Tensor, State | None]:
+        bias_BHTS = None
+        if self.cross:
+            q_BHTK = self.ask(x_BTD)
+            k_BGSK, v_BGSK = state or self.start(x_BTD[:, 0], 0, context)
+            q_BHTK, k_BGSK = self.similarity(q_BHTK, k_BGSK)
+            q_BHTK, factor = self.scale(q_BHTK)
+            real_BS = context.memory_real
+        else:
+            q_BHTK, k_BGSK, v_BGSK, factor = self.placed(x_BTD, context)
+            if state is not None:
+                end = context.start + x_BTD.shape[1]
+                for cache, new in zip(state, (k_BGSK, v_BGSK), strict=True):
+                    cache[:, :, context.start : end] = new
+                k_BGSK, v_BGSK = (cache[:, :, :end] for cache in state)
+            bias_BHTS = self.bias(q_BHTK, factor, context.positions, context.seen)
+            # Padding stands to the right, where no real query of a causal model looks.
+            real_BS = None if context.causal else context.real
+        y_BHTK, weights_BHTS = self.attend(
+            q_BHTK,
+            k_BGSK,
+            v_BGSK,
+            factor,
+            causal=context.causal and not self.cross,
+            keep=None if real_BS is None else real_BS[:, None, None],
+            bias=bias_BHTS,
+        )
+        if context.weights is not None and weights_BHTS is not None:
+            context.weights.append(weights_BHTS)
+        return self.join(y_BHTK.transpose(1, 2).flatten(2)), state
+
+    def placed(self, x_BTD: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor, float]:
+        """Queries, keys and values that know where they stand, and what scores are scaled by."""
+        q_BHTK, k_BGTK, v_BGTK = self.own(x_BTD)
+        q_BHTK, k_BGTK = self.position.rotate(q_BHTK, k_BGTK, context.positions)
+        q_BHTK, k_BGTK = self.similarity(q_BHTK, k_BGTK)
+        q_BHTK, factor = self.scale(q_BHTK)
+        return q_BHTK, k_BGTK, v_BGTK, factor
+
+    def bias(
+        self, q_BHTK: Tensor, factor: float, queries_T: Tensor, keys_S: Tensor
+    ) -> Tensor | None:
+        """What the position scheme adds to the scores."""
+        fixed_HTS = self.position.bias(queries_T, keys_S)
+        by_query_BHTS = self.position.score(q_BHTK, queries_T, keys_S)
+        if by_query_BHTS is None:
+            return fixed_HTS
+        by_query_BHTS = by_query_BHTS * factor
+        return by_query_BHTS if fixed_HTS is None else fixed_HTS + by_query_BHTS
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        factor: float,
+        causal: bool,
+        keep: Tensor | None,
+        bias: Tensor | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Along the path; sequences and heads come first, whatever follows."""
+        if self.group > 1:
+            k, v = (part.repeat_interleave(self.group, 1) for part in (k, v))
+        dropout = self.weight_dropout if self.training else 0.0
+        return self.path(q, k, v, factor, causal, keep, bias, dropout)
+
+
 @MIXER.register("attention")
-class Attention(Mixer):
+class Attention(Heads):
     """Each head weighs values by how well its query fits the keys (Vaswani et al. 2017, 3.2.2)."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -27,8 +145,6 @@ class Attention(Mixer):
         n_kv_heads: int | None = None
         """Heads of keys and values, each read by several queries' heads (Ainslie et al. 2023);
         left out: n_heads. One: multi-query attention (Shazeer 2019)."""
-
-    crosses = True
 
     def __init__(
         self,
@@ -43,76 +159,29 @@ class Attention(Mixer):
         attention_dropout: float,
         cross: bool,
     ) -> None:
-        super().__init__()
         n_kv_heads = config.n_kv_heads or n_heads
         if n_kv_heads < 1 or n_heads % n_kv_heads:
             raise ConfigError([f"n_kv_heads={n_kv_heads}: must divide n_heads={n_heads}"])
-        self.n_kv_heads, self.group = n_kv_heads, n_heads // n_kv_heads
-        self.d_head, self.cross = d_head, cross
-        self.weight_dropout = attention_dropout
+        group = n_heads // n_kv_heads
+        parts = (position, scale, similarity, path)
+        super().__init__(n_kv_heads, group, d_head, *parts, attention_dropout, cross)
         query = {"query": n_heads * d_head}
         memory = {"key": n_kv_heads * d_head, "value": n_kv_heads * d_head}
         self.project = Joint(d_model, query if cross else query | memory, config.bias)
         if cross:
             self.project_memory = Joint(d_model, memory, config.bias)
         self.out = nn.Linear(n_heads * d_head, d_model, bias=config.bias)
-        self.position, self.scale, self.similarity, self.path = position, scale, similarity, path
 
-    def heads(self, x_BTD: Tensor) -> Tensor:
-        return x_BTD.unflatten(-1, (-1, self.d_head)).transpose(1, 2)
+    def ask(self, x_BTD: Tensor) -> Tensor:
+        return self.heads(*self.project(x_BTD))
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
-        if self.cross:
-            assert context.memory is not None, "cross-attention needs a memory"
-            key, value = self.project_memory(context.memory)
-            return self.heads(key), self.heads(value)
-        shape = (like_BD.shape[0], self.n_kv_heads, capacity, self.d_head)
-        return like_BD.new_zeros(shape), like_BD.new_zeros(shape)
+    def offer(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        key, value = self.project_memory(memory_BSD)
+        return self.heads(key), self.heads(value)
 
-    def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
-        bias_BHTS = None
-        if self.cross:
-            q_BHTK = self.heads(*self.project(x_BTD))
-            k_BGSK, v_BGSK = state or self.start(x_BTD[:, 0], 0, context)
-            q_BHTK, k_BGSK = self.similarity(q_BHTK, k_BGSK)
-            q_BHTK, factor = self.scale(q_BHTK)
-            real_BS = context.memory_real
-        else:
-            q_BHTK, k_BGSK, v_BGSK = (self.heads(part) for part in self.project(x_BTD))
-            q_BHTK, k_BGSK = self.position.rotate(q_BHTK, k_BGSK, context.positions)
-            q_BHTK, k_BGSK = self.similarity(q_BHTK, k_BGSK)
-            q_BHTK, factor = self.scale(q_BHTK)
-            if state is not None:
-                end = context.start + x_BTD.shape[1]
-                for cache, new in zip(state, (k_BGSK, v_BGSK), strict=True):
-                    cache[:, :, context.start : end] = new
-                k_BGSK, v_BGSK = (cache[:, :, :end] for cache in state)
-            bias_BHTS = self.bias(q_BHTK, factor, context)
-            # Padding stands to the right, where no real query of a causal model looks.
-            real_BS = None if context.causal else context.real
-        if self.group > 1:
-            k_BGSK, v_BGSK = (part.repeat_interleave(self.group, 1) for part in (k_BGSK, v_BGSK))
-        y_BHTK, weights_BHTS = self.path(
-            q_BHTK,
-            k_BGSK,
-            v_BGSK,
-            factor,
-            causal=context.causal and not self.cross,
-            keep_BHTS=None if real_BS is None else real_BS[:, None, None],
-            bias_BHTS=bias_BHTS,
-            dropout=self.weight_dropout if self.training else 0.0,
-        )
-        if context.weights is not None and weights_BHTS is not None:
-            context.weights.append(weights_BHTS)
-        return self.out(y_BHTK.transpose(1, 2).flatten(2)), state
+    def own(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = self.project(x_BTD)
+        return self.heads(query), self.heads(key), self.heads(value)
 
-    def bias(self, q_BHTK: Tensor, factor: float, context: Context) -> Tensor | None:
-        """What the position scheme adds to the scores."""
-        fixed_HTS = self.position.bias(context.positions, context.seen)
-        by_query_BHTS = self.position.score(q_BHTK, context.positions, context.seen)
-        if by_query_BHTS is None:
-            return fixed_HTS
-        by_query_BHTS = by_query_BHTS * factor
-        return by_query_BHTS if fixed_HTS is None else fixed_HTS + by_query_BHTS
+    def join(self, y_BTD: Tensor) -> Tensor:
+        return self.out(y_BTD)

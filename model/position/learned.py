@@ -1,24 +1,21 @@
-"""One trained vector for each position, added at the input."""
+"""One trained vector for each position, at the input."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from model.position import POSITION, Position
+from model.position import POSITION
+from model.position.input import FreeWidth
 
 
 @POSITION.register("learned")
-class Learned(Position):
+class Learned(FreeWidth):
     """A table of max_len vectors; there is no answer past its end (Gehring et al. 2017)."""
 
-    def __init__(self, d_model: int, max_len: int) -> None:
-        super().__init__()
-        self.table = nn.Embedding(max_len, d_model)
+    def __init__(self, config: FreeWidth.Config, d_model: int, max_len: int) -> None:
+        super().__init__(config, d_model, config.choose(d_model))
+        self.reach = max_len
+        self.table = nn.Embedding(max_len, config.choose(d_model))
 
-    def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
-        if len(positions_T) > self.table.num_embeddings:
-            raise ValueError(
-                f"learned positions end at max_len={self.table.num_embeddings}, "
-                f"asked for {len(positions_T)}: raise max_len and train again"
-            )
-        return x_BTD + self.table(positions_T)
+    def vectors(self, positions_T: Tensor) -> Tensor:
+        return self.table(positions_T)

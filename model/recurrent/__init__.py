@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeAlias
+
+from torch import Tensor
+
 from model.family import Family
 
 CELL = Family("cell")
 SCORE = Family("score")
+
+State: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hidden vector is first
+
+
+class Cell(Protocol):
+    """One recurrent layer, whatever its gates."""
+
+    hidden_size: int
+
+    def start(self, like_BH: Tensor) -> State: ...
+
+    def run(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]: ...

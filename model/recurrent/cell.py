@@ -1,43 +1,129 @@
-"""Recurrent layers: library kernels over a whole sequence, sequences first.
+"""Recurrent layers that read in one direction, as library kernels or in visible steps.
 
-B: sequences, T: positions, D: input width, H: hidden width.
+B: sequences, T: positions, D: input width, H: hidden width, G: H for each gate.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.recurrent import CELL
+from model.batch import positions
+from model.recurrent import CELL, State
 
 
-@CELL.register("lstm")
-class LSTM(nn.LSTM):
-    """Gates decide what a cell forgets, takes in and shows (Hochreiter & Schmidhuber 1997).
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How a layer gets from one position to the next; the numbers are the same."""
 
-    The library keeps two biases; one would do, so the second stays zero at the start.
-    """
+    form: Literal["kernel", "steps"] = "kernel"
+    """One library call for the whole sequence, or a loop with every gate in the open."""
 
-    gates: ClassVar = ("input", "forget", "cell", "output")
+
+class Layer(nn.RNNBase):
+    """One layer over a whole sequence; the library keeps two biases, zero at the start."""
+
+    Config = Form
+    gates: ClassVar[tuple[str, ...]]
+    kept: ClassVar[int] = 1  # tensors in the state
     roles: ClassVar = {
         "weight_ih_l0": "weight",
         "weight_hh_l0": "weight",
         "bias_ih_l0": 0.0,
         "bias_hh_l0": 0.0,
     }
+    weight_ih_l0: Tensor
+    weight_hh_l0: Tensor
+    bias_ih_l0: Tensor
+    bias_hh_l0: Tensor
 
-    def __init__(self, d_in: int, d_hidden: int) -> None:
-        super().__init__(d_in, d_hidden, batch_first=True)
+    def __init__(self, config: Form, d_in: int, d_hidden: int) -> None:
+        super().__init__(d_in, d_hidden, batch_first=True)  # type: ignore[arg-type,call-arg]
+        self.in_steps = config.form == "steps"
         rows = [(gate, d_hidden) for gate in self.gates]
         self.splits = dict.fromkeys(self.roles, rows)
 
-    def start(self, like_BH: Tensor) -> tuple[Tensor, ...]:
-        """Zeros: (hidden, cell), B H each."""
-        return like_BH.new_zeros(like_BH.shape), like_BH.new_zeros(like_BH.shape)
+    def start(self, like_BH: Tensor) -> State:
+        """Zeros, B H each: the hidden vector, and whatever else a layer keeps."""
+        return tuple(torch.zeros_like(like_BH) for _ in range(self.kept))
 
-    def run(self, x_BTD: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def run(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
         """All hidden vectors, and the state after the last position."""
-        hidden, cell = (part[None].contiguous() for part in state)
-        y_BTH, (hidden, cell) = self(x_BTD, (hidden, cell))
-        return y_BTH, (hidden[0], cell[0])
+        if self.in_steps:
+            return self.run_steps(x_BTD, state)
+        given = tuple(part[None].contiguous() for part in state)
+        y_BTH, after = self(x_BTD, given if self.kept > 1 else given[0])
+        return y_BTH, tuple(part[0] for part in (after if self.kept > 1 else (after,)))
+
+    def run_steps(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
+        input_BTG = F.linear(x_BTD, self.weight_ih_l0, self.bias_ih_l0)  # needs no loop
+        outputs = []
+        for input_BG in input_BTG.unbind(1):
+            recalled_BG = F.linear(state[0], self.weight_hh_l0, self.bias_hh_l0)
+            state = self.step(input_BG, recalled_BG, state)
+            outputs.append(state[0])
+        return torch.stack(outputs, dim=1), state
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: State) -> State:
+        """The state one position on, from W x + b, U h + c and the state before."""
+        raise NotImplementedError
+
+
+@CELL.register("rnn")
+class RNN(Layer, nn.RNN):
+    """h = tanh(W x + b + U h' + c), with h' the hidden vector before (Elman 1990)."""
+
+    gates: ClassVar = ("new",)
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: State) -> State:
+        return (torch.tanh(input_BG + recalled_BG),)
+
+
+@CELL.register("gru")
+class GRU(Layer, nn.GRU):
+    """h = (1 − z) n + z h': z decides what stays, and n is the news (Cho et al. 2014).
+
+    r and z = σ(W x + b + U h' + c), n = tanh(W x + b + r (U h' + c)), each with its own weights.
+    The library resets after the product with U, not before it as the paper does.
+    """
+
+    gates: ClassVar = ("reset", "update", "new")
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: State) -> State:
+        r_input, z_input, n_input = input_BG.chunk(3, dim=-1)
+        r_recalled, z_recalled, n_recalled = recalled_BG.chunk(3, dim=-1)
+        reset = torch.sigmoid(r_input + r_recalled)
+        update = torch.sigmoid(z_input + z_recalled)
+        new = torch.tanh(n_input + reset * n_recalled)
+        return ((1 - update) * new + update * state[0],)
+
+
+@CELL.register("lstm")
+class LSTM(Layer, nn.LSTM):
+    """c = f c' + i g, h = o tanh(c): a cell forgets, takes in and shows (Hochreiter et al. 1997).
+
+    i, f and o = σ(W x + b + U h' + c), g = tanh of the same, each with its own weights. The
+    forget gate is that of Gers et al. 2000.
+    """
+
+    gates: ClassVar = ("input", "forget", "cell", "output")
+    kept: ClassVar = 2
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: State) -> State:
+        take, forget, new, show = (input_BG + recalled_BG).chunk(4, dim=-1)
+        cell = torch.sigmoid(forget) * state[1] + torch.sigmoid(take) * torch.tanh(new)
+        return torch.sigmoid(show) * torch.tanh(cell), cell
+
+
+def reverse(x_BT: Tensor, lengths_B: Tensor | None) -> Tensor:
+    """Each sequence backwards, its padding left where it is."""
+    if lengths_B is None:
+        return x_BT.flip(1)
+    at_T = positions(x_BT.shape[1], x_BT)
+    from_BT = torch.where(at_T < lengths_B[:, None], lengths_B[:, None] - 1 - at_T, at_T)
+    index = from_BT.reshape(from_BT.shape + (1,) * (x_BT.dim() - 2)).expand_as(x_BT)
+    return x_BT.gather(1, index)

@@ -1,0 +1,422 @@
+"""Every position scheme against its formula, and what sets the schemes apart."""
+
+from __future__ import annotations
+
+import cmath
+import copy
+import math
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from model.batch import Batch, positions
+from model.build import build
+from model.count import flops_per_token
+from model.family import ConfigError
+from model.mixer import Context
+from model.position import POSITION
+from model.position.alibi import exponents
+from model.position.t5 import bucket
+
+SIZES = {"d_model": 16, "n_heads": 2, "depth": 3, "max_len": 32}
+ABSOLUTE: dict[str, Any] = {
+    "index": {"name": "index"},
+    "index raw": {"name": "index", "scale": False},
+    "index appended": {"name": "index", "join": "concat"},
+    "binary": {"name": "binary"},
+    "binary appended": {"name": "binary", "join": "concat"},
+    "sinusoidal": {"name": "sinusoidal"},
+    "sinusoidal appended": {"name": "sinusoidal", "join": "concat"},
+    "sinusoidal of odd width": {"name": "sinusoidal", "join": "concat", "width": 5},
+    "sinusoidal at every layer": {"name": "sinusoidal", "every_layer": True},
+    "learned": {"name": "learned"},
+    "learned appended": {"name": "learned", "join": "concat", "width": 3},
+    "learned at every layer": {"name": "learned", "every_layer": True},
+}
+RELATIVE: dict[str, Any] = {
+    "rotary": {"name": "rotary"},
+    "rotary neighbours": {"name": "rotary", "pairing": "neighbours"},
+    "rotary half": {"name": "rotary", "fraction": 0.5, "theta": 100.0},
+    "alibi": {"name": "alibi"},
+    "t5": {"name": "t5", "n_buckets": 8, "max_distance": 6},
+    "t5 by layer": {"name": "t5", "shared": False},
+    "shaw": {"name": "shaw", "clip": 3},
+    "shaw shared": {"name": "shaw", "shared": True},
+}
+ALL = {"none": {"name": "none"}, **ABSOLUTE, **RELATIVE}
+every_scheme = pytest.mark.parametrize("choice", ALL.values(), ids=ALL)
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def moved(module: nn.Module) -> Any:
+    """In double precision, every parameter random."""
+    for seed, parameter in enumerate(module.double().eval().parameters()):
+        parameter.data = drawn(*parameter.shape, seed=seed) * 0.4
+    return module
+
+
+def whole(choice: Any, kind: str = "decoder", **changes: Any) -> Any:
+    written = {"name": "transformer", "kind": kind, **SIZES, "position": choice, **changes}
+    return moved(build(written, 11 if "encoder" in kind else None, 9, seed=0))
+
+
+def tokens(count: int, length: int) -> Tensor:
+    return torch.randint(3, 9, (count, length), generator=torch.Generator().manual_seed(1))
+
+
+def assert_near(actual: Tensor, expected: Any) -> None:
+    expected = torch.as_tensor(expected, dtype=torch.float64)
+    torch.testing.assert_close(actual.detach(), expected, rtol=1e-9, atol=1e-9)
+
+
+def sinusoid(position: int, width: int, base: float = 10_000.0) -> list[float]:
+    turns = [(math.sin, math.cos)[d % 2] for d in range(width)]
+    return [turn(position / base ** (d // 2 * 2 / width)) for d, turn in enumerate(turns)]
+
+
+# At the input.
+
+AT = [0, 1, 6, 19, 31]
+BY_HAND = {
+    "index": lambda p: [p / 32],
+    "index raw": lambda p: [p],
+    "index appended": lambda p: [p / 32],
+    "binary": lambda p: [int(digit) for digit in f"{p:05b}"],
+    "binary appended": lambda p: [int(digit) for digit in f"{p:05b}"],
+    "sinusoidal": lambda p: sinusoid(p, 16),
+    "sinusoidal appended": lambda p: sinusoid(p, 4),
+    "sinusoidal of odd width": lambda p: sinusoid(p, 5),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_token_is_told_its_place_as_the_formula_says(name: str) -> None:
+    scheme = POSITION.build(ABSOLUTE[name], **SIZES)
+    x_BTD = drawn(2, len(AT), 16 - scheme.width)
+
+    def told(vector: list[float], place: list[float]) -> list[float]:
+        if "join" in ABSOLUTE[name]:
+            return vector + place
+        return [v + p for v, p in zip_longest(vector, place, fillvalue=0.0)]
+
+    expected = [
+        [told(vector, BY_HAND[name](position)) for vector, position in zip(row, AT, strict=True)]
+        for row in x_BTD.tolist()
+    ]
+    assert_near(scheme.embed(x_BTD, torch.tensor(AT)), expected)
+
+
+@pytest.mark.parametrize("name", ["learned", "learned appended"])
+def test_learned_takes_the_row_of_its_table(name: str) -> None:
+    scheme = moved(POSITION.build(ABSOLUTE[name], **SIZES))
+    rows = scheme.table.weight[AT]
+    x_BTD = drawn(2, len(AT), 16 - scheme.width)
+    told = torch.stack([torch.cat((x, rows), -1) if scheme.width else x + rows for x in x_BTD])
+    assert_near(scheme.embed(x_BTD, torch.tensor(AT)), told)
+
+
+@given(step=st.integers(1, 500), width=st.sampled_from([2, 8, 16]))
+@settings(max_examples=20, deadline=None)
+def test_a_sinusoid_further_on_is_a_linear_map_of_the_one_here(step: int, width: int) -> None:
+    scheme = POSITION.build("sinusoidal", d_model=width)
+    here, there = scheme.vectors(torch.arange(300)), scheme.vectors(torch.arange(300) + step)
+    by_hand = torch.zeros(width, width).double()  # each pair is turned by its own angle
+    for pair in range(width // 2):
+        angle, s, c = step / 10_000 ** (2 * pair / width), 2 * pair, 2 * pair + 1
+        by_hand[s, s] = by_hand[c, c] = math.cos(angle)
+        by_hand[c, s], by_hand[s, c] = math.sin(angle), -math.sin(angle)
+    assert_near(there, here @ by_hand)
+
+
+def test_an_index_that_is_added_survives_a_layer_norm() -> None:
+    scheme = POSITION.build("index", **SIZES)
+    token_BTD = drawn(1, 1, 16).expand(1, 5, 16)
+    normed = nn.functional.layer_norm(scheme.embed(token_BTD, torch.arange(5)), (16,))
+    assert (normed[0, 1:] - normed[0, :1]).abs().amax(-1).min() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "learned", "index raw", "binary"])
+def test_at_every_layer_means_before_every_block(name: str) -> None:
+    model = whole({**ABSOLUTE[name], "every_layer": True}, embedding_scale=False)
+    stack, given, at = model.decoder, tokens(2, 6), torch.arange(6)
+    context = Context(at, causal=True)
+    told_TD = stack.embedding.position.embed(torch.zeros(1, 6, 16).double(), at)[0]
+    x_BTD = stack.embedding.tokens(given)
+    for block in stack.blocks:
+        x_BTD, _ = block(x_BTD + told_TD, context)
+    assert_near(stack(given, context)[0], stack.norm(x_BTD))
+
+
+@pytest.mark.parametrize("name", ["learned", "binary"])
+def test_past_its_last_position_a_scheme_says_what_to_do(name: str) -> None:
+    scheme = POSITION.build(name, d_model=8, max_len=6)
+    scheme.embed(torch.zeros(1, 1, 8), torch.tensor([5]))
+    with pytest.raises(ValueError, match=rf"{name} .*max_len=6, asked for 7: raise max_len"):
+        scheme.embed(torch.zeros(1, 1, 8), torch.tensor([6]))
+    model = whole(name, max_len=6)
+    given = tokens(1, 7)
+    with pytest.raises(ValueError, match="max_len=6, asked for 7: raise max_len"):
+        model(Batch(labels=given, inputs=given))
+    _, decoding = model.step(given[:, :6], model.begin(1, 9, None, None))
+    with pytest.raises(ValueError, match="max_len=6, asked for 7: raise max_len"):
+        model.step(given[:, 6:], decoding)
+
+
+@pytest.mark.parametrize("name", ["learned", "binary"])
+def test_where_positions_cannot_be_read_the_end_is_still_seen(name: str) -> None:
+    """An accelerator is not asked for its numbers; the meta device has none."""
+    stack = whole(name, max_len=6).to("meta").decoder
+    given = torch.zeros(1, 1, dtype=torch.long, device="meta")
+    stack(given, Context(positions(1, given, start=5), start=5))
+    with pytest.raises(ValueError, match="max_len=6, asked for 7: raise max_len"):
+        stack(given, Context(positions(1, given, start=6), start=6))
+
+
+@pytest.mark.parametrize("name", ["none", "index", "sinusoidal", "rotary", "alibi", "t5", "shaw"])
+def test_the_other_schemes_go_on_past_max_len(name: str) -> None:
+    given = tokens(1, 300)
+    logits = whole(name, max_len=6, depth=1)(Batch(labels=given, inputs=given))
+    assert logits.isfinite().all()
+
+
+# Queries and keys.
+
+
+@pytest.mark.parametrize("pairing", ["halves", "neighbours"])
+@pytest.mark.parametrize("fraction", [1.0, 0.75, 0.25])
+def test_rotary_turns_each_pair_by_its_own_angle(pairing: str, fraction: float) -> None:
+    choice = {"name": "rotary", "pairing": pairing, "fraction": fraction, "theta": 500.0}
+    scheme, width = POSITION.build(choice, d_head=8), int(8 * fraction)
+    q, k, at = drawn(2, 4, 5, 8), drawn(2, 2, 5, 8, seed=1), [0, 1, 2, 7, 4000]
+    for before, after in zip((q, k), scheme.rotate(q, k, torch.tensor(at)), strict=True):
+        expected = before.clone()
+        for b, h, t in torch.cartesian_prod(*map(torch.arange, before.shape[:3])).tolist():
+            for i in range(width // 2):
+                pair = (i, i + width // 2) if pairing == "halves" else (2 * i, 2 * i + 1)
+                number = complex(*(before[b, h, t, d].item() for d in pair))
+                turned = number * cmath.exp(1j * at[t] * 500.0 ** (-2 * i / width))
+                for d, part in zip(pair, (turned.real, turned.imag), strict=True):
+                    expected[b, h, t, d] = part
+        assert_near(after, expected)
+
+
+@given(
+    i=st.integers(0, 10_000),
+    j=st.integers(0, 10_000),
+    shift=st.integers(0, 10_000),
+    pairing=st.sampled_from(["halves", "neighbours"]),
+    fraction=st.sampled_from([1.0, 0.5]),
+)
+@settings(max_examples=50, deadline=None)
+def test_rotary_scores_depend_on_the_distance_alone(
+    i: int, j: int, shift: int, pairing: str, fraction: float
+) -> None:
+    choice = {"name": "rotary", "pairing": pairing, "fraction": fraction}
+    scheme = POSITION.build(choice, d_head=8)
+    q, k = drawn(1, 1, 1, 8), drawn(1, 1, 1, 8, seed=1)
+
+    def score(query: int, key: int) -> Tensor:
+        turned, _ = scheme.rotate(q, q, torch.tensor([query]))
+        _, other = scheme.rotate(k, k, torch.tensor([key]))
+        return (turned * other).sum()
+
+    assert_near(score(i, j), score(i + shift, j + shift).item())
+
+
+def test_rotary_keeps_the_phase_of_far_positions_in_single_precision() -> None:
+    scheme, at = POSITION.build("rotary", d_head=8), torch.tensor([1_000_003])
+    q = drawn(1, 1, 1, 8)
+    exact, _ = scheme.rotate(q, q, at)
+    single, _ = scheme.rotate(q.float(), q.float(), at)
+    torch.testing.assert_close(single.double(), exact, rtol=1e-6, atol=1e-6)
+
+
+# Scores.
+
+
+def slopes(n_heads: int) -> list[float]:
+    scheme = POSITION.build("alibi", n_heads=n_heads).double()
+    return (-scheme.bias(torch.tensor([1]), torch.tensor([0])))[:, 0, 0].tolist()
+
+
+def test_alibi_has_the_slopes_of_the_paper() -> None:
+    assert slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+    assert slopes(6) == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
+    assert slopes(1) == [1 / 256]
+    assert slopes(12)[8:] == pytest.approx([2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5], rel=1e-15)
+
+
+@given(n_heads=st.integers(1, 200))
+def test_alibi_gives_every_head_a_slope_of_its_own(n_heads: int) -> None:
+    assert len(set(exponents(n_heads))) == n_heads
+    assert all(0 < exponent <= 8 for exponent in exponents(n_heads))
+
+
+def test_alibi_falls_with_the_distance_on_both_sides() -> None:
+    scheme = POSITION.build("alibi", n_heads=6).double()
+    queries, keys = [3, 4, 9], [0, 3, 5, 12]
+    fall = [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
+    expected = [[[-slope * abs(i - j) for j in keys] for i in queries] for slope in fall]
+    assert_near(scheme.bias(torch.tensor(queries), torch.tensor(keys)), expected)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both sides"])
+@pytest.mark.parametrize(("n_buckets", "max_distance"), [(32, 128), (32, 100), (8, 20), (64, 256)])
+def test_t5_has_the_buckets_of_the_original(
+    n_buckets: int, max_distance: int, causal: bool
+) -> None:
+    original = pytest.importorskip("transformers.models.t5.modeling_t5").T5Attention
+    distances = torch.arange(-300, 301)
+    theirs = original._relative_position_bucket(distances, not causal, n_buckets, max_distance)
+    ours = [bucket(d, causal, n_buckets, max_distance) for d in distances.tolist()]
+    assert ours == theirs.tolist()
+    choice = {"name": "t5", "n_buckets": n_buckets, "max_distance": max_distance}
+    scheme = moved(POSITION.build(choice, n_heads=3, causal=causal))
+    bias_HTS = scheme.bias(torch.tensor([300]), torch.arange(601))
+    assert_near(bias_HTS[:, 0].T, scheme.table.weight[theirs])
+
+
+def test_shaw_compares_each_query_with_the_vector_of_its_distance() -> None:
+    scheme = moved(POSITION.build({"name": "shaw", "clip": 2}, d_head=4))
+    q, queries, keys = drawn(2, 3, 3, 4), [4, 5, 6], list(range(9))
+    expected = torch.empty(2, 3, 3, 9).double()
+    for b, h, t, s in torch.cartesian_prod(*map(torch.arange, expected.shape)).tolist():
+        row = scheme.table.weight[max(-2, min(2, keys[s] - queries[t])) + 2]
+        expected[b, h, t, s] = sum(x * a for x, a in zip(q[b, h, t], row, strict=True))
+    assert_near(scheme.score(q, torch.tensor(queries), torch.tensor(keys)), expected.detach())
+
+
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_attention_with_shaw_is_attention_to_keys_plus_a_vector(path: str) -> None:
+    mixer = whole(RELATIVE["shaw"], path=path).decoder.blocks[0].mixer
+    x_BTD = drawn(1, 6, 16)
+    q, k, v = ([p[0, t].view(2, 8) for t in range(6)] for p in mixer.project(x_BTD))
+    rows = []
+    for t in range(6):
+        heads = []
+        for h in range(2):
+            vectors = [mixer.position.table.weight[max(-3, s - t) + 3] for s in range(t + 1)]
+            scores = [q[t][h] @ (k[s][h] + vectors[s]) / math.sqrt(8) for s in range(t + 1)]
+            total = sum(score.exp() for score in scores)
+            heads.append(sum(score.exp() / total * v[s][h] for s, score in enumerate(scores)))
+        rows.append(mixer.out(torch.cat(heads)))
+    y_BTD, _ = mixer(x_BTD, Context(torch.arange(6), causal=True))
+    assert_near(y_BTD[0], torch.stack(rows).detach())
+
+
+@pytest.mark.parametrize("name", ["t5", "shaw"])
+def test_layers_share_a_table_or_have_their_own(name: str) -> None:
+    for shared, count in ((True, 1), (False, 3)):
+        stack = whole({"name": name, "shared": shared}).decoder
+        assert len({id(block.mixer.position.table.weight) for block in stack.blocks}) == count
+    assert POSITION.resolve("t5")["shared"] is True
+    assert POSITION.resolve("shaw")["shared"] is False
+
+
+def test_a_fixed_bias_stays_on_the_fast_kernel() -> None:
+    model, given = whole("alibi").float(), tokens(2, 6)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        assert model(Batch(labels=given, inputs=given)).isfinite().all()
+
+
+# Whole models.
+
+
+@every_scheme
+def test_steps_with_a_cache_give_what_one_pass_gives(choice: Any) -> None:
+    model, given = whole(choice), tokens(2, 9)
+    with torch.no_grad():
+        expected = model(Batch(labels=given, inputs=given))
+        for chunks in ([1] * 9, [4, 1, 3, 1], [9]):
+            decoding, logits = model.begin(2, 9, None, None), []
+            for chunk in given.split(chunks, dim=1):
+                step, decoding = model.step(chunk, decoding)
+                logits.append(step)
+            assert_near(torch.cat(logits, dim=1), expected)
+
+
+@every_scheme
+def test_padding_changes_nothing_and_every_parameter_learns(choice: Any) -> None:
+    model, given, lengths = whole(choice, "encoder_decoder"), tokens(2, 7), torch.tensor([7, 4])
+    together = model(Batch(given, given, lengths, source=given, source_lengths=lengths))
+    short = given[1:, :4]
+    assert_near(together[1:, :4], model(Batch(short, short, source=short)).detach())
+    together[0].square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def answers_when_shifted(choice: Any, *shifts: int) -> list[Tensor]:
+    """What the decoder's stack says when every token stands so much further on."""
+    stack, given = whole(choice).decoder, tokens(2, 8)
+    contexts = [Context(torch.arange(8) + shift, causal=True) for shift in shifts]
+    return [stack(given, context)[0].detach() for context in contexts]
+
+
+@pytest.mark.parametrize("choice", [{"name": "none"}, *RELATIVE.values()], ids=["none", *RELATIVE])
+def test_relative_schemes_do_not_see_a_shift(choice: Any) -> None:
+    here, near, far = answers_when_shifted(choice, 0, 1, 1000)
+    assert_near(near, here)
+    assert_near(far, here)
+
+
+@pytest.mark.parametrize("choice", ABSOLUTE.values(), ids=ABSOLUTE)
+def test_absolute_schemes_see_a_shift(choice: Any) -> None:
+    here, there = answers_when_shifted(choice, 0, 13)
+    assert (there - here).abs().max() > 1e-3
+
+
+@every_scheme
+def test_copies_and_the_meta_device_are_no_obstacle(choice: Any) -> None:
+    model, given = whole(choice), tokens(2, 7)
+    batch = Batch(labels=given, inputs=given)
+    expected = model(batch).detach()
+    assert_near(copy.deepcopy(model)(batch), expected)
+    torch.testing.assert_close(model.float()(batch).double(), expected, rtol=1e-3, atol=1e-3)
+    with torch.device("meta"):
+        written = {"name": "transformer", **SIZES, "position": choice}
+        assert flops_per_token(build(written, None, 9, seed=None), None, 7) > 0
+
+
+BAD: dict[str, tuple[Any, dict[str, int], str]] = {
+    "concat twice": ({"join": "concat", "every_layer": True}, {}, "every_layer=true: .*join=add"),
+    "no room": ({"join": "concat", "width": 16}, {}, "join=concat: .*width=16 .*1 to 15"),
+    "no width": ({"join": "concat", "width": 0}, {}, "join=concat: .*width=0 "),
+    "idle width": ({"width": 4}, {}, "width=4: join=add .*join=concat"),
+    "base": ({"base": 0.0}, {}, "base=0.0: must be above 0"),
+    "no tokens": ({"name": "index", "join": "concat"}, {"d_model": 1}, "join=concat: .*d_model=1"),
+    "many digits": ({"name": "binary"}, {"d_model": 4}, "join=add: .*width=5 .*d_model=4"),
+    "digits only": (
+        {"name": "binary", "join": "concat"}, {"d_model": 5}, "join=concat: .*width=5 .*d_model=5",
+    ),
+    "odd head": ({"name": "rotary"}, {"d_head": 7}, "d_head=7: .*even"),
+    "odd turn": ({"name": "rotary", "fraction": 0.375}, {"d_head": 8}, "fraction=0.375: .*even"),
+    "uneven": ({"name": "rotary", "fraction": 0.3}, {"d_head": 8}, "fraction=0.3: .*2.4 of"),
+    "tiny turn": ({"name": "rotary", "fraction": 0.01}, {"d_head": 8}, "fraction=0.01: .*even"),
+    "fraction": ({"name": "rotary", "fraction": 1.5}, {"d_head": 8}, "fraction=1.5: .*at most 1"),
+    "theta": ({"name": "rotary", "theta": -1.0}, {"d_head": 8}, "theta=-1.0: must be above 0"),
+    "odd buckets": ({"name": "t5", "n_buckets": 7}, {}, "n_buckets=7: must be even"),
+    "few buckets": ({"name": "t5", "n_buckets": 2}, {}, "n_buckets=2: .*at least 4"),
+    "near": ({"name": "t5", "max_distance": 16}, {}, "max_distance=16: must be above .* 16"),
+    "clip": ({"name": "shaw", "clip": 0}, {}, "clip=0: must be at least 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("choice", "sizes", "words"), BAD.values(), ids=BAD)
+def test_what_cannot_be_built_is_refused_by_name(
+    choice: Any, sizes: dict[str, int], words: str
+) -> None:
+    given = {**SIZES, "d_head": 8, "causal": True, **sizes}
+    with pytest.raises(ConfigError, match=words):
+        POSITION.build({"name": "sinusoidal", **choice}, **given)

@@ -1,0 +1,92 @@
+"""Published models: their sizes, and that their files say everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.build import build, resolve
+from model.count import parameters
+from model.family import ConfigError
+from model.preset import FOLDER, load, names
+
+PARITY = Path(__file__).parent.parent / "parity"
+
+PUBLISHED = {
+    "gpt2": 124_439_808,
+    "bert-base": 108_891_648,  # with two segments and the embedding's norm, without the pooler
+    "t5-small": 60_506_624,
+    "tinyllama": 1_100_048_384,
+    "bloom-560m": 559_214_592,
+    "bart-base": 139_420_416 - 2 * 2 * 768,  # two tables of positions begin with two dead rows
+}
+PAPER = {"transformer-base": 65e6, "transformer-big": 213e6}  # Vaswani et al. 2017, table 3
+
+
+def counted(name: str) -> int:
+    preset = load(name)
+    with torch.device("meta"):
+        return parameters(build(preset.model, preset.source_size, preset.target_size, None))
+
+
+def test_every_preset_has_a_size_to_be_held_to() -> None:
+    assert sorted(PUBLISHED | PAPER) == names()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_has_as_many_parameters_as_the_published_checkpoint(name: str) -> None:
+    assert counted(name) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_original_transformer_is_as_large_as_its_paper_says(name: str) -> None:
+    # The paper rounds, and its rows do not follow from 37,000 tokens: base comes out 3 % below.
+    assert counted(name) == pytest.approx(PAPER[name], rel=0.035)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_preset_writes_out_every_value(name: str) -> None:
+    written = load(name).model
+    assert written == resolve(written)
+
+
+def test_a_preset_that_leaves_a_value_to_a_default_is_seen() -> None:
+    written = load("gpt2").model
+    for field in [key for key in written if key != "name"]:
+        shorter = {key: value for key, value in written.items() if key != field}
+        assert shorter != resolve(shorter), field
+    written["norm"].pop("eps")
+    assert written != resolve(written)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_preset_begins_with_its_source(name: str) -> None:
+    first = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# ")
+    assert any(year in first for year in map(str, range(2017, 2030)))
+
+
+def test_every_preset_is_held_against_another_library() -> None:
+    """`bert-base` by `test_bert.py`: the name of the preset up to its size."""
+    tested = {path.stem.removeprefix("test_") for path in PARITY.rglob("test_*.py")}
+    assert {name.partition("-")[0] for name in names()} <= tested
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"no preset 'bert-bse'\. Did you mean 'bert-base'\?"):
+        load("bert-bse")
+    with pytest.raises(ConfigError, match=r"Choose from: bart-base, bert-base"):
+        load("???")
+
+
+@pytest.mark.parametrize("name", ["", "../presets/gpt2", "gpt2.yaml", "x\0y", "x" * 5000])
+def test_a_name_is_never_a_path(name: str) -> None:
+    with pytest.raises(ConfigError, match="no preset"):
+        load(name)
+
+
+def test_what_is_done_to_one_copy_of_a_preset_does_not_reach_the_next() -> None:
+    load("gpt2").model["norm"]["eps"] = 1.0
+    assert load("gpt2").model["norm"]["eps"] == 1e-5

@@ -1,0 +1,480 @@
+"""The recurrent models against loops over single tokens, and against the library."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.overrides import TorchFunctionMode
+
+from model.batch import BOS, EOS, Batch
+from model.build import build, resolve
+from model.count import flops_per_token, parameters
+from model.family import ConfigError
+from model.generate import greedy
+from model.recurrent import CELL, SCORE
+from model.recurrent.seq2seq import BidirectionalEncoder
+
+torch.set_num_threads(1)
+
+SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
+SOURCE_LENGTHS, LENGTHS = (5, 1, 3), (4, 2, 1)
+CELLS = pytest.mark.parametrize("cell", sorted(CELL.parts))
+SCORES = pytest.mark.parametrize("score", sorted(SCORE.parts))
+few = settings(max_examples=15, deadline=None, derandomize=True, database=None)
+sizes = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=4)
+MODELS: list[dict[str, Any]] = [
+    {"kind": "decoder"},
+    {"kind": "decoder", "tied": True},
+    *({"score": score} for score in sorted(SCORE.parts)),
+]
+
+
+def made(seed: int = 0, **options: Any) -> Any:
+    """Two layers in double precision, every parameter random: no bias of zero."""
+    written = {"name": "recurrent", "d_model": WIDTH, "depth": 2, "dropout": 0.5, **options}
+    model = build(written, SOURCE_SIZE, TARGET_SIZE, seed).double().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_(0.6 * drawn)
+    return model
+
+
+def sample(
+    source_lengths: tuple[int, ...] = SOURCE_LENGTHS,
+    lengths: tuple[int, ...] = LENGTHS,
+    extra: int = 1,
+    seed: int = 0,
+) -> Batch:
+    """Random tokens, also where there is only padding: `extra` columns of it at least."""
+    draw = torch.Generator().manual_seed(seed)
+    count = len(lengths)
+    source = torch.randint(SOURCE_SIZE, (count, max(source_lengths) + extra), generator=draw)
+    inputs = torch.randint(TARGET_SIZE, (count, max(lengths) + extra), generator=draw)
+    both = torch.tensor(lengths), torch.tensor(source_lengths)
+    return Batch(inputs, inputs, both[0], source, both[1])
+
+
+def answers(model: Any, batch: Batch) -> list[Tensor]:
+    with torch.no_grad():
+        logits = model(batch)
+    assert batch.lengths is not None
+    return [row[:length] for row, length in zip(logits, batch.lengths.tolist(), strict=True)]
+
+
+def assert_same(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+# The models by hand: one sequence, one layer, one token at a time.
+
+
+def affine(module: Any, x: Tensor) -> Tensor:
+    return module.weight @ x if module.bias is None else module.weight @ x + module.bias
+
+
+def tick(cell: Any, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """One token through one cell; an LSTM by its equations."""
+    if not isinstance(cell, CELL.parts["lstm"]):
+        _, after = cell.run(x[None, None], tuple(part[None] for part in state))
+        return tuple(part[0] for part in after)
+    hidden, kept = state
+    gates = cell.weight_ih_l0 @ x + cell.bias_ih_l0 + cell.weight_hh_l0 @ hidden + cell.bias_hh_l0
+    take, keep, new, show = gates.chunk(4)
+    kept = keep.sigmoid() * kept + take.sigmoid() * new.tanh()
+    return show.sigmoid() * kept.tanh(), kept
+
+
+def read_through(cell: Any, xs: list[Tensor], state: tuple[Tensor, ...]) -> list[Tensor]:
+    hidden = []
+    for x in xs:
+        state = tick(cell, x, state)
+        hidden.append(state[0])
+    return hidden
+
+
+def zeros(cell: Any) -> tuple[Tensor, ...]:
+    return tuple(part[0] for part in cell.start(torch.zeros(1, cell.hidden_size).double()))
+
+
+def encoded(encoder: Any, tokens: list[int]) -> tuple[list[Tensor], list[Tensor]]:
+    """The memory, and for each layer where its two ways end."""
+    xs, ends = [encoder.embedding.tokens.weight[token] for token in tokens], []
+    for ahead, back in zip(encoder.forwards, encoder.backwards, strict=True):
+        right = read_through(ahead, xs, zeros(ahead))
+        left = read_through(back, xs[::-1], zeros(back))
+        ends.append(torch.cat((right[-1], left[-1])))
+        xs = [torch.cat(pair) for pair in zip(right, left[::-1], strict=True)]
+    return xs, ends
+
+
+def first_states(model: Any, ends: list[Tensor]) -> list[tuple[Tensor, ...]]:
+    return [
+        tuple(affine(bridge, end).tanh().split(WIDTH))
+        for bridge, end in zip(model.bridges, ends, strict=True)
+    ]
+
+
+def fit(score: Any, h: Tensor, m: Tensor) -> Tensor:
+    weights = {name.split(".")[0]: weight for name, weight in score.named_parameters()}
+    if "weigh" in weights:
+        return weights["weigh"][0] @ (weights["state"] @ h + weights["memory"] @ m).tanh()
+    return h @ (weights["project"] @ m) if weights else h @ m
+
+
+def by_hand(model: Any, inputs: list[int], source: list[int] | None) -> Tensor:
+    memory: list[Tensor] = []
+    states = [zeros(cell) for cell in model.decoder.cells]
+    if source is not None:
+        memory, ends = encoded(model.encoder, source)
+        states = first_states(model, ends)
+    xs = [model.decoder.embedding.tokens.weight[token] for token in inputs]
+    for cell, state in zip(model.decoder.cells, states, strict=True):
+        xs = read_through(cell, xs, state)
+    logits = []
+    for h in xs:
+        if source is not None and type(model.score) is not SCORE.parts["none"]:
+            powers = [fit(model.score, h, m).exp() for m in memory]
+            read = sum(power / sum(powers) * m for power, m in zip(powers, memory, strict=True))
+            h = torch.cat((h, read))
+        if source is not None:
+            h = affine(model.combine, h).tanh()
+        logits.append(affine(model.head.project, h))
+    return torch.stack(logits).detach()
+
+
+@CELLS
+@pytest.mark.parametrize("tied", [False, True], ids=["free", "tied"])
+def test_the_language_model_is_a_stack_read_one_token_at_a_time(cell: str, tied: bool) -> None:
+    model, batch = made(kind="decoder", cell=cell, tied=tied), sample()
+    rows = zip(batch.inputs.tolist(), LENGTHS, strict=True)
+    assert_same(answers(model, batch), [by_hand(model, row[:size], None) for row, size in rows])
+
+
+@CELLS
+@SCORES
+def test_the_encoder_decoder_is_its_formula_also_under_padding(cell: str, score: str) -> None:
+    model, batch = made(cell=cell, score=score, depth=3), sample()
+    rows = zip(batch.inputs.tolist(), LENGTHS, batch.source.tolist(), SOURCE_LENGTHS, strict=True)
+    expected = [by_hand(model, row[:size], words[:count]) for row, size, words, count in rows]
+    assert_same(answers(model, batch), expected)
+
+
+@CELLS
+@SCORES
+def test_the_decoder_starts_from_the_bridged_ends_of_the_encoder(cell: str, score: str) -> None:
+    model, batch = made(cell=cell, score=score), sample()
+    decoding = model.begin(3, 0, batch.source, batch.source_lengths)
+    layers, _ = decoding.states
+    for row, length in enumerate(SOURCE_LENGTHS):
+        memory, ends = encoded(model.encoder, batch.source[row, :length].tolist())
+        assert_same(decoding.memory[row, :length], torch.stack(memory))
+        actual = [tuple(part[row] for part in state) for state in layers]
+        assert_same(actual, first_states(model, ends))
+
+
+# The encoder against the library.
+
+
+def library_encoder(encoder: BidirectionalEncoder) -> nn.LSTM:
+    lstm = nn.LSTM(WIDTH, WIDTH // 2, 2, batch_first=True, bidirectional=True).double()
+    named = {
+        f"{name.removesuffix('_l0')}_l{layer}{suffix}": weight
+        for cells, suffix in ((encoder.forwards, ""), (encoder.backwards, "_reverse"))
+        for layer, cell in enumerate(cells)
+        for name, weight in cell.state_dict().items()  # type: ignore[attr-defined]
+    }
+    lstm.load_state_dict(named)
+    return lstm
+
+
+@few
+@given(sizes, st.integers(0, 3), st.integers(0, 99))
+def test_the_encoder_and_its_ends_are_those_of_packed_sequences(
+    lengths: list[tuple[int, int]], extra: int, seed: int
+) -> None:
+    encoder = made(cell="lstm").encoder
+    batch = sample(*zip(*lengths, strict=True), extra=extra, seed=seed)
+    with torch.no_grad():
+        memory_BSH, ends = encoder(batch.source, batch.source_lengths)
+        packed = pack_padded_sequence(
+            encoder.embedding.tokens(batch.source),
+            batch.source_lengths,
+            batch_first=True,
+            enforce_sorted=False,
+        )
+        given_back, (hidden, _) = library_encoder(encoder)(packed)
+        expected_BSH, _ = pad_packed_sequence(given_back, batch_first=True)
+    for row, (length, _) in enumerate(lengths):
+        assert_same(memory_BSH[row, :length], expected_BSH[row, :length])
+    assert_same(torch.stack(ends), torch.cat((hidden[0::2], hidden[1::2]), dim=-1))
+
+
+# Steps, batches, padding.
+
+
+@few
+@given(st.sampled_from(MODELS), st.lists(st.integers(1, 3), min_size=1, max_size=4))
+def test_any_chunks_give_the_answer_of_one_pass(options: dict[str, Any], chunks: list[int]) -> None:
+    model = made(**options)
+    batch = replace(sample(lengths=(sum(chunks),) * 3, extra=0), lengths=None)
+    decoding = model.begin(3, sum(chunks), batch.source, batch.source_lengths)
+    with torch.no_grad():
+        parts = []
+        for tokens in batch.inputs.split(chunks, dim=1):
+            logits, decoding = model.step(tokens, decoding)
+            parts.append(logits)
+        assert_same(torch.cat(parts, dim=1), model(batch))
+    assert decoding.start == sum(chunks)
+
+
+@few
+@given(st.sampled_from(MODELS), sizes, st.integers(0, 4), st.integers(0, 99))
+def test_an_answer_depends_neither_on_the_batch_nor_on_padding(
+    options: dict[str, Any], lengths: list[tuple[int, int]], extra: int, seed: int
+) -> None:
+    model = made(**options)
+    source_lengths, target_lengths = zip(*lengths, strict=True)
+    batch = sample(source_lengths, target_lengths, extra, seed)
+    for row, together in enumerate(answers(model, batch)):
+        inputs = batch.inputs[row : row + 1, : target_lengths[row]]
+        source = batch.source[row : row + 1, : source_lengths[row]]
+        with torch.no_grad():
+            assert_same(model(Batch(inputs, inputs, source=source))[0], together)
+
+
+@pytest.mark.parametrize("options", MODELS, ids=str)
+def test_greedy_follows_the_likeliest_token_of_the_full_pass(options: dict[str, Any]) -> None:
+    model, batch = made(**options), sample((5, 1, 3, 2, 4), (1,) * 5)
+    with torch.no_grad():
+        model.head.project.bias[EOS] += 0.7  # so that some answers end before others
+    written = greedy(model, batch.source, batch.source_lengths, max_new=6)
+    for row, tokens in enumerate(written):
+        inputs = torch.tensor([[BOS, *tokens]])
+        whole = Batch(
+            inputs,
+            inputs,
+            source=batch.source[row : row + 1],
+            source_lengths=batch.source_lengths[row : row + 1],
+        )
+        with torch.no_grad():
+            likeliest = model(whole)[0].argmax(dim=-1).tolist()
+        assert [*tokens, EOS][:6] == likeliest[:6]
+
+
+def test_a_language_model_goes_on_from_a_prompt_without_a_source() -> None:
+    model = made(kind="decoder")
+    prompt = torch.tensor([[BOS, 4, 5], [BOS, 6, 3]])
+    logits, decoding = model.step(prompt, model.begin(2, 9, None, None))
+    word = logits[:, -1].argmax(dim=-1, keepdim=True)
+    swapped = torch.tensor([1, 0])
+    after, _ = model.step(word[swapped], decoding.select(swapped))
+    whole = torch.cat((prompt, word), dim=1)[swapped]
+    assert_same(after[:, -1], model(Batch(whole, whole))[:, -1])
+
+
+# What passes from the source to the target.
+
+
+@SCORES
+def test_only_where_the_score_reads_does_the_memory_reach_the_answer(score: str) -> None:
+    """With `none` all comes through the first states; with the others a middle position counts."""
+    model, batch = made(score=score), sample((5, 5, 5))
+    decoding = model.begin(3, 0, batch.source, batch.source_lengths)
+    layers, _ = decoding.states
+    assert decoding.memory is not None
+    memory = decoding.memory.clone()
+    memory[:, 2] += 1.0
+    moved = replace(decoding, memory=memory, states=(layers, model.score.keys(memory)))
+    before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
+    assert torch.equal(before, after) == (not SCORE.parts[score].reads)
+
+
+@SCORES
+def test_the_first_states_reach_the_answer_with_every_score(score: str) -> None:
+    model, batch = made(score=score), sample((5, 5, 5))
+    decoding = model.begin(3, 0, batch.source, batch.source_lengths)
+    (lower, upper), keys = decoding.states
+    for states in (
+        [tuple(part + 1 for part in lower), upper],
+        [lower, tuple(part + 1 for part in upper)],
+    ):
+        moved = replace(decoding, states=(states, keys))
+        before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
+        assert (after - before).abs().amax(dim=-1).min() > 1e-6
+
+
+def test_without_reading_each_source_token_still_counts() -> None:
+    model, batch = made(score="none"), sample()
+    before = answers(model, batch)
+    for row, length in enumerate(SOURCE_LENGTHS):
+        for position in range(length):
+            source = batch.source.clone()
+            source[row, position] = (source[row, position] + 1) % SOURCE_SIZE
+            after = answers(model, replace(batch, source=source))
+            for other, (old, new) in enumerate(zip(before, after, strict=True)):
+                assert torch.equal(old, new) == (other != row)
+
+
+def test_scores_share_every_weight_but_their_own() -> None:
+    models = {
+        score: build({"name": "recurrent", "score": score}, SOURCE_SIZE, TARGET_SIZE, 3)
+        for score in SCORE.parts
+    }
+    control = models["dot"].state_dict()
+    for score, model in models.items():
+        values = model.state_dict()
+        apart = {name for name in values if not name.startswith("score.")} ^ control.keys()
+        assert not apart
+        for name in control:
+            if SCORE.parts[score].reads or name != "combine.weight":
+                assert torch.equal(values[name], control[name])
+
+
+def test_a_recurrent_model_starts_from_the_embeddings_of_a_transformer() -> None:
+    written = ({"name": name, "kind": "encoder_decoder"} for name in ("recurrent", "transformer"))
+    ours, theirs = (build(one, SOURCE_SIZE, TARGET_SIZE, 3).state_dict() for one in written)
+    for side in ("encoder", "decoder"):
+        name = f"{side}.embedding.tokens.weight"
+        assert torch.equal(ours[name], theirs[name])
+
+
+# Training and cost.
+
+
+@CELLS
+@pytest.mark.parametrize("options", MODELS, ids=str)
+def test_every_parameter_gets_a_gradient(cell: str, options: dict[str, Any]) -> None:
+    model, batch = made(cell=cell, **options).train(), sample()
+    torch.stack(
+        [row[:size].square().sum() for row, size in zip(model(batch), LENGTHS, strict=True)]
+    ).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.any(), name
+
+
+def test_dropout_is_of_training_alone() -> None:
+    for options in MODELS:
+        model, batch = made(**options), sample()
+        assert torch.equal(model(batch), model(batch))
+        model.train()
+        assert not torch.equal(model(batch), model(batch))
+
+
+@pytest.mark.parametrize("options", MODELS, ids=str)
+def test_dropout_is_on_the_way_up_and_never_through_time(options: dict[str, Any]) -> None:
+    model, batch = made(cell="lstm", **options).train(), sample()
+    upward, through_time = [], []
+    cells = [module for module in model.modules() if isinstance(module, CELL.parts["lstm"])]
+    for module in (*cells, model.head):
+        module.register_forward_pre_hook(lambda _, given: upward.append(given[0]))
+    for module in model.decoder.cells:
+        module.register_forward_pre_hook(lambda _, given: through_time.extend(given[1]))
+    model(batch)
+    assert len(upward) == len(cells) + 1 > 2
+    for x in upward:
+        assert 0.2 < (x == 0).double().mean() < 0.8
+    for state in through_time:
+        assert (state == 0).all() if options.get("kind") == "decoder" else (state != 0).all()
+
+
+class Calls(TorchFunctionMode):
+    """Counts what Python asks of the library."""
+
+    count = 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
+        self.count += 1
+        return function(*arguments, **(options or {}))
+
+
+@pytest.mark.parametrize("options", MODELS, ids=str)
+def test_no_python_loop_runs_over_time(options: dict[str, Any]) -> None:
+    counts = set()
+    for length in (3, 9):
+        model, batch = made(**options), sample((length,) * 2, (length,) * 2)
+        with Calls() as calls:
+            model(batch)
+        counts.add(calls.count)
+    assert len(counts) == 1
+
+
+@CELLS
+@pytest.mark.parametrize("options", MODELS, ids=str)
+def test_a_model_is_counted_without_being_filled(cell: str, options: dict[str, Any]) -> None:
+    written = {"name": "recurrent", "d_model": WIDTH, "depth": 2, "cell": cell, **options}
+    real = build(written, SOURCE_SIZE, TARGET_SIZE, 0)
+    with torch.device("meta"):
+        model = build(written, SOURCE_SIZE, TARGET_SIZE, None)
+    assert parameters(model) == parameters(real)
+    source_length = None if options.get("kind") == "decoder" else 4
+    assert flops_per_token(model, source_length, 5) > parameters(model.decoder.cells)
+
+
+def test_a_language_model_costs_its_layers_and_its_output() -> None:
+    free, tied = (
+        build({"name": "recurrent", "kind": "decoder", "depth": 3, "tied": tied}, None, 50, 0)
+        for tied in (False, True)
+    )
+    layer = 8 * 64 * 64 + 8 * 64  # four gates, two matrices, two biases
+    assert parameters(free) == 50 * 64 + 3 * layer + 50 * 64 + 50
+    assert parameters(tied) == parameters(free) - 50 * 64
+
+
+# What cannot be built or run.
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"kind": "encoder"}, r"model\.kind: .*encoder.*'decoder', 'encoder_decoder'"),
+        ({"d_model": 7}, r"model\.d_model=7: must be even"),
+        ({"d_model": 0}, r"model\.d_model=0: must be at least 1"),
+        ({"kind": "decoder", "d_model": -1}, r"model\.d_model=-1: must be at least 1"),
+        ({"depth": 0}, r"model\.depth=0: must be at least 1"),
+        ({"dropout": 1.0}, r"model\.dropout=1\.0: must be from 0 to below 1"),
+        ({"tied": "perhaps"}, r"model\.tied: "),
+        ({"score": "dots"}, r"model\.score: no score 'dots'\. Did you mean 'dot'\?"),
+        ({"score": {"name": "mlp", "width": 3}}, r"model\.score\.width: takes no options"),
+        ({"cell": "lstn"}, r"model\.cell: no cell 'lstn'\. Did you mean 'lstm'\?"),
+        ({"n_heads": 2}, r"model\.n_heads: no such option"),
+    ],
+    ids=str,
+)
+def test_a_bad_option_is_named(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        resolve({"name": "recurrent", **options})
+
+
+def test_an_odd_width_is_no_trouble_to_a_language_model() -> None:
+    assert resolve({"name": "recurrent", "kind": "decoder", "d_model": 7})["d_model"] == 7
+
+
+def test_an_encoder_decoder_asks_for_a_source() -> None:
+    with pytest.raises(ValueError, match=r"model\.kind=encoder_decoder needs a task with a source"):
+        build({"name": "recurrent"}, None, TARGET_SIZE, 0)
+    inputs = torch.ones(1, 2, dtype=torch.long)
+    with pytest.raises(ValueError, match="the batch has no source"):
+        made()(Batch(inputs, inputs))
+
+
+def test_tokens_that_are_not_there_are_named() -> None:
+    inputs = torch.ones(1, 2, dtype=torch.long)
+    with pytest.raises(ValueError, match="the batch has no inputs"):
+        made(kind="decoder")(Batch(inputs, source=inputs))
+    with pytest.raises(ValueError, match="inputs holds token 9: the vocabulary has 0 to 8"):
+        made()(Batch(inputs, inputs * TARGET_SIZE, source=inputs))
+    with pytest.raises(ValueError, match="source holds token 11: the vocabulary has 0 to 10"):
+        made()(Batch(inputs, inputs, source=inputs * SOURCE_SIZE))

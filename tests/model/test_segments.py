@@ -1,0 +1,110 @@
+"""Segments: a trained vector for each part of the source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.batch import Batch
+from model.build import build
+from model.family import ConfigError
+
+SOURCE = torch.tensor([[5, 3, 8, 4], [7, 6, 0, 0]])
+LENGTHS = torch.tensor([4, 2])
+SEGMENTS = torch.tensor([[0, 2, 1, 1], [1, 0, 0, 0]])
+
+
+def made(**changes: Any) -> Any:
+    written = {
+        "name": "transformer", "kind": "encoder", "d_model": 8, "n_heads": 2, "depth": 1,
+        "segments": 3, "head": "bare", **changes,
+    }  # fmt: skip
+    return build(written, 9, 9, seed=0).double().eval()
+
+
+def batch(segments: Tensor | None) -> Batch:
+    return Batch(SOURCE, source=SOURCE, source_lengths=LENGTHS, segments=segments)
+
+
+def test_each_token_is_given_the_vector_of_its_segment() -> None:
+    embedding = made(position="none").encoder.embedding
+    vectors_BSD = embedding(SOURCE, torch.arange(4), SEGMENTS)
+    for row in range(2):
+        for at in range(4):
+            token = embedding.tokens.weight[SOURCE[row, at]]
+            segment = embedding.segments.weight[SEGMENTS[row, at]]
+            expected = [
+                t * 8**0.5 + s for t, s in zip(token.tolist(), segment.tolist(), strict=True)
+            ]
+            assert vectors_BSD[row, at].tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_without_segments_all_tokens_are_of_the_first() -> None:
+    model = made()
+    expected = model(batch(torch.zeros_like(SOURCE)))
+    torch.testing.assert_close(model(batch(None)), expected, rtol=0, atol=1e-12)
+    assert (model(batch(SEGMENTS)) - expected).abs().max() > 1e-3
+
+
+def test_the_source_of_an_encoder_decoder_has_segments_too() -> None:
+    model = made(kind="encoder_decoder", head="tokens")
+    assert model.decoder.embedding.segments is None
+    given = Batch(SOURCE, SOURCE, source=SOURCE, segments=SEGMENTS)
+    plain = Batch(SOURCE, SOURCE, source=SOURCE)
+    assert (model(given) - model(plain)).abs().max() > 1e-6
+    decoding = model.begin(2, 4, SOURCE, None)
+    torch.testing.assert_close(model.step(SOURCE, decoding)[0], model(plain), rtol=0, atol=1e-9)
+
+
+def test_a_model_without_segments_has_the_weights_it_had_before() -> None:
+    without, with_them = made(segments=0), made()
+    added = set(with_them.state_dict()) - set(without.state_dict())
+    assert added == {"encoder.embedding.segments.weight"}
+    for name, weight in without.state_dict().items():
+        assert torch.equal(weight, with_them.state_dict()[name]), name
+
+
+def test_positions_that_are_appended_leave_segments_their_room() -> None:
+    model = made(position={"name": "sinusoidal", "join": "concat", "width": 2})
+    assert model.encoder.embedding.segments.weight.shape == (3, 6)
+    assert model(batch(SEGMENTS)).shape == (2, 4, 8)
+
+
+def test_segments_move_with_their_batch() -> None:
+    assert batch(SEGMENTS).to("meta").segments.device.type == "meta"
+
+
+def test_gradients_reach_the_vectors_of_the_segments_that_are_used() -> None:
+    model = made()
+    model(batch(SEGMENTS % 2)).square().sum().backward()
+    used = model.encoder.embedding.segments.weight.grad.abs().sum(dim=1) > 0
+    assert used.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"segments": -1}, r"model\.segments=-1: must be at least 0"),
+        ({"kind": "decoder"}, r"model\.segments=3: only a source has segments; choose kind="),
+    ],
+    ids=str,
+)
+def test_segments_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        made(**changes)
+
+
+def test_segments_that_are_not_there_are_named() -> None:
+    with pytest.raises(ValueError, match="segments holds 3: the model has 0 to 2"):
+        made()(batch(SEGMENTS + 1))
+    with pytest.raises(ValueError, match="segments holds -1: the model has 0 to 2"):
+        made()(batch(SEGMENTS - 1))
+    with pytest.raises(ValueError, match=r"the model has none: set model\.segments"):
+        made(segments=0)(batch(SEGMENTS))
+    with pytest.raises(ValueError, match="segments must go with a source of the same shape"):
+        batch(SEGMENTS[:, :3])
+    with pytest.raises(ValueError, match="segments must go with a source of the same shape"):
+        Batch(SOURCE, inputs=SOURCE, segments=SEGMENTS)
