@@ -1,0 +1,35 @@
+"""Published models by name: a choice of every part, and the vocabulary that goes with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+
+from model.family import ConfigError, nearest
+
+FOLDER = Path(__file__).parent / "presets"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What `build` needs, apart from a seed."""
+
+    name: str
+    model: dict[str, Any]
+    source_size: int | None
+    target_size: int
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Preset:
+    """The preset of that name, as its file has it."""
+    if name not in names():
+        raise ConfigError([f"no preset '{name[:100]}'. {nearest(name[:100], names())}"])
+    written = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"), resolve=False)
+    return Preset(name=name, **cast(dict[str, Any], written))

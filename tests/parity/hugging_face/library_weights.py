@@ -1,0 +1,144 @@
+"""Equal weights in two libraries, by a table of names: ours on the left, theirs on the right.
+
+A name stands for its weight and its bias, `*` for the number of a layer, and several names of
+theirs for one of ours that holds them one below the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from model.build import build
+from model.preset import load
+
+Table = Mapping[str, str | tuple[str, ...]]
+Weights = Mapping[str, Tensor]
+
+SIZE = 40  # tokens of the small models
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+each_precision = pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32], ids=["double", "single"]
+)
+
+
+class StaysDouble(TorchFunctionMode):
+    """Where the library goes through single precision on its way, it is kept in double."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
+        function = Tensor.double if function is Tensor.float else function
+        arguments = [torch.float64 if value is torch.float32 else value for value in arguments]
+        options = {
+            key: torch.float64 if value is torch.float32 else value
+            for key, value in (options or {}).items()
+        }
+        return function(*arguments, **options)
+
+
+def throughout(dtype: torch.dtype) -> AbstractContextManager[Any]:
+    """Where the library is built and asked."""
+    return StaysDouble() if dtype == torch.float64 else nullcontext()
+
+
+def trained(module: nn.Module) -> dict[str, Tensor]:
+    """Each trained parameter once, by its first name."""
+    return {name: value for name, value in module.named_parameters() if value.requires_grad}
+
+
+def shapes(weights: Weights) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in sorted(weights.items())}
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A preset of ours and the library's model that it must equal."""
+
+    preset: str
+    library: Callable[..., Any]
+    """Their model, of the published size or of the sizes given."""
+    table: Table
+    arranged: Callable[[Weights], Weights] = dict
+    """Their weights, rows and columns in our order."""
+
+    def build(self, sizes: tuple[int | None, int], changes: Mapping[str, Any]) -> nn.Module:
+        """The preset with some values changed; `part.option` changes one option of a part."""
+        written = dict(load(self.preset).model)
+        for path, value in changes.items():
+            part, _, option = path.partition(".")
+            written[part] = {**written[part], option: value} if option else value
+        return build(written, *sizes, seed=None)
+
+    def pair(
+        self, dtype: torch.dtype, changes: Mapping[str, Any], **their_sizes: Any
+    ) -> tuple[Any, nn.Module]:
+        """Theirs and ours, small, with the same weights: all random, no gain is one."""
+        with throughout(dtype):
+            theirs = self.library(**their_sizes).to(dtype).eval()
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in trained(theirs).values():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
+        has_source = load(self.preset).source_size is not None
+        model = self.build((SIZE if has_source else None, SIZE), changes).to(dtype).eval()
+        self.fill(model, self.translated(trained(theirs)))
+        return theirs, model
+
+    def fill(self, model: nn.Module, weights: Weights) -> None:
+        assert shapes(weights) == shapes(trained(model))
+        with torch.no_grad():
+            for name, parameter in trained(model).items():
+                parameter.copy_(weights[name])
+
+    def translated(self, theirs: Weights) -> dict[str, Tensor]:
+        """Their values under our names; each of them must find its place."""
+        theirs = self.arranged(theirs)
+        renamed: dict[str, Tensor] = {}
+        used: set[str] = set()
+        for mine, others in self._rows(theirs):
+            for kind in ("weight", "bias"):
+                names = [f"{other}.{kind}" for other in others]
+                if names[0] in theirs:
+                    renamed[f"{mine}.{kind}"] = torch.cat([theirs[name] for name in names])
+                    used.update(names)
+        assert used == set(theirs), f"not in the table: {sorted(set(theirs) - used)}"
+        return renamed
+
+    def _rows(self, theirs: Weights) -> Iterator[tuple[str, list[str]]]:
+        for mine, written in self.table.items():
+            others = [written] if isinstance(written, str) else list(written)
+            for layer in count() if "*" in mine else [0]:
+                names = [other.replace("*", str(layer)) for other in others]
+                if not any(name.startswith(f"{names[0]}.") for name in theirs):
+                    break
+                yield mine.replace("*", str(layer)), names
+
+    def assert_published_shapes(self, changes: Mapping[str, Any], **their_sizes: Any) -> None:
+        """Weight by weight at full size, without allocating one."""
+        choice = load(self.preset)
+        with torch.device("meta"):
+            theirs = self.translated(trained(self.library(**their_sizes)))
+            model = self.build((choice.source_size, choice.target_size), changes)
+        assert shapes(theirs) == shapes(trained(model))
+
+
+def padded(lengths: list[int], seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Random tokens, padding too, with their lengths and a mask of the real ones."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens_BT = torch.randint(0, SIZE, (len(lengths), max(lengths)), generator=generator)
+    lengths_B = torch.tensor(lengths)
+    return tokens_BT, lengths_B, torch.arange(max(lengths)) < lengths_B[:, None]
+
+
+def assert_same(actual: Tensor, expected: Tensor) -> None:
+    tolerance = TOLERANCE[expected.dtype]
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)

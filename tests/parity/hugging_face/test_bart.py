@@ -1,0 +1,97 @@
+"""With equal weights, the numbers of Hugging Face's BART."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from bart_weights import TABLE, sizes
+from library_weights import SIZE, Twin, Weights, assert_same, each_precision, padded, throughout
+from transformers import BartConfig, BartForConditionalGeneration
+
+from model.batch import Batch
+from model.build import build
+from model.count import parameters
+from model.preset import load
+
+SMALL = {
+    "d_model": 24, "n_heads": 3, "d_head": 8, "depth": 2, "max_len": 14, "mixer.n_kv_heads": 3,
+}  # fmt: skip
+THEIR_SMALL = sizes(24, 2, 3, 96) | {"vocab_size": SIZE, "max_position_embeddings": 14}
+PUBLISHED = sizes(768, 6, 12, 3072)
+
+
+def library(**sizes: Any) -> BartForConditionalGeneration:
+    config = BartConfig(**sizes, use_cache=False, attn_implementation="eager")
+    return BartForConditionalGeneration(config)
+
+
+def from_row_two(theirs: Weights) -> Weights:
+    """Their first position is row 2 of a table; no token reads the rows before it."""
+    return {name: w[2:] if "embed_positions" in name else w for name, w in theirs.items()}
+
+
+TWIN = Twin("bart-base", library, TABLE, from_row_two)
+
+
+def check(dtype: torch.dtype, changes: dict[str, Any]) -> None:
+    theirs, model = TWIN.pair(dtype, SMALL | changes, **THEIR_SMALL)
+    assert_same_logits(theirs, model, dtype)
+
+
+def assert_same_logits(theirs: Any, model: Any, dtype: torch.dtype) -> None:
+    source, source_lengths, source_real = padded([14, 4, 9], seed=1)
+    inputs, lengths, real = padded([7, 14, 1], seed=2)
+    with throughout(dtype):
+        expected = theirs(
+            input_ids=source,
+            attention_mask=source_real.long(),
+            decoder_input_ids=inputs,
+            decoder_attention_mask=real.long(),
+        ).logits
+    batch = Batch(inputs, inputs, lengths, source, source_lengths)
+    assert_same(model(batch)[real], expected[real])
+
+
+@each_precision
+def test_equal_weights_give_the_logits_of_bart(dtype: torch.dtype) -> None:
+    check(dtype, {})
+
+
+@each_precision
+def test_a_head_with_a_bias_has_the_final_logits_bias_of_bart(dtype: torch.dtype) -> None:
+    theirs, plain = TWIN.pair(dtype, SMALL, **THEIR_SMALL)
+    bias = torch.randn(SIZE, generator=torch.Generator().manual_seed(3)).to(dtype)
+    theirs.final_logits_bias.copy_(bias)
+    with_bias = TWIN.build((SIZE, SIZE), SMALL | {"head.bias": True}).to(dtype).eval()
+    with_bias.load_state_dict(plain.state_dict() | {"head.project.bias": bias})
+    assert_same_logits(theirs, with_bias, dtype)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"feedforward.approximate": "tanh"},
+        {"norm.eps": 1e-6},
+        {"embedding_scale": True},
+        {"scale": "sqrt_d_model"},
+    ],
+    ids=str,
+)
+def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match="not close"):
+        check(torch.float64, changes)
+
+
+def test_the_preset_has_every_weight_of_the_published_model() -> None:
+    TWIN.assert_published_shapes({}, **PUBLISHED)
+
+
+def test_the_preset_lacks_only_the_rows_of_positions_that_no_token_reads() -> None:
+    choice = load("bart-base")
+    with torch.device("meta"):
+        theirs = parameters(library(**PUBLISHED))
+        ours = parameters(build(choice.model, choice.source_size, choice.target_size, None))
+    tables, rows, width = 2, 2, 768
+    assert ours == theirs - tables * rows * width

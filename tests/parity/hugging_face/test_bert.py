@@ -1,0 +1,116 @@
+"""With equal weights, the numbers of Hugging Face's BERT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from library_weights import SIZE, Twin, assert_same, each_precision, padded, throughout
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+
+from model.batch import Batch
+
+SMALL = {
+    "d_model": 24, "n_heads": 3, "d_head": 8, "depth": 2, "max_len": 14, "mixer.n_kv_heads": 3,
+}  # fmt: skip
+THEIR_SMALL = {
+    "vocab_size": SIZE, "hidden_size": 24, "num_attention_heads": 3, "num_hidden_layers": 2,
+    "intermediate_size": 96, "max_position_embeddings": 14,
+}  # fmt: skip
+TOKENS = {"head": {"name": "tokens", "transform": True}, "tied": "output"}
+CLASSES = {"head": {"name": "classes", "pool": "first", "transform": True}}
+
+BODY = {
+    "encoder.embedding.tokens": "bert.embeddings.word_embeddings",
+    "encoder.embedding.segments": "bert.embeddings.token_type_embeddings",
+    "encoder.embedding.position.table": "bert.embeddings.position_embeddings",
+    "encoder.embedding.norm": "bert.embeddings.LayerNorm",
+    "encoder.blocks.*.mixer.project": (
+        "bert.encoder.layer.*.attention.self.query",
+        "bert.encoder.layer.*.attention.self.key",
+        "bert.encoder.layer.*.attention.self.value",
+    ),
+    "encoder.blocks.*.mixer.out": "bert.encoder.layer.*.attention.output.dense",
+    "encoder.blocks.*.residual.norms.0": "bert.encoder.layer.*.attention.output.LayerNorm",
+    "encoder.blocks.*.feedforward.up": "bert.encoder.layer.*.intermediate.dense",
+    "encoder.blocks.*.feedforward.down": "bert.encoder.layer.*.output.dense",
+    "encoder.blocks.*.residual.norms.1": "bert.encoder.layer.*.output.LayerNorm",
+}
+TOKENS_TABLE = BODY | {
+    "head.dense": "cls.predictions.transform.dense",
+    "head.norm": "cls.predictions.transform.LayerNorm",
+    "head.project": "cls.predictions",  # its bias; the weight is the embedding's
+}
+CLASSES_TABLE = BODY | {"head.dense": "bert.pooler.dense", "head.classify": "classifier"}
+
+
+def config(sizes: dict[str, Any]) -> BertConfig:
+    return BertConfig(**sizes, use_cache=False, attn_implementation="eager")
+
+
+def masked_tokens(**sizes: Any) -> BertForMaskedLM:
+    return BertForMaskedLM(config(sizes))
+
+
+def classes(**sizes: Any) -> BertForSequenceClassification:
+    return BertForSequenceClassification(config(sizes))
+
+
+MASKED = Twin("bert-base", masked_tokens, TOKENS_TABLE)
+CLASSIFYING = Twin("bert-base", classes, CLASSES_TABLE)
+
+
+def check_masked_tokens(dtype: torch.dtype, has_segments: bool, changes: dict[str, Any]) -> None:
+    theirs, model = MASKED.pair(dtype, SMALL | TOKENS | changes, **THEIR_SMALL)
+    tokens, lengths, real = padded([5, 14, 1, 9], seed=1)
+    segments = (tokens + torch.arange(14)) % 2 if has_segments else None
+    with throughout(dtype):
+        expected = theirs(
+            input_ids=tokens, attention_mask=real.long(), token_type_ids=segments
+        ).logits
+    batch = Batch(tokens, source=tokens, source_lengths=lengths, segments=segments)
+    assert_same(model(batch)[real], expected[real])
+
+
+@each_precision
+@pytest.mark.parametrize("has_segments", [True, False], ids=["segments", "no segments"])
+def test_equal_weights_give_the_masked_tokens_of_bert(
+    dtype: torch.dtype, has_segments: bool
+) -> None:
+    check_masked_tokens(dtype, has_segments, {})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"feedforward.approximate": "tanh"},
+        {"norm.eps": 1e-5},
+        {"causal_encoder": True},
+        {"embedding_scale": True},
+        {"head": {"name": "tokens", "transform": True, "scale": 0.5}},
+    ],
+    ids=str,
+)
+def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match="not close"):
+        check_masked_tokens(torch.float64, True, changes)
+
+
+@each_precision
+def test_equal_weights_give_the_classes_of_bert(dtype: torch.dtype) -> None:
+    theirs, model = CLASSIFYING.pair(dtype, SMALL | CLASSES, num_labels=SIZE, **THEIR_SMALL)
+    tokens, lengths, real = padded([5, 14, 1, 9], seed=2)
+    segments = (tokens + torch.arange(14)) % 2
+    with throughout(dtype):
+        expected = theirs(
+            input_ids=tokens, attention_mask=real.long(), token_type_ids=segments
+        ).logits
+    labels = torch.zeros(4, dtype=torch.long)
+    batch = Batch(labels, source=tokens, source_lengths=lengths, segments=segments)
+    assert_same(model(batch), expected)
+
+
+def test_the_preset_has_every_weight_of_the_published_model() -> None:
+    MASKED.assert_published_shapes(TOKENS)
+    CLASSIFYING.assert_published_shapes(CLASSES, num_labels=30522)

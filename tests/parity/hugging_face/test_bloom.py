@@ -1,0 +1,82 @@
+"""With equal weights, the numbers of Hugging Face's BLOOM.
+
+Its GELU has √(2/π) to eight digits; in double precision that shows in the tenth of a logit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from library_weights import SIZE, Twin, Weights, assert_same, each_precision, padded, throughout
+from transformers import BloomConfig, BloomForCausalLM
+
+from model.batch import Batch
+
+D_HEAD = 8
+PUBLISHED = {"vocab_size": 250880, "hidden_size": 1024, "n_head": 16, "n_layer": 24}
+
+TABLE = {
+    "decoder.embedding.tokens": "transformer.word_embeddings",
+    "decoder.embedding.norm": "transformer.word_embeddings_layernorm",
+    "decoder.blocks.*.residual.norms.0": "transformer.h.*.input_layernorm",
+    "decoder.blocks.*.mixer.project": "transformer.h.*.self_attention.query_key_value",
+    "decoder.blocks.*.mixer.out": "transformer.h.*.self_attention.dense",
+    "decoder.blocks.*.residual.norms.1": "transformer.h.*.post_attention_layernorm",
+    "decoder.blocks.*.feedforward.up": "transformer.h.*.mlp.dense_h_to_4h",
+    "decoder.blocks.*.feedforward.down": "transformer.h.*.mlp.dense_4h_to_h",
+    "decoder.norm": "transformer.ln_f",
+}
+
+
+def library(**sizes: Any) -> BloomForCausalLM:
+    return BloomForCausalLM(BloomConfig(**sizes, use_cache=False, attn_implementation="eager"))
+
+
+def regrouped(theirs: Weights) -> Weights:
+    """They have query, key and value of each head together; we have all queries first."""
+    return {
+        name: w.unflatten(0, (-1, 3, D_HEAD)).transpose(0, 1).flatten(0, 2)
+        if "query_key_value" in name
+        else w
+        for name, w in theirs.items()
+    }
+
+
+TWIN = Twin("bloom-560m", library, TABLE, regrouped)
+
+
+def check(dtype: torch.dtype, n_heads: int, changes: dict[str, Any]) -> None:
+    d_model = n_heads * D_HEAD
+    small = {
+        "d_model": d_model, "n_heads": n_heads, "d_head": D_HEAD, "depth": 2,
+        "mixer.n_kv_heads": n_heads,
+    }  # fmt: skip
+    theirs, model = TWIN.pair(
+        dtype, small | changes, vocab_size=SIZE, hidden_size=d_model, n_head=n_heads, n_layer=2
+    )
+    tokens, lengths, real = padded([5, 30, 1, 9], seed=1)
+    with throughout(dtype):
+        expected = theirs(input_ids=tokens, attention_mask=real.long()).logits
+    assert_same(model(Batch(tokens, tokens, lengths))[real], expected[real])
+
+
+@each_precision
+@pytest.mark.parametrize("n_heads", [3, 4])
+def test_equal_weights_give_the_logits_of_bloom(dtype: torch.dtype, n_heads: int) -> None:
+    check(dtype, n_heads, {})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"position": "none"}, {"feedforward.approximate": "none"}, {"norm.eps": 1e-6}],
+    ids=str,
+)
+def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match="not close"):
+        check(torch.float64, 3, changes)
+
+
+def test_the_preset_has_every_weight_of_the_published_model() -> None:
+    TWIN.assert_published_shapes({}, **PUBLISHED)

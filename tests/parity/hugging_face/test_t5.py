@@ -1,0 +1,112 @@
+"""With equal weights, the numbers of Hugging Face's T5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from library_weights import SIZE, Twin, assert_same, each_precision, padded, throughout
+from transformers import T5Config, T5ForConditionalGeneration
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from model.batch import Batch
+from model.position.t5 import bucket
+
+SMALL = {
+    "d_model": 24, "n_heads": 3, "d_head": 5, "depth": 2, "mixer.n_kv_heads": 3,
+    "head.scale": 24**-0.5,
+}  # fmt: skip
+THEIR_SMALL = {
+    "vocab_size": SIZE, "d_model": 24, "num_heads": 3, "d_kv": 5, "num_layers": 2, "d_ff": 96,
+}  # fmt: skip
+
+_BIAS = "{}.block.0.layer.0.SelfAttention.relative_attention_bias"  # of every layer
+_SELF, _CROSS = "decoder.block.*.layer.0.SelfAttention", "decoder.block.*.layer.1.EncDecAttention"
+_ENCODER = "encoder.block.*.layer.0.SelfAttention"
+TABLE = {
+    "encoder.embedding.tokens": "shared",
+    "encoder.embedding.position.table": _BIAS.format("encoder"),
+    "encoder.blocks.*.residual.norms.0": "encoder.block.*.layer.0.layer_norm",
+    "encoder.blocks.*.mixer.project": (f"{_ENCODER}.q", f"{_ENCODER}.k", f"{_ENCODER}.v"),
+    "encoder.blocks.*.mixer.out": f"{_ENCODER}.o",
+    "encoder.blocks.*.residual.norms.1": "encoder.block.*.layer.1.layer_norm",
+    "encoder.blocks.*.feedforward.up": "encoder.block.*.layer.1.DenseReluDense.wi",
+    "encoder.blocks.*.feedforward.down": "encoder.block.*.layer.1.DenseReluDense.wo",
+    "encoder.norm": "encoder.final_layer_norm",
+    "decoder.embedding.position.table": _BIAS.format("decoder"),
+    "decoder.blocks.*.residual.norms.0": "decoder.block.*.layer.0.layer_norm",
+    "decoder.blocks.*.mixer.project": (f"{_SELF}.q", f"{_SELF}.k", f"{_SELF}.v"),
+    "decoder.blocks.*.mixer.out": f"{_SELF}.o",
+    "decoder.blocks.*.residual.norms.1": "decoder.block.*.layer.1.layer_norm",
+    "decoder.blocks.*.cross.project": f"{_CROSS}.q",
+    "decoder.blocks.*.cross.project_memory": (f"{_CROSS}.k", f"{_CROSS}.v"),
+    "decoder.blocks.*.cross.out": f"{_CROSS}.o",
+    "decoder.blocks.*.residual.norms.2": "decoder.block.*.layer.2.layer_norm",
+    "decoder.blocks.*.feedforward.up": "decoder.block.*.layer.2.DenseReluDense.wi",
+    "decoder.blocks.*.feedforward.down": "decoder.block.*.layer.2.DenseReluDense.wo",
+    "decoder.norm": "decoder.final_layer_norm",
+}  # fmt: skip
+
+
+def library(**sizes: Any) -> T5ForConditionalGeneration:
+    return T5ForConditionalGeneration(
+        T5Config(**sizes, use_cache=False, attn_implementation="eager")
+    )
+
+
+TWIN = Twin("t5-small", library, TABLE)
+
+
+def check(dtype: torch.dtype, changes: dict[str, Any]) -> None:
+    theirs, model = TWIN.pair(dtype, SMALL | changes, **THEIR_SMALL)
+    source, source_lengths, source_real = padded(
+        [30, 4, 17], seed=1
+    )  # far enough for shared buckets
+    inputs, lengths, real = padded([7, 24, 1], seed=2)
+    with throughout(dtype):
+        expected = theirs(
+            input_ids=source,
+            attention_mask=source_real.long(),
+            decoder_input_ids=inputs,
+            decoder_attention_mask=real.long(),
+        ).logits
+    batch = Batch(inputs, inputs, lengths, source, source_lengths)
+    assert_same(model(batch)[real], expected[real])
+
+
+@each_precision
+def test_equal_weights_give_the_logits_of_t5(dtype: torch.dtype) -> None:
+    check(dtype, {})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale": "sqrt_d_head"},
+        {"norm.eps": 1e-5},
+        {"head.scale": 1.0},
+        {"position.max_distance": 24},
+        {"feedforward": {"name": "gelu", "bias": False}},
+    ],
+    ids=str,
+)
+def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match="not close"):
+        check(torch.float64, changes)
+
+
+@pytest.mark.parametrize(("n_buckets", "max_distance"), [(32, 128), (16, 40), (32, 256)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_every_distance_falls_into_the_bucket_of_t5(
+    n_buckets: int, max_distance: int, causal: bool
+) -> None:
+    distances = list(range(-300, 301))
+    expected = T5Attention._relative_position_bucket(
+        torch.tensor(distances), not causal, n_buckets, max_distance
+    )
+    assert [bucket(d, causal, n_buckets, max_distance) for d in distances] == expected.tolist()
+
+
+def test_the_preset_has_every_weight_of_the_published_model() -> None:
+    TWIN.assert_published_shapes({})

@@ -1,0 +1,106 @@
+"""With equal weights, the numbers of Hugging Face's Marian, which is the original transformer.
+
+Marian's attention has biases that the paper's has not: here they are zero. It also keeps the sines
+of a position before the cosines, where the paper alternates them: here its tables are put in order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from bart_weights import TABLE, sizes
+from library_weights import SIZE, Twin, Weights, assert_same, each_precision, padded, throughout
+from transformers import MarianConfig, MarianMTModel
+
+from model.batch import Batch
+
+SMALL = {"d_model": 24, "n_heads": 3, "d_head": 8, "depth": 2, "mixer.n_kv_heads": 3}
+THEIR_SMALL = sizes(24, 2, 3, 96) | {"size": SIZE}
+PUBLISHED = {
+    "transformer-base": sizes(512, 6, 8, 2048),
+    "transformer-big": sizes(1024, 6, 16, 4096),
+}
+
+
+def library(size: int, **sizes: Any) -> MarianMTModel:
+    config = MarianConfig(
+        **sizes,
+        vocab_size=size,
+        decoder_vocab_size=size,
+        pad_token_id=0,
+        decoder_start_token_id=0,
+        scale_embedding=True,
+        activation_function="relu",
+        use_cache=False,
+        attn_implementation="eager",
+    )
+    return MarianMTModel(config)
+
+
+def without_attention_biases(theirs: Weights) -> Weights:
+    return {name: w for name, w in theirs.items() if not name.endswith("_proj.bias")}
+
+
+def in_order(theirs: MarianMTModel) -> None:
+    """Zero biases in its attention, and position tables as the paper has them."""
+    with torch.no_grad():
+        for name, weight in theirs.named_parameters():
+            if name.endswith("_proj.bias"):
+                weight.zero_()
+        for side in (theirs.model.encoder, theirs.model.decoder):
+            table = side.embed_positions.create_weight()
+            pairs = torch.stack(table.chunk(2, dim=-1), dim=-1)
+            side.embed_positions.weight.copy_(pairs.flatten(-2))
+
+
+def check(dtype: torch.dtype, changes: dict[str, Any]) -> None:
+    twin = Twin("transformer-base", library, TABLE, without_attention_biases)
+    theirs, model = twin.pair(dtype, SMALL | changes, **THEIR_SMALL)
+    in_order(theirs)
+    source, source_lengths, source_real = padded([30, 4, 9], seed=1)
+    inputs, lengths, real = padded([7, 24, 1], seed=2)
+    with throughout(dtype):
+        expected = theirs(
+            input_ids=source,
+            attention_mask=source_real.long(),
+            decoder_input_ids=inputs,
+            decoder_attention_mask=real.long(),
+        ).logits
+    batch = Batch(inputs, inputs, lengths, source, source_lengths)
+    assert_same(model(batch)[real], expected[real])
+
+
+@each_precision
+def test_equal_weights_give_the_logits_of_the_original_transformer(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if dtype == torch.float64:  # the tables of positions are made in single precision otherwise
+        monkeypatch.setattr(torch, "FloatTensor", torch.DoubleTensor)
+    check(dtype, {})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"position.base": 9999.0},
+        {"embedding_scale": False},
+        {"norm.eps": 1e-6},
+        {"feedforward": {"name": "gelu"}},
+        {"scale": "none"},
+    ],
+    ids=str,
+)
+def test_any_other_choice_gives_other_logits(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "FloatTensor", torch.DoubleTensor)
+    with pytest.raises(AssertionError, match="not close"):
+        check(torch.float64, changes)
+
+
+@pytest.mark.parametrize("preset", PUBLISHED)
+def test_the_preset_has_every_weight_of_the_published_model(preset: str) -> None:
+    twin = Twin(preset, library, TABLE, without_attention_biases)
+    twin.assert_published_shapes({}, size=37000, **PUBLISHED[preset])
