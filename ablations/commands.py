@@ -241,7 +241,7 @@ def run_plan(options: argparse.Namespace) -> int:
     results = _results(options)
     device = str(pick_device(options.device))
     jobs = options.jobs or (1 if device != "cpu" else os.cpu_count() or 1)
-    with LocalLauncher(jobs, preload=["ablations.worker", *options.imports]) as launcher:
+    with LocalLauncher(jobs, preload=["torch", "ablations.worker"]) as launcher:
         counts = run(plan, results, launcher, device, options.imports, options.rerun)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     print(f"{len(plan.wanted)} trials in {results.root}; {ended or 'nothing was left to run'}")

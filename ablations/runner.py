@@ -47,10 +47,11 @@ def run(
         for note in notes:
             display.say(note)
         for job in jobs.values():
-            display.started(job.id, titles[job.id])
             launcher.submit(job)
         for event in launcher.events():
             if isinstance(event, Progress):
+                if event.fraction == 0:
+                    display.started(event.job, titles[event.job])
                 display.progress(event.job, event.fraction, event.note)
             else:
                 record = _record_of(event, plan.wanted[event.job], setting)

@@ -28,6 +28,7 @@ Report = Callable[[float, str], None]
 def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     """Train a trial and take its measures, or take missing measures from its checkpoint."""
     started, clock = datetime.now(UTC), time.perf_counter()
+    report(0.0, "starting")
     _import(payload)
     config, device = payload["config"], torch.device(payload["device"])
     task = load_task(freeze(config["task"]))

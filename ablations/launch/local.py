@@ -119,10 +119,17 @@ class LocalLauncher:
             with _no_interrupt(), _no_main():
                 job = self._waiting.pop(next(iter(self._waiting)))
                 try:
-                    self._running[job.id] = _Worker(job, self._context, self._grace)
+                    self._running[job.id] = self._start(job)
                 except (OSError, EOFError) as error:
                     reason = f"no process could be started ({error})"
                     self._ready.append(Outcome(job.id, "error", reason=reason))
+
+    def _start(self, job: Job) -> _Worker:
+        try:
+            return _Worker(job, self._context, self._grace)
+        except (ConnectionError, EOFError):  # the server has died: the next try starts another
+            _stop_server()
+            return _Worker(job, self._context, self._grace)
 
     def _await_server(self) -> None:
         """Wait, open to Ctrl-C, until the server has its modules loaded: its first fork tells."""
@@ -230,11 +237,11 @@ class _Worker:
     def finish(self) -> list[Event]:
         """The process has ended: its last words and its outcome, and nothing of it left behind."""
         seconds = time.monotonic() - self._started
-        _signal_group(self._pid, signal.SIGKILL)  # whatever the job left running
+        survived = _signal_group(self._pid, signal.SIGKILL)  # whatever the job left running
         events: list[Event] = []
         while (more := self.read()) is not None:
             events += more
-        plain = self._result or _death(self.process.exitcode)
+        plain = self._result or _death(self.process.exitcode, survived)
         if self.ending:
             plain["status"], plain["reason"] = self.ending
         if plain["status"] != "done":
@@ -266,10 +273,10 @@ def _signal_group(leader: int, number: int) -> bool:
     return True
 
 
-def _death(code: int | None) -> dict[str, Any]:
-    """What an exit code tells of a process that left no result."""
+def _death(code: int | None, survived: bool) -> dict[str, Any]:
+    """What an exit code tells of a process that left no result, and perhaps was still there."""
     assert code is not None
-    if code == _SERVER_LOST:
+    if code == _SERVER_LOST and survived:
         return {"status": "killed", "reason": "the server that forks workers was killed"}
     if code >= 0:
         return {"status": "error", "reason": f"ended without a result (exit code {code})"}
