@@ -37,6 +37,7 @@ class Reading:
     against: str | None = None  # the trial whose times are in `reference`
     samples: list[float] | None = None
     reference: list[float] | None = None
+    twin: list[float] | None = None  # the reference once more, under another name: the noise floor
     axes: list[str] | None = None
     values: list[Any] | None = None
     reason: str | None = None
