@@ -249,7 +249,7 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def show_status(options: argparse.Namespace) -> int:
-    from ablations.expand import count, freeze
+    from ablations.expand import code, freeze
 
     results = _results(options)
     ablations = results.read_plan()["ablations"]
@@ -273,7 +273,7 @@ def show_status(options: argparse.Namespace) -> int:
             continue
         counts[record.status] += 1
         config = record.config
-        if record.env.get("code") != count(freeze(config["model"]), freeze(config["task"]))["code"]:
+        if record.env.get("code") != code(freeze(config["model"]), freeze(config["task"])):
             counts["stale"] += 1
         if record.reason:
             reasons.append(f"{trial} {record.status}: {record.reason.splitlines()[0]}")

@@ -213,7 +213,7 @@ def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    count(freeze(resolved["model"]), freeze(resolved["task"]))  # builds it once, on no device
+    _shape(freeze(resolved["model"]), freeze(resolved["task"]))
     return resolved
 
 
@@ -234,33 +234,52 @@ def load_task(frozen: str) -> Any:
 
 
 @cache
-def count(frozen_model: str, frozen_task: str) -> dict[str, Any]:
-    """Parameters, FLOPs per token and the code of a model, or a ConfigError if it cannot be."""
+def _shape(frozen_model: str, frozen_task: str) -> Any:
+    """The model on no device, checked against its task; ConfigError if the two do not fit."""
     import torch
 
-    from ablations.numerics import digest
     from model.build import build
-    from model.count import flops_per_token, parameters
 
     task = load_task(frozen_task)
     written = json.loads(frozen_model)
     kind = written.get("kind", task.kind)
     if kind != task.kind:
         raise ConfigError([f"model.kind={kind}: this task needs {task.kind}"])
-    source_length = None if task.source_size is None else task.longest
     try:
         with torch.device("meta"):
             model = build(written, task.source_size, task.target_size, seed=None)
-            flops = flops_per_token(model, source_length, task.longest)
-    except ConfigError:
-        raise
+    except ConfigError as error:
+        raise ConfigError([f"model.{problem}" for problem in error.problems]) from None
     except ValueError as error:
         raise ConfigError([f"model: {error}"]) from None
-    return {
-        "parameters": parameters(model),
-        "flops_per_token": flops,
-        "code": digest(model, task),
-    }
+    for module in model.modules():
+        limit = getattr(module, "limit", None)
+        if limit is not None and limit < task.longest:
+            needed = f"the task's sequences have up to {task.longest} tokens"
+            raise ConfigError([f"model.max_len={limit}: {needed}"])
+    return model
+
+
+@cache
+def code(frozen_model: str, frozen_task: str) -> str:
+    """The fingerprint of the code that decides a trial's numbers."""
+    from ablations.numerics import digest
+
+    return digest(_shape(frozen_model, frozen_task), load_task(frozen_task))
+
+
+@cache
+def count(frozen_model: str, frozen_task: str) -> dict[str, float]:
+    """Parameters, and forward FLOPs per token at the task's longest sequences."""
+    import torch
+
+    from model.count import flops_per_token, parameters
+
+    model, task = _shape(frozen_model, frozen_task), load_task(frozen_task)
+    source_length = None if task.source_size is None else task.longest
+    with torch.device("meta"):
+        flops = flops_per_token(model, source_length, task.longest)
+    return {"parameters": parameters(model), "flops_per_token": flops}
 
 
 def identity(config: Mapping[str, Any]) -> str:

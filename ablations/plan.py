@@ -11,6 +11,7 @@ from ablations.expand import (
     Ablation,
     Cell,
     Profile,
+    code,
     count,
     expand,
     find,
@@ -34,8 +35,12 @@ class Want:
     timings: list[tuple[str, str]] = field(default_factory=list)  # (measure, reference trial)
 
     @property
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, float]:
         return count(freeze(self.config["model"]), freeze(self.config["task"]))
+
+    @property
+    def code(self) -> str:
+        return code(freeze(self.config["model"]), freeze(self.config["task"]))
 
 
 @dataclass
@@ -57,7 +62,6 @@ class Plan:
         return {
             "question": ablation.question,
             "task": ablation.task,
-            "profile": self.profile.name,
             "control": ablation.control,
             "fixed": ablation.fixed,
             "moves": ablation.moves,
@@ -151,7 +155,8 @@ def merge_into(results: Results, plan: Plan) -> None:
         earlier = results.read_plan()["ablations"]
     except RecordError:
         earlier = {}
-    results.write_plan({"schema": SCHEMA, "ablations": {**earlier, **plan.document()}})
+    document = {"schema": SCHEMA, "profile": plan.profile.name}
+    results.write_plan({**document, "ablations": {**earlier, **plan.document()}})
 
 
 @dataclass
@@ -178,7 +183,7 @@ def missing(plan: Plan, results: Results, rerun: str | None, dry: bool = False) 
         if record is None:
             found.train.append(want)
             continue
-        is_stale = record.env.get("code") != want.counts["code"]
+        is_stale = record.env.get("code") != want.code
         is_failed = record.status not in ("ok", "diverged", "stuck")
         found.stale += [want] if is_stale else []
         found.failed += [want] if is_failed else []

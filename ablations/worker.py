@@ -36,13 +36,11 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     checkpoint = Path(payload["checkpoint"])
     steps = config["train"]["steps"]
     if payload["record"] is None:
-        counts = payload["counts"]
         record = Record(
             payload["trial"],
             status="ok",
             config=config,
-            parameters=counts["parameters"],
-            flops_per_token=counts["flops_per_token"],
+            **payload["counts"],
             data=task.card(),
         )
         training = train(
@@ -53,7 +51,7 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
         _save(model, checkpoint)
         record.env = {
             **payload["env"],
-            "code": counts["code"],
+            "code": payload["code"],
             "torch": torch.__version__,
             "python": platform.python_version(),
             "device": device_name(device),

@@ -63,10 +63,6 @@ class LocalLauncher:
         self._open.add(self)
         # Without this, multiprocessing would wait at exit for every job that still runs.
         atexit.register(self.close)
-        self._context.set_forkserver_preload(self._preload)
-        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
-        with _no_interrupt(), _no_main():
-            forkserver.ensure_running()  # returns at once: the modules load in the background
 
     def submit(self, job: Job) -> None:
         if self not in self._open:
@@ -74,6 +70,7 @@ class LocalLauncher:
         if job.id in self._waiting or job.id in self._running:
             raise ValueError(f"job {job.id!r} is already submitted: ids must differ")
         self._waiting[job.id] = replace(job, payload=json.loads(json.dumps(job.payload)))
+        self._start_server()
 
     def events(self) -> Iterator[Event]:
         while True:
@@ -130,6 +127,13 @@ class LocalLauncher:
         except (ConnectionError, EOFError):  # the server has died: the next try starts another
             _stop_server()
             return _Worker(job, self._context, self._grace)
+
+    def _start_server(self) -> None:
+        """Have the modules loading in the background; a launcher without jobs loads nothing."""
+        self._context.set_forkserver_preload(self._preload)
+        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
+        with _no_interrupt(), _no_main():
+            forkserver.ensure_running()
 
     def _await_server(self) -> None:
         """Wait, open to Ctrl-C, until the server has its modules loaded: its first fork tells."""

@@ -49,7 +49,8 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
     pad = 0.06 * (reach[0] - reach[1])
     ax.set_xscale("log")
     ax.set_xlim(math.exp(reach[1] - pad), math.exp(reach[0] + pad))
-    rows.label(ax, groups, f"Step time, {frame['machine'].iloc[0]}", "faster", "slower")
+    device = frame["machine"].iloc[0].split(",")[0].removeprefix("device ")
+    rows.label(ax, groups, f"Step time, {device}", "faster", "slower")
     for group in groups:
         for span in group.spans():
             ax.plot([1, 1], span, color=style.INK, linewidth=0.6, zorder=1)

@@ -15,6 +15,8 @@ POSITION = Family("position")
 class Position(nn.Module):
     """A scheme overrides the sites it uses; positions are arguments, so a cache can go on."""
 
+    limit: int | None = None  # positions there are; None: no end
+
     def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
         """At the input: vectors of tokens, told where they stand."""
         return x_BTD

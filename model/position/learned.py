@@ -14,6 +14,7 @@ class Learned(Position):
     def __init__(self, d_model: int, max_len: int) -> None:
         super().__init__()
         self.table = nn.Embedding(max_len, d_model)
+        self.limit = max_len
 
     def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
         if len(positions_T) > self.table.num_embeddings:
