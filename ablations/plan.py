@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from ablations.expand import (
     read_ablation,
     read_profile,
 )
-from ablations.record import SCHEMA, Record, RecordError, Results
+from ablations.record import SCHEMA, NewerRecordError, Record, RecordError, Results
 from model.family import ConfigError, nearest, validate
 
 
@@ -66,7 +67,7 @@ class Plan:
             "fixed": ablation.fixed,
             "moves": ablation.moves,
             "claims": ablation.claims,
-            "overrides": [f"{path}={value}" for path, value in self.overrides.items()],
+            "overrides": [f"{path}={json.dumps(value)}" for path, value in self.overrides.items()],
             "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
             "seeds": self.seeds,
             "cells": [
@@ -88,6 +89,10 @@ def make_plan(
     """ConfigError lists every problem of every ablation before anything runs."""
     named = [find(word) for word in words]
     profile = read_profile(profile_name)
+    paths: dict[str, Any] = {}
+    for name, path in named:
+        if paths.setdefault(name, path) != path:
+            raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
     chosen = profile.seeds if seeds is None else seeds
     read = {name: read_ablation(path) for name, path in named}
     plan = Plan(profile, dict(overrides), chosen, {}, {})
@@ -151,12 +156,11 @@ def _want(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> N
 
 def merge_into(results: Results, plan: Plan) -> None:
     """Write the plan; ablations planned here earlier under other names stay."""
-    try:
-        earlier = results.read_plan()["ablations"]
-    except RecordError:
-        earlier = {}
+    earlier = results.read_plan() if results.plan_file.exists() else {"ablations": {}}
     document = {"schema": SCHEMA, "profile": plan.profile.name}
-    results.write_plan({**document, "ablations": {**earlier, **plan.document()}})
+    merged = {**document, "ablations": {**earlier["ablations"], **plan.document()}}
+    if merged != earlier:
+        results.write_plan(merged)
 
 
 @dataclass
@@ -176,6 +180,8 @@ def missing(plan: Plan, results: Results, rerun: str | None, dry: bool = False) 
     for want in plan.wanted.values():
         try:
             record = results.read(want.trial)
+        except NewerRecordError:
+            raise
         except RecordError as error:
             where = "" if dry else f"; kept as {results.set_aside(want.trial).name}"
             found.set_aside.append(f"{error}{where}")

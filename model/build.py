@@ -17,13 +17,14 @@ from model.block import Block, Stack
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD
 from model.initialise import INITIAL, NoDraws, initialise
+from model.kind import MODEL
 from model.mixer import MIXER
 from model.norm import NORM
 from model.position import POSITION
 from model.recurrent import CELL, SCORE
 from model.residual import RESIDUAL
 from model.scale import SCALE
-from model.transformer import MODEL, Transformer
+from model.transformer import Transformer
 
 for folder in (model.mixer, model.position, model.recurrent):  # a part is there once its file is
     for module in pkgutil.iter_modules(folder.__path__, folder.__name__ + "."):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -95,6 +96,8 @@ def _config(part: Any) -> Any:
 
 def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     """An instance of the dataclass `config`, each option replacing its default whole."""
+    if not isinstance(options, Mapping):
+        raise ConfigError([f"{path}: expected options, got {options!r}"])
     tree = OmegaConf.structured(config)
     OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
     hints = get_type_hints(config)
@@ -102,8 +105,11 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     problems: list[str] = []
     for key, value in options.items():
         try:
-            if isinstance(value, str) and "${" in value:
+            if isinstance(value, str) and ("${" in value or value == "???"):
                 problems.append(f"{path}.{key}: '{value}' is not a value")
+                continue
+            if isinstance(value, float) and not math.isfinite(value):
+                problems.append(f"{path}.{key}: {value} is not a finite number")
                 continue
             if key in families:
                 value = families[key].resolve(value, f"{path}.{key}")

@@ -16,10 +16,10 @@ from model.batch import Batch, positions
 from model.family import ConfigError, choice
 from model.generate import Decoding
 from model.initialise import INITIAL
+from model.kind import MODEL
 from model.recurrent import CELL, SCORE
 from model.recurrent.cell import LSTM
 from model.recurrent.score import Dot
-from model.transformer import MODEL
 
 
 def reverse(x_BT: Tensor, lengths_B: Tensor | None) -> Tensor:
