@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from model.family import Family
+from model.family import ConfigError, Family
 
 NORM = Family("norm")
 
@@ -22,6 +22,10 @@ class LayerNorm(nn.LayerNorm):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         eps: float = 1e-5
+
+        def __post_init__(self) -> None:
+            if self.eps <= 0:
+                raise ConfigError([f"eps={self.eps}: must be positive"])
 
     roles: ClassVar = {"weight": 1.0, "bias": 0.0}
 

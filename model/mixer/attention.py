@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from model.attention import Explicit, Fused
+from model.family import ConfigError
 from model.mixer import MIXER, Context, Mixer, State
 from model.position import Position
 from model.scale import Scale
@@ -36,6 +37,10 @@ class Attention(Mixer):
     class Config:
         bias: bool = True
         dropout: float = 0.0  # of the weights
+
+        def __post_init__(self) -> None:
+            if not 0 <= self.dropout < 1:
+                raise ConfigError([f"dropout={self.dropout}: must be from 0 to below 1"])
 
     crosses = True
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from model.family import ConfigError
 from model.position import POSITION, Position
 
 
@@ -17,6 +18,10 @@ class Sinusoidal(Position):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         base: float = 10_000.0
+
+        def __post_init__(self) -> None:
+            if self.base <= 0:
+                raise ConfigError([f"base={self.base}: must be positive"])
 
     def __init__(self, config: Config, d_model: int) -> None:
         super().__init__()
