@@ -152,7 +152,7 @@ class Results:
 
     def write(self, record: Record) -> None:
         plain = record.to_dict()
-        write_atomic(self.path(record.trial), _strict_json({**plain, "sha256": _digest(plain)}))
+        write_atomic(self.path(record.trial), _strict_json({**plain, "sha256": checksum(plain)}))
 
     def read(self, trial: str) -> Record | None:
         """The trial's record, or None where there is none; RecordError where it is unusable."""
@@ -167,7 +167,7 @@ class Results:
             plain = json.loads(text, parse_constant=_refuse_constant)
             digest = plain.pop("sha256", None) if isinstance(plain, dict) else None
             record = Record.from_dict(plain)
-            if digest != _digest(plain):
+            if digest != checksum(plain):
                 raise RecordError("damaged: it is not what was written")
         except RecordError as error:
             raise type(error)(f"{path.name}: {error}") from None
@@ -203,7 +203,8 @@ def _strict_json(plain: Any) -> str:
     return json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _digest(plain: Any) -> str:
+def checksum(plain: Any) -> str:
+    """What a record carries so that a flipped bit is noticed."""
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ablations.record import Reading, Record, RecordError, Results
+from ablations.record import Reading, Record, RecordError, Results, checksum
 from analysis.load import load
 
 
@@ -90,8 +90,9 @@ def test_a_reading_of_the_wrong_kind_makes_its_record_unreadable(
     folder.record("control", 0, 0.3)
     path = folder.results.path(folder.trial("control", 0))
     plain = json.loads(path.read_text())
+    del plain["sha256"]
     plain["readings"][0] |= damage
-    path.write_text(json.dumps(plain))
+    path.write_text(json.dumps({**plain, "sha256": checksum(plain)}))
     loaded = load(folder.root)
     assert list(loaded.cells["outcome"]) == ["unreadable"]
     assert "bad reading" in loaded.unreadable[folder.trial("control", 0)]
