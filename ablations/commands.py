@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -49,8 +50,12 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     if command not in _COMMANDS:
         raise ConfigError([f"no command '{command[:100]}'. {nearest(command[:100], _COMMANDS)}"])
     parser = _parser(command)
-    overrides = [word for word in words if "=" in word and not word.startswith("-")]
-    rest = [word for word in words if word not in overrides]
+    takes = {o for a in parser._actions if a.nargs is None for o in a.option_strings}
+    overrides: list[str] = []
+    rest: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        is_override = "=" in word and not word.startswith("-") and before not in takes
+        (overrides if is_override else rest).append(word)
     options = parser.parse_intermixed_args(rest)
     options.overrides = parse_overrides(overrides)
     if options.overrides and command not in ("plan", "run"):
@@ -96,21 +101,24 @@ def _parser(command: str) -> argparse.ArgumentParser:
     return parser
 
 
+_wrong = argparse.ArgumentTypeError
+
+
 def _seeds(text: str) -> list[int]:
     try:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigError([f"--seeds {text}: expected whole numbers such as 0,1,2"]) from None
+        raise _wrong(f"--seeds {text}: expected whole numbers such as 0,1,2") from None
     if min(seeds) < 0:
-        raise ConfigError([f"--seeds {text}: a seed must not be negative"])
+        raise _wrong(f"--seeds {text}: a seed must not be negative")
     if len(set(seeds)) < len(seeds):
-        raise ConfigError([f"--seeds {text}: a seed stands twice"])
+        raise _wrong(f"--seeds {text}: a seed stands twice")
     return seeds
 
 
 def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise ConfigError([f"--jobs {text}: expected a whole number from 1"])
+        raise _wrong(f"--jobs {text}: expected a whole number from 1")
     return int(text)
 
 
@@ -159,7 +167,7 @@ def _import(module: str) -> None:
     sys.path.insert(0, os.getcwd())
     try:
         importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, TypeError, ValueError) as error:
         raise ConfigError([f"--import {module}: {error}"]) from None
     finally:
         sys.path.pop(0)
@@ -241,7 +249,7 @@ def run_plan(options: argparse.Namespace) -> int:
     results = _results(options)
     device = str(pick_device(options.device))
     jobs = options.jobs or (1 if device != "cpu" else os.cpu_count() or 1)
-    with LocalLauncher(jobs, preload=["ablations.worker", *options.imports]) as launcher:
+    with LocalLauncher(jobs, preload=["torch", "ablations.worker"]) as launcher:
         counts = run(plan, results, launcher, device, options.imports, options.rerun)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     print(f"{len(plan.wanted)} trials in {results.root}; {ended or 'nothing was left to run'}")
@@ -249,7 +257,7 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def show_status(options: argparse.Namespace) -> int:
-    from ablations.expand import count, freeze
+    from ablations.expand import code, freeze
 
     results = _results(options)
     ablations = results.read_plan()["ablations"]
@@ -273,8 +281,9 @@ def show_status(options: argparse.Namespace) -> int:
             continue
         counts[record.status] += 1
         config = record.config
-        if record.env.get("code") != count(freeze(config["model"]), freeze(config["task"]))["code"]:
-            counts["stale"] += 1
+        with contextlib.suppress(ConfigError):  # a part from a module that is not loaded here
+            made_now = code(freeze(config["model"]), freeze(config["task"]))
+            counts["stale"] += record.env.get("code") != made_now
         if record.reason:
             reasons.append(f"{trial} {record.status}: {record.reason.splitlines()[0]}")
     if options.json:

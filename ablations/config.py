@@ -18,6 +18,7 @@ from model.family import ConfigError
 FOLDER = Path(__file__).parent
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
 _FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan", re.IGNORECASE)
+_DIGITS = 400  # no number needs more, and Python reads no more than 4,300
 _INT = re.compile(r"[-+]?(0|[1-9]\d*)")
 
 
@@ -35,9 +36,14 @@ def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
         return None
     if text in ("true", "false"):
         return text == "true"
+    if not _FLOAT.fullmatch(text):
+        return text
+    if len(text) > _DIGITS:
+        mark = node.start_mark
+        raise ConfigError([f"{mark.name}:{mark.line + 1}: a number of {len(text)} digits"])
     if _INT.fullmatch(text):
         return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
+    return float(re.sub(r"\.(?=inf|nan)", "", text, flags=re.IGNORECASE))
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
@@ -67,7 +73,8 @@ class Source:
         """Where a path, or the nearest thing above it, is written."""
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
-        return f"{self.name}:{self.lines[path]}" if path else self.name
+        line = self.lines.get(path)  # 0: written in no file
+        return f"{self.name}:{line}" if line else self.name
 
 
 def read_yaml(path: Path) -> Source:
@@ -77,15 +84,15 @@ def read_yaml(path: Path) -> Source:
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise ConfigError([f"{name}:{line}: not UTF-8; save the file as UTF-8"]) from None
-    except OSError as error:
-        raise ConfigError([f"{name}: {error.strerror}"]) from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a null byte
+        raise ConfigError([f"{name}: {getattr(error, 'strerror', None) or error}"]) from None
     return parse_yaml(text, name)
 
 
 def parse_yaml(text: str, name: str) -> Source:
-    loader = _Loader(text)
-    loader.name = name
     try:
+        loader = _Loader(text)
+        loader.name = name
         node = loader.get_single_node()
         values = {} if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
@@ -93,6 +100,8 @@ def parse_yaml(text: str, name: str) -> Source:
         raise ConfigError([f"{name}:{line}: {error.problem}"]) from None
     except yaml.YAMLError as error:
         raise ConfigError([f"{name}: {str(error).splitlines()[0]}"]) from None
+    except RecursionError:
+        raise ConfigError([f"{name}: nested too deeply"]) from None
     if not isinstance(values, dict):
         raise ConfigError([f"{name}:1: expected `key: value` lines"])
     source = Source(name, values)

@@ -43,6 +43,27 @@ class Ablation:
         if self.control not in self.variants:
             hint = nearest(self.control, self.variants)
             raise ConfigError([f"control: no variant '{self.control}'. {hint}"])
+        problems = [
+            f"variants.{label}: expected {{path: value}}, got {paths!r}"
+            for label, paths in self.variants.items()
+            if not isinstance(paths or {}, Mapping)
+        ]
+        for factor, levels in self.across.items():
+            if not isinstance(levels, Mapping):
+                problems.append(f"across.{factor}: expected levels, got {levels!r}")
+                continue
+            problems += [
+                f"across.{factor}.{level}: expected {{path: value}}, got {paths!r}"
+                for level, paths in levels.items()
+                if not isinstance(paths or {}, Mapping)
+            ]
+        problems += [
+            f"claims: expected an id, a statement and a source, got {claim!r}"
+            for claim in self.claims
+            if not isinstance(claim, Mapping) or not isinstance(claim.get("id"), str)
+        ]
+        if problems:
+            raise ConfigError(problems)
 
 
 @dataclass(frozen=True)
@@ -112,7 +133,10 @@ def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> Config
             written = path
             while written:
                 if prefix + written in source.lines:
-                    return f"{source.place(prefix + written)}: {problem}"
+                    line = source.lines[prefix + written]
+                    return (
+                        f"{source.name}:{line}: {problem}" if line else f"{source.name}: {problem}"
+                    )
                 written = written.rpartition(".")[0]
         return problem
 
@@ -128,12 +152,13 @@ def expand(
 ) -> list[Cell]:
     """Every cell of the ablation; ConfigError lists all that is wrong with any of them."""
     base = read_yaml(_base(ablation.task, source))
+    typed = Source("command line", {}, dict.fromkeys(overrides, 0))
     _refuse_varied(ablation, overrides)
     tree = dict(base.values)
     layers = (
         (profile.settings, profile.settings.values.get(ablation.task) or {}),
         (source, ablation.settings),
-        (Source("command line", {}), overrides),
+        (typed, overrides),
     )
     for layer, paths in layers:
         for path, value in paths.items():
@@ -153,7 +178,12 @@ def expand(
                 varied = replaced(varied, path, referred(value, tree, source.name))
             origins = [(f"variants.{label}.", source)]
             origins += [(f"across.{factor}.{level}.", source) for factor, level, _ in crossing]
-            origins += [("settings.", source), (f"{ablation.task}.", profile.settings), ("", base)]
+            origins += [
+                ("", typed),
+                ("settings.", source),
+                (f"{ablation.task}.", profile.settings),
+                ("", base),
+            ]
             try:
                 config = resolve_trial(varied)
             except ConfigError as error:
@@ -213,7 +243,7 @@ def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    count(freeze(resolved["model"]), freeze(resolved["task"]))  # builds it once, on no device
+    _shape(freeze(resolved["model"]), freeze(resolved["task"]))
     return resolved
 
 
@@ -234,33 +264,57 @@ def load_task(frozen: str) -> Any:
 
 
 @cache
-def count(frozen_model: str, frozen_task: str) -> dict[str, Any]:
-    """Parameters, FLOPs per token and the code of a model, or a ConfigError if it cannot be."""
+def _shape(frozen_model: str, frozen_task: str) -> Any:
+    """The model on no device, checked against its task; ConfigError if the two do not fit."""
     import torch
 
-    from ablations.numerics import digest
     from model.build import build
-    from model.count import flops_per_token, parameters
+    from model.position import Position
 
-    task = load_task(frozen_task)
+    try:
+        task = load_task(frozen_task)
+    except ConfigError as error:
+        raise ConfigError([f"task.{problem}" for problem in error.problems]) from None
     written = json.loads(frozen_model)
     kind = written.get("kind", task.kind)
     if kind != task.kind:
         raise ConfigError([f"model.kind={kind}: this task needs {task.kind}"])
-    source_length = None if task.source_size is None else task.longest
     try:
         with torch.device("meta"):
             model = build(written, task.source_size, task.target_size, seed=None)
-            flops = flops_per_token(model, source_length, task.longest)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError([f"model: {error}"]) from None
-    return {
-        "parameters": parameters(model),
-        "flops_per_token": flops,
-        "code": digest(model, task),
-    }
+    except ConfigError as error:
+        raise ConfigError([f"model.{problem}" for problem in error.problems]) from None
+    except (ValueError, RuntimeError) as error:  # RuntimeError: more weights than can be counted
+        raise ConfigError([f"model: d_model or another size: {error}"]) from None
+    for module in model.modules():
+        if isinstance(module, Position):
+            try:
+                module.check(task.longest)
+            except ValueError as error:
+                raise ConfigError([f"model.max_len: {error}"]) from None
+    return model
+
+
+@cache
+def code(frozen_model: str, frozen_task: str) -> str:
+    """The fingerprint of the code that decides a trial's numbers."""
+    from ablations.numerics import digest
+
+    return digest(_shape(frozen_model, frozen_task), load_task(frozen_task))
+
+
+@cache
+def count(frozen_model: str, frozen_task: str) -> dict[str, float]:
+    """Parameters, and forward FLOPs per token at the task's longest sequences."""
+    import torch
+
+    from model.count import flops_per_token, parameters
+
+    model, task = _shape(frozen_model, frozen_task), load_task(frozen_task)
+    source_length = None if task.source_size is None else task.longest
+    with torch.device("meta"):
+        flops = flops_per_token(model, source_length, task.longest)
+    return {"parameters": parameters(model), "flops_per_token": flops}
 
 
 def identity(config: Mapping[str, Any]) -> str:

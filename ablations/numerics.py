@@ -24,7 +24,7 @@ def digest(model: nn.Module, task: Any) -> str:
     roots = {type(module).__module__ for module in model.modules()}
     roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
     roots |= {"ablations.train", "model.initialise", type(task).__module__}
-    reached = set(roots)
+    reached = {*roots, "model.build"}  # which imports every part, used or not
     waiting = list(roots)
     while waiting:
         for name in _imports(waiting.pop()) - reached:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from ablations.expand import (
     Ablation,
     Cell,
     Profile,
+    code,
     count,
     expand,
     find,
@@ -19,7 +21,7 @@ from ablations.expand import (
     read_ablation,
     read_profile,
 )
-from ablations.record import SCHEMA, Record, RecordError, Results
+from ablations.record import SCHEMA, NewerRecordError, Record, RecordError, Results
 from model.family import ConfigError, nearest, validate
 
 
@@ -34,8 +36,12 @@ class Want:
     timings: list[tuple[str, str]] = field(default_factory=list)  # (measure, reference trial)
 
     @property
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, float]:
         return count(freeze(self.config["model"]), freeze(self.config["task"]))
+
+    @property
+    def code(self) -> str:
+        return code(freeze(self.config["model"]), freeze(self.config["task"]))
 
 
 @dataclass
@@ -57,12 +63,11 @@ class Plan:
         return {
             "question": ablation.question,
             "task": ablation.task,
-            "profile": self.profile.name,
             "control": ablation.control,
             "fixed": ablation.fixed,
             "moves": ablation.moves,
             "claims": ablation.claims,
-            "overrides": [f"{path}={value}" for path, value in self.overrides.items()],
+            "overrides": [f"{path}={json.dumps(value)}" for path, value in self.overrides.items()],
             "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
             "seeds": self.seeds,
             "cells": [
@@ -84,6 +89,10 @@ def make_plan(
     """ConfigError lists every problem of every ablation before anything runs."""
     named = [find(word) for word in words]
     profile = read_profile(profile_name)
+    paths: dict[str, Any] = {}
+    for name, path in named:
+        if paths.setdefault(name, path) != path:
+            raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
     chosen = profile.seeds if seeds is None else seeds
     read = {name: read_ablation(path) for name, path in named}
     plan = Plan(profile, dict(overrides), chosen, {}, {})
@@ -147,11 +156,11 @@ def _want(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> N
 
 def merge_into(results: Results, plan: Plan) -> None:
     """Write the plan; ablations planned here earlier under other names stay."""
-    try:
-        earlier = results.read_plan()["ablations"]
-    except RecordError:
-        earlier = {}
-    results.write_plan({"schema": SCHEMA, "ablations": {**earlier, **plan.document()}})
+    earlier = results.read_plan() if results.plan_file.exists() else {"ablations": {}}
+    document = {"schema": SCHEMA, "profile": plan.profile.name}
+    merged = {**document, "ablations": {**earlier["ablations"], **plan.document()}}
+    if merged != earlier:
+        results.write_plan(merged)
 
 
 @dataclass
@@ -171,6 +180,8 @@ def missing(plan: Plan, results: Results, rerun: str | None, dry: bool = False) 
     for want in plan.wanted.values():
         try:
             record = results.read(want.trial)
+        except NewerRecordError:
+            raise
         except RecordError as error:
             where = "" if dry else f"; kept as {results.set_aside(want.trial).name}"
             found.set_aside.append(f"{error}{where}")
@@ -178,7 +189,7 @@ def missing(plan: Plan, results: Results, rerun: str | None, dry: bool = False) 
         if record is None:
             found.train.append(want)
             continue
-        is_stale = record.env.get("code") != want.counts["code"]
+        is_stale = record.env.get("code") != want.code
         is_failed = record.status not in ("ok", "diverged", "stuck")
         found.stale += [want] if is_stale else []
         found.failed += [want] if is_failed else []

@@ -7,6 +7,7 @@ between measuring and analysing, so it knows neither torch nor pandas.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -24,6 +25,10 @@ class RecordError(ValueError):
     """A file in a results folder that cannot be used, with the reason in one line."""
 
 
+class NewerRecordError(RecordError):
+    """Written by a later version of this code: to be left alone."""
+
+
 @dataclass
 class Reading:
     """One measured number, one set of paired samples, or one small array with named axes."""
@@ -37,6 +42,7 @@ class Reading:
     against: str | None = None  # the trial whose times are in `reference`
     samples: list[float] | None = None
     reference: list[float] | None = None
+    twin: list[float] | None = None  # the reference once more, under another name: the noise floor
     axes: list[str] | None = None
     values: list[Any] | None = None
     reason: str | None = None
@@ -45,8 +51,17 @@ class Reading:
         if self.value is not None and not math.isfinite(self.value):
             self.reason = self.reason or f"not finite ({self.value})"
             self.value = None
+        for array in (self.samples, self.reference, self.twin, self.values):
+            if array is not None and not _all_finite(array):
+                raise ValueError(f"reading {self.metric!r} has an array that is not finite")
         if self.value is None and self.samples is None and self.values is None and not self.reason:
             raise ValueError(f"reading {self.metric!r} has neither a value nor a reason")
+
+
+def _all_finite(array: Any) -> bool:
+    if isinstance(array, list):
+        return all(map(_all_finite, array))
+    return array is None or math.isfinite(array)
 
 
 @dataclass
@@ -80,7 +95,7 @@ class Record:
         if not isinstance(plain.get("schema"), int):
             raise RecordError("not a record: it has no schema number")
         if plain["schema"] > SCHEMA:
-            raise RecordError(
+            raise NewerRecordError(
                 f"written by a newer version (schema {plain['schema']}, this one reads {SCHEMA}): "
                 "update the code or use another results folder"
             )
@@ -95,7 +110,7 @@ class Record:
             raise RecordError(f"unknown status {fields['status']!r}")
         try:
             fields["readings"] = [Reading(**reading) for reading in fields["readings"]]
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise RecordError(f"bad reading: {error}") from None
         return cls(**fields)
 
@@ -136,7 +151,8 @@ class Results:
         return self.checkpoints / f"{trial}.safetensors"
 
     def write(self, record: Record) -> None:
-        write_atomic(self.path(record.trial), _strict_json(record.to_dict()))
+        plain = record.to_dict()
+        write_atomic(self.path(record.trial), _strict_json({**plain, "sha256": checksum(plain)}))
 
     def read(self, trial: str) -> Record | None:
         """The trial's record, or None where there is none; RecordError where it is unusable."""
@@ -148,10 +164,14 @@ class Results:
         except UnicodeDecodeError:
             raise RecordError(f"{path.name}: not UTF-8") from None
         try:
-            record = Record.from_dict(json.loads(text, parse_constant=_refuse_constant))
+            plain = json.loads(text, parse_constant=_refuse_constant)
+            digest = plain.pop("sha256", None) if isinstance(plain, dict) else None
+            record = Record.from_dict(plain)
+            if digest != checksum(plain):
+                raise RecordError("damaged: it is not what was written")
         except RecordError as error:
-            raise RecordError(f"{path.name}: {error}") from None
-        except ValueError as error:
+            raise type(error)(f"{path.name}: {error}") from None
+        except (ValueError, RecursionError) as error:
             raise RecordError(f"{path.name}: not readable as JSON ({error})") from None
         if record.trial != trial:
             raise RecordError(f"{path.name}: holds trial {record.trial}")
@@ -181,6 +201,11 @@ class Results:
 
 def _strict_json(plain: Any) -> str:
     return json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def checksum(plain: Any) -> str:
+    """What a record carries so that a flipped bit is noticed."""
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_constant(word: str) -> float:

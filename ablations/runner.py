@@ -47,10 +47,11 @@ def run(
         for note in notes:
             display.say(note)
         for job in jobs.values():
-            display.started(job.id, titles[job.id])
             launcher.submit(job)
         for event in launcher.events():
             if isinstance(event, Progress):
+                if event.fraction == 0:
+                    display.started(event.job, titles[event.job])
                 display.progress(event.job, event.fraction, event.note)
             else:
                 record = _record_of(event, plan.wanted[event.job], setting)
@@ -70,6 +71,7 @@ def _trial_job(want: Want, record: Record | None, results: Results, setting: dic
         "trial": want.trial,
         "config": want.config,
         "counts": want.counts,
+        "code": want.code,
         "measures": [name for name in want.measures if name not in held],
         "record": None if record is None else record.to_dict(),
         "checkpoint": str(results.checkpoint(want.trial)),
@@ -85,7 +87,7 @@ def _record_of(outcome: Outcome, want: Want, setting: dict[str, Any]) -> Record:
     reason = outcome.reason or outcome.status
     if outcome.detail:
         reason = f"{reason}\n{outcome.detail}"
-    env = {**code_version(), "code": want.counts["code"], "device": setting["device"]}
+    env = {**code_version(), "code": want.code, "device": setting["device"]}
     env["seconds"] = round(outcome.seconds, 3)
     return Record(want.trial, outcome.status, want.config, reason=reason, env=env)
 

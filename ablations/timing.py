@@ -97,8 +97,9 @@ def probe_memory(prepare: Callable[[], Call]) -> tuple[int | None, str | None]:
             prepare()()
             os.write(writer, str(_peak_bytes() - before).encode())
             code = 0
-        except (MemoryError, RuntimeError) as error:
-            os.write(writer, f"!{str(error).splitlines()[0][:200]}".encode())
+        except Exception as error:
+            words = (str(error) or type(error).__name__).splitlines()[0]
+            os.write(writer, f"!{words[:200]}".encode())
         finally:
             os._exit(code)
     os.close(writer)

@@ -28,6 +28,7 @@ Report = Callable[[float, str], None]
 def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     """Train a trial and take its measures, or take missing measures from its checkpoint."""
     started, clock = datetime.now(UTC), time.perf_counter()
+    report(0.0, "starting")
     _import(payload)
     config, device = payload["config"], torch.device(payload["device"])
     task = load_task(freeze(config["task"]))
@@ -35,13 +36,11 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     checkpoint = Path(payload["checkpoint"])
     steps = config["train"]["steps"]
     if payload["record"] is None:
-        counts = payload["counts"]
         record = Record(
             payload["trial"],
             status="ok",
             config=config,
-            parameters=counts["parameters"],
-            flops_per_token=counts["flops_per_token"],
+            **payload["counts"],
             data=task.card(),
         )
         training = train(
@@ -52,7 +51,7 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
         _save(model, checkpoint)
         record.env = {
             **payload["env"],
-            "code": counts["code"],
+            "code": payload["code"],
             "torch": torch.__version__,
             "python": platform.python_version(),
             "device": device_name(device),
@@ -73,16 +72,17 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
 
 
 def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
-    """Time candidates beside their reference; each trial's readings stand alone.
-
-    The reference's own readings are an A/A pair: itself beside its twin.
-    """
+    """Time candidates beside their reference and its twin; each trial's readings stand alone."""
     _import(payload)
     device = torch.device(payload["device"])
     config = TimingConfig(**payload["timing"])
     measure = discover().build(payload["measure"])
-    session = secrets.token_hex(4)
-    trials: dict[str, Any] = {**payload["candidates"], "reference": payload["reference"]}
+    place = {"session": secrets.token_hex(4), "against": payload["against"]}
+    trials: dict[str, Any] = {
+        "reference": payload["reference"],
+        "twin": payload["reference"],
+        **payload["candidates"],
+    }
     results: dict[str, list[Reading]] = {trial: [] for trial in payload["candidates"]}
     for shape in config.shapes:
         at: dict[str, float] = dict(shape)
@@ -91,21 +91,23 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
             task = load_task(freeze(trials[name]["task"]))
             return measure.prepare(trials[name], task, device, **shape)
 
-        calls = {}
+        calls, failures = {}, {}
         for name in trials:
             extra, reason = probe_memory(lambda name=name: prepare(name))  # type: ignore[misc]
-            if name != "reference":
+            if name in results:
                 results[name].append(Reading("peak_memory", "bytes", extra, at=at, reason=reason))
             if reason is None:
                 calls[name] = prepare(name)
+            else:
+                failures[name] = reason
         samples = time_blocks(calls, config, device, report=report)
         for name, readings in results.items():
-            if name in samples and "reference" in samples:
-                pair: dict[str, Any] = {"samples": samples[name], "reference": samples["reference"]}
-            else:
-                pair = {"reason": "out of memory at this shape"}
-            against = {"session": session, "against": payload["against"]}
-            readings.append(Reading(measure.metric, measure.unit, at=at, **against, **pair))
+            reason = failures.get(name) or failures.get("reference") or failures.get("twin")
+            times: dict[str, Any] = {"reason": reason}
+            if reason is None:
+                times = {role: samples[role] for role in ("reference", "twin")}
+                times["samples"] = samples[name]
+            readings.append(Reading(measure.metric, measure.unit, at=at, **place, **times))
     return {trial: [vars(reading) for reading in readings] for trial, readings in results.items()}
 
 

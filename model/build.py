@@ -19,6 +19,7 @@ from model.family import ConfigError
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.head import HEAD, Head
 from model.initialise import INITIAL, NoDraws, initialise
+from model.kind import MODEL
 from model.linear import Joint
 from model.mixer import MIXER
 from model.mixer.none import NoMixer
@@ -27,7 +28,7 @@ from model.position import POSITION, Position
 from model.recurrent import CELL, SCORE
 from model.residual import RESIDUAL
 from model.scale import SCALE
-from model.transformer import MODEL, Transformer
+from model.transformer import Transformer
 
 for folder in (model.mixer, model.position, model.recurrent):  # a part is there once its file is
     for module in pkgutil.iter_modules(folder.__path__, folder.__name__ + "."):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from omegaconf import OmegaConf
@@ -49,6 +51,7 @@ class Family:
     def __init__(self, word: str) -> None:
         self.word = word
         self.parts: dict[str, Any] = {}
+        self._known: dict[Any, Any] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         def enter(part: T) -> T:
@@ -67,26 +70,38 @@ class Family:
 
     def resolve(self, written: Any, path: str = "") -> dict[str, Any]:
         """The choice with every default written out; ConfigError lists all that is wrong."""
-        path = path or self.word
+        name, config = self._read(written, path or self.word)
+        return {"name": name, **asdict(config)}
+
+    def build(self, written: Any, **given: Any) -> Any:
+        """The part, built from its options and from whatever of `given` its constructor names."""
+        name, config = self._read(written, self.word)
+        part = self.parts[name]
+        given["config"] = config
+        asked = _asked(part)
+        missing = set(asked) - set(given)
+        assert not missing, f"{self.word} {part.__name__} asks for unknown {missing}"
+        return part(**{name: given[name] for name in asked})
+
+    def _read(self, written: Any, path: str) -> tuple[str, Any]:
+        """The part's name and its Config; a choice that was read before is not read again."""
         if isinstance(written, str):
             written = {"name": written}
         if not isinstance(written, Mapping) or not isinstance(written.get("name"), str):
             raise ConfigError([f"{path}: expected a {self.word}'s name, got {written!r}"])
         part = self.part(written["name"], path)
-        options = {key: value for key, value in written.items() if key != "name"}
-        return {"name": written["name"], **asdict(validate(_config(part), options, path))}
+        key = (part, repr(written))
+        if key not in self._known:
+            options = {key: value for key, value in written.items() if key != "name"}
+            self._known[key] = validate(_config(part), options, path)
+        return written["name"], self._known[key]
 
-    def build(self, written: Any, **given: Any) -> Any:
-        """The part, built from its options and from whatever of `given` its constructor names."""
-        resolved = self.resolve(written)
-        part = self.parts[resolved.pop("name")]
-        given["config"] = _config(part)(**resolved)
-        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        parameters = inspect.signature(part).parameters.values()
-        asked = [parameter.name for parameter in parameters if parameter.kind in named]
-        missing = set(asked) - set(given)
-        assert not missing, f"{self.word} {part.__name__} asks for unknown {missing}"
-        return part(**{name: given[name] for name in asked})
+
+@cache
+def _asked(part: Any) -> list[str]:
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(part).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind in named]
 
 
 def _config(part: Any) -> Any:
@@ -95,40 +110,51 @@ def _config(part: Any) -> Any:
 
 def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     """An instance of the dataclass `config`, each option replacing its default whole."""
+    if not isinstance(options, Mapping):
+        raise ConfigError([f"{path}: expected options, got {options!r}"])
     tree = OmegaConf.structured(config)
     OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
     hints = get_type_hints(config)
     families = {f.name: f.metadata["family"] for f in fields(config) if "family" in f.metadata}
+    needed = {f.name for f in fields(config) if f.default is f.default_factory is MISSING}
     problems: list[str] = []
     for key, value in options.items():
         try:
-            if isinstance(value, str) and "${" in value:
-                problems.append(f"{path}.{key}: '{value}' is not a value")
-                continue
-            if key in families:
-                value = families[key].resolve(value, f"{path}.{key}")
-            elif key in hints and isinstance(value, float) and value.is_integer():
-                value = int(value) if int in (hints[key], *get_args(hints[key])) else value
-            OmegaConf.update(tree, str(key), value, merge=False)
+            problem = _unusable(key, value, hints)
+            if problem is None:
+                if key in families:
+                    value = families[key].resolve(value, f"{path}.{key}")
+                elif isinstance(value, float) and value.is_integer():
+                    value = int(value) if int in (hints[key], *get_args(hints[key])) else value
+                OmegaConf.update(tree, key, value, merge=False)
+                needed.discard(key)
         except ConfigError as error:
             problems += error.problems
         except OmegaConfBaseException as error:
-            reason = str(error).splitlines()[0]
-            if key not in hints:
-                reason = (
-                    f"no such option. {nearest(str(key), hints)}" if hints else "takes no options"
-                )
-            problems.append(f"{path}.{key}: {reason}".lstrip("."))
+            problem = str(error).splitlines()[0]
+        if problem is not None:
+            problems.append(f"{path}.{key}: {problem}".lstrip("."))
     for key in families.keys() - options.keys():  # fill the defaults of default parts
         OmegaConf.update(tree, key, families[key].resolve(getattr(config(), key)), merge=False)
-    missing = [
-        f"{path}.{f.name}: must be given".lstrip(".")
-        for f in fields(config)
-        if f.default is MISSING and f.default_factory is MISSING and f.name not in options
+    problems += [
+        f"{path}.{key}: must be given".lstrip(".") for key in sorted(needed - set(options))
     ]
-    if problems or missing:
-        raise ConfigError(problems + missing)
-    try:
-        return config(**OmegaConf.to_container(tree, resolve=False))  # type: ignore[arg-type]
+    if needed:
+        raise ConfigError(problems)
+    try:  # also where something was wrong: what is impossible is to be listed beside it
+        made = config(**OmegaConf.to_container(tree, resolve=False))  # type: ignore[arg-type]
     except ConfigError as error:
-        raise ConfigError([f"{path}.{line}".lstrip(".") for line in error.problems]) from None
+        problems += [f"{path}.{line}".lstrip(".") for line in error.problems]
+    if problems:
+        raise ConfigError(problems)
+    return made
+
+
+def _unusable(key: Any, value: Any, hints: Mapping[str, Any]) -> str | None:
+    if key not in hints:
+        return f"no such option. {nearest(str(key), hints)}" if hints else "takes no options"
+    if isinstance(value, str) and ("${" in value or value == "???"):
+        return f"'{value}' is not a value"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value} is not a finite number"
+    return None

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from model.family import Family
+from model.family import ConfigError, Family
 
 INITIAL = Family("initial")
 
@@ -40,6 +40,10 @@ class Normal(Initial):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         std: float = 0.02
+
+        def __post_init__(self) -> None:
+            if self.std <= 0:
+                raise ConfigError([f"std={self.std}: must be positive"])
 
     def __init__(self, config: Config) -> None:
         self.std = config.std

@@ -13,18 +13,17 @@ from torch import Tensor, nn
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.block import Stack
-from model.family import ConfigError, Family, choice
+from model.family import ConfigError, choice
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
 from model.head import HEAD, Head
 from model.initialise import INITIAL
+from model.kind import MODEL
 from model.mixer import MIXER, Context
 from model.norm import NORM
 from model.position import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE
-
-MODEL = Family("model")
 
 
 @MODEL.register("transformer")

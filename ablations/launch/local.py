@@ -63,10 +63,6 @@ class LocalLauncher:
         self._open.add(self)
         # Without this, multiprocessing would wait at exit for every job that still runs.
         atexit.register(self.close)
-        self._context.set_forkserver_preload(self._preload)
-        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
-        with _no_interrupt(), _no_main():
-            forkserver.ensure_running()  # returns at once: the modules load in the background
 
     def submit(self, job: Job) -> None:
         if self not in self._open:
@@ -74,6 +70,7 @@ class LocalLauncher:
         if job.id in self._waiting or job.id in self._running:
             raise ValueError(f"job {job.id!r} is already submitted: ids must differ")
         self._waiting[job.id] = replace(job, payload=json.loads(json.dumps(job.payload)))
+        self._start_server()
 
     def events(self) -> Iterator[Event]:
         while True:
@@ -119,10 +116,24 @@ class LocalLauncher:
             with _no_interrupt(), _no_main():
                 job = self._waiting.pop(next(iter(self._waiting)))
                 try:
-                    self._running[job.id] = _Worker(job, self._context, self._grace)
+                    self._running[job.id] = self._start(job)
                 except (OSError, EOFError) as error:
                     reason = f"no process could be started ({error})"
                     self._ready.append(Outcome(job.id, "error", reason=reason))
+
+    def _start(self, job: Job) -> _Worker:
+        try:
+            return _Worker(job, self._context, self._grace)
+        except (ConnectionError, EOFError):  # the server has died: the next try starts another
+            _stop_server()
+            return _Worker(job, self._context, self._grace)
+
+    def _start_server(self) -> None:
+        """Have the modules loading in the background; a launcher without jobs loads nothing."""
+        self._context.set_forkserver_preload(self._preload)
+        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
+        with _no_interrupt(), _no_main():
+            forkserver.ensure_running()
 
     def _await_server(self) -> None:
         """Wait, open to Ctrl-C, until the server has its modules loaded: its first fork tells."""
@@ -230,11 +241,11 @@ class _Worker:
     def finish(self) -> list[Event]:
         """The process has ended: its last words and its outcome, and nothing of it left behind."""
         seconds = time.monotonic() - self._started
-        _signal_group(self._pid, signal.SIGKILL)  # whatever the job left running
+        survived = _signal_group(self._pid, signal.SIGKILL)  # whatever the job left running
         events: list[Event] = []
         while (more := self.read()) is not None:
             events += more
-        plain = self._result or _death(self.process.exitcode)
+        plain = self._result or _death(self.process.exitcode, survived)
         if self.ending:
             plain["status"], plain["reason"] = self.ending
         if plain["status"] != "done":
@@ -266,10 +277,10 @@ def _signal_group(leader: int, number: int) -> bool:
     return True
 
 
-def _death(code: int | None) -> dict[str, Any]:
-    """What an exit code tells of a process that left no result."""
+def _death(code: int | None, survived: bool) -> dict[str, Any]:
+    """What an exit code tells of a process that left no result, and perhaps was still there."""
     assert code is not None
-    if code == _SERVER_LOST:
+    if code == _SERVER_LOST and survived:
         return {"status": "killed", "reason": "the server that forks workers was killed"}
     if code >= 0:
         return {"status": "error", "reason": f"ended without a result (exit code {code})"}

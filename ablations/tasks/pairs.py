@@ -13,7 +13,9 @@ from torch import Tensor
 
 from model.batch import PAD, Batch
 
-POOL = 100  # batches that are sorted together: more means less padding and less chance
+# Batches that are sorted together. More means less padding, but batches of one length are alike in
+# difficulty: at equal steps 100 raised the phone error rate by a quarter over unsorted batches.
+POOL = 8
 
 
 class Pairs:

@@ -17,8 +17,8 @@ from model.family import ConfigError, choice
 from model.generate import Decoding
 from model.head import Head
 from model.initialise import INITIAL
+from model.kind import MODEL
 from model.recurrent import CELL, SCORE, Cell, State
-from model.transformer import MODEL
 
 
 class Layers(nn.Module):

@@ -1,0 +1,108 @@
+"""`python -m analysis report|claims|figure NAME --results DIR [--json]`: from records to pages."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ablations.record import RecordError
+
+COMMANDS = ("report", "claims", "figure")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 2 for a mistake of the user's, told in one line."""
+    parser = _Parser(prog="python -m analysis", description=__doc__)
+    parser.add_argument("command", help="report, claims or figure")
+    parser.add_argument("name", nargs="?", help="which figure")
+    parser.add_argument("--results", type=Path, default=Path("results/quick"), metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    try:
+        options = parser.parse_args(arguments)
+        _choose(options.command, COMMANDS, "command")
+        if options.command == "figure":
+            return _figure(options)
+        if options.name is not None:
+            raise ValueError(f"{options.command} takes no name, but was given {options.name!r}")
+        return _report(options) if options.command == "report" else _claims(options)
+    except (ValueError, RecordError) as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 2
+
+
+def _report(options: argparse.Namespace) -> int:
+    from analysis import report
+    from analysis.evidence import gather
+
+    paths = report.write(gather(options.results))
+    _print_paths(paths, options.json)
+    return 0
+
+
+def _claims(options: argparse.Namespace) -> int:
+    from analysis.claims import claims, lines
+    from analysis.evidence import gather
+
+    found = claims(gather(options.results))
+    if options.json:
+        _print_json(found)
+    else:
+        for claim in found:
+            print("\n".join(lines(claim)))
+        if not found:
+            print("The plan registers no claims.")
+    return 0
+
+
+def _figure(options: argparse.Namespace) -> int:
+    from analysis import figures
+
+    if options.name is None:
+        raise ValueError(f"which figure? one of: {', '.join(figures.names())}")
+    _choose(options.name, figures.names(), "figure")
+    from analysis import style
+    from analysis.evidence import gather
+
+    evidence = gather(options.results)
+    frames = figures.panels(options.name, evidence)
+    if not frames:
+        print(
+            f"nothing to draw yet: no trial of this folder feeds {options.name!r}", file=sys.stderr
+        )
+        return 1
+    figure = figures.compose(options.name, frames)
+    _print_paths(style.save(figure, evidence.loaded.root / "figures", options.name), options.json)
+    return 0
+
+
+def _choose(word: str, known: Sequence[str], kind: str) -> None:
+    """Accept a known word; answer any other with the nearest one."""
+    if word in known:
+        return
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.0)
+    raise ValueError(f"no {kind} {word[:60]!r}: did you mean {near[0]!r}?")
+
+
+def _print_paths(paths: list[Path], as_json: bool) -> None:
+    if as_json:
+        _print_json({"paths": [str(path) for path in paths]})
+    else:
+        print("\n".join(str(path) for path in paths))
+
+
+def _print_json(document: Any) -> None:
+    print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""One label of an ablation with all its seeds: what became of them, and what they scored."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis.load import READING, WAITING, Loaded
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One label at one crossing: its seeds, their outcomes and their final scores."""
+
+    ablation: str
+    label: str
+    across: str
+    outcomes: dict[Any, str]  # by seed
+    scores: dict[Any, float]  # by seed, of ok trials that have the metric
+    unit: str
+    steps: frozenset[float]
+    parameters: float
+    flops_per_token: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.label} [{self.across}]" if self.across else self.label
+
+    @property
+    def started(self) -> bool:
+        return any(outcome != WAITING for outcome in self.outcomes.values())
+
+    @property
+    def failures(self) -> str:
+        """`2 of 3 diverged`, or nothing."""
+        counts = Counter(self.outcomes.values())
+        total = counts.total()
+        failed = [kind for kind in counts if kind not in ("ok", WAITING)]
+        return ", ".join(f"{counts[kind]} of {total} {kind}" for kind in failed)
+
+    def ended(self, *outcomes: str) -> bool:
+        return any(outcome in outcomes for outcome in self.outcomes.values())
+
+
+def arms(loaded: Loaded, ablation: str) -> list[Arm]:
+    """The control and the variants of one ablation, in the order of the plan."""
+    cells = loaded.cells[loaded.cells["ablation"] == ablation]
+    final = _final_scores(loaded, ablation)
+    found = []
+    for (label, across), rows in cells.groupby(["label", "across"], sort=False):
+        own = final[(final["label"] == label) & (final["across"] == across)]
+        units = list(dict.fromkeys(own["unit"]))
+        own = own[own["unit"].isin(units[:1])]
+        found.append(
+            Arm(
+                ablation=ablation,
+                label=str(label),
+                across=str(across),
+                outcomes=dict(zip(rows["seed"], rows["outcome"], strict=True)),
+                scores=dict(zip(own["seed"], own["value"].astype(float), strict=True)),
+                unit=str(units[0]) if units else "",
+                steps=frozenset(own["step"].dropna()),
+                parameters=float(pd.to_numeric(rows["parameters"]).max()),
+                flops_per_token=float(pd.to_numeric(rows["flops_per_token"]).max()),
+            )
+        )
+    return found
+
+
+def _final_scores(loaded: Loaded, ablation: str) -> pd.DataFrame:
+    """The metric at the last step of each ok trial; a null there is no score."""
+    metric = loaded.ablations[ablation]["metric"]
+    frame = loaded.readings
+    # A score at other coordinates (a longer input, one bucket) is another measurement.
+    elsewhere = frame[[name for name in frame if name not in READING]].notna().any(axis=1)
+    mine = frame[
+        (frame["ablation"] == ablation)
+        & (frame["status"] == "ok")
+        & (frame["metric"] == metric["name"])
+        & (frame["split"] == metric["split"])
+        & ~elsewhere
+    ]
+    order = pd.to_numeric(mine["step"]).fillna(math.inf).sort_values(kind="stable").index
+    last = mine.loc[order].groupby(["label", "across", "seed"], sort=False).tail(1)
+    return last[last["value"].notna()]

@@ -1,0 +1,46 @@
+"""Where the trials ran: machines and code versions, kept apart.
+
+Only named fields are taken from a record's environment, so nothing else can reach a page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ablations.record import Record
+from analysis.names import printable
+
+MACHINE = ("machine", "host", "platform", "cpu", "device", "python", "torch", "threads")
+CODE = ("commit", "dirty", "code")
+
+
+def machine(record: Record) -> str:
+    """What the speed of a trial depends on, in one line."""
+    return _line(record.env, MACHINE)
+
+
+def code(record: Record) -> str:
+    """Which version of the code made the numbers, in one line."""
+    return _line(record.env, CODE)
+
+
+def machines(records: dict[str, Record]) -> list[tuple[str, int]]:
+    """Each machine with how many trials it ran."""
+    return sorted(Counter(machine(record) for record in records.values()).items())
+
+
+def versions(records: dict[str, Record]) -> list[tuple[str, int]]:
+    """Each version of the code with how many trials it made."""
+    return sorted(Counter(code(record) for record in records.values()).items())
+
+
+def _line(env: dict[str, Any], names: tuple[str, ...]) -> str:
+    known = [f"{name} {_word(env[name])}" for name in names if env.get(name) is not None]
+    return ", ".join(known) or "not recorded"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(printable(str(value)))[:120]

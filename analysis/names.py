@@ -1,0 +1,25 @@
+"""Names made safe to print: they come from users and may hold anything, at any length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def short(text: str, most: int = 80) -> str:
+    """A name that a sentence can carry: names of any length are allowed."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def printable(value: Any) -> Any:
+    """The same text without control characters or lone surrogates, which no page can hold."""
+    if isinstance(value, str):
+        return value if value.isprintable() else "".join(map(_visible, value))
+    if isinstance(value, dict):
+        return {printable(key): printable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [printable(item) for item in value]
+    return value
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() or character.isspace() else "\ufffd"

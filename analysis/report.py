@@ -1,0 +1,157 @@
+"""One page that answers the questions, shows the evidence and admits what failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from ablations.record import write_atomic
+from analysis import environment, figures, style, tables
+from analysis.claims import claims
+from analysis.evidence import Evidence
+from analysis.load import WAITING, listed
+from analysis.names import short
+from analysis.sentences import answers
+
+CAPTIONS = {
+    "forest": "Difference of each variant from its control. Dot: mean over seeds; bar: 95 % "
+    "interval; small dots: single seeds; hollow: no interval; arrow: the bar goes on. Colour marks "
+    "what is resolved after Holm. n: pairs, of those planned.",
+    "speed": "Time of a training step relative to the control, timed in the same blocks. Bar: 95 % "
+    "interval; shaded: what the control shows against itself, the noise floor. n: blocks.",
+}
+
+
+def write(evidence: Evidence) -> list[Path]:
+    """Write figures, tables and the page; the page comes last, so it is never ahead of them."""
+    folder = evidence.loaded.root / "figures"
+    paths, shown = [], []
+    for name in figures.names():
+        frames = figures.panels(name, evidence)
+        if not frames:
+            continue
+        figure = figures.compose(name, frames)
+        alt = figures.describe(name, frames)
+        saved = style.save(figure, folder, name)
+        paths += saved
+        drawing = style.inline(saved[0].read_text(encoding="utf-8"), name, alt)
+        shown.append({"name": name, "svg": drawing, "caption": CAPTIONS.get(name, "")})
+    paths += tables.write(evidence)
+    page = evidence.loaded.root / "report" / "index.html"
+    write_atomic(page, render(evidence, shown))
+    return [*paths, page]
+
+
+def render(evidence: Evidence, shown: list[dict[str, Any]]) -> str:
+    """The page as text."""
+    loaded = evidence.loaded
+    done, planned = loaded.done()
+    machines = environment.machines(loaded.records)
+    return _template().render(
+        profile=loaded.plan.get("profile", ""),
+        done=done,
+        planned=planned,
+        owed=int(loaded.cells.drop_duplicates("trial")["owed"].sum()),
+        answers=answers(evidence),
+        figures=shown,
+        questions=_questions(evidence),
+        speeds=tables.speed_view(evidence.speeds),
+        failures=_failures(loaded.cells),
+        machines=machines,
+        versions=environment.versions(loaded.records),
+        dates=_dates(evidence),
+    )
+
+
+def _template() -> jinja2.Template:
+    loader = jinja2.PackageLoader("analysis", "templates")
+    env = jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return env.get_template("report.html.j2")
+
+
+def _questions(evidence: Evidence) -> list[dict[str, Any]]:
+    known = claims(evidence)
+    views = tables.contrasts_views(evidence)
+    found = []
+    for index, (name, ablation) in enumerate(evidence.loaded.ablations.items()):
+        done, planned = evidence.loaded.done(name)
+        found.append(
+            {
+                "anchor": f"q{index + 1}",
+                "name": name,
+                "question": ablation["question"],
+                "task": ablation["task"],
+                "control": ablation["control"],
+                "metric": ablation["metric"],
+                "fixed": ablation.get("fixed") or "",
+                "moves": ablation.get("moves") or "",
+                "overrides": ablation.get("overrides") or [],
+                "seeds": ablation.get("seeds") or [],
+                "claims": [claim for claim in known if claim["ablation"] == name],
+                "done": done,
+                "planned": planned,
+                "table": views[name],
+                "own": _own_figure(evidence, name, index),
+            }
+        )
+    return found
+
+
+def _own_figure(evidence: Evidence, name: str, index: int) -> str | None:
+    """A forest of this question alone, where the overview squeezes it beside others."""
+    crowded = False
+    for panel in figures.panels("forest", evidence):
+        members = set(panel["ablation"])
+        crowded |= name in members and len(members) > 1
+    if not crowded:
+        return None
+    frame = evidence.contrasts
+    alone = Evidence(evidence.loaded, frame[frame["ablation"] == name], evidence.speeds)
+    frames = figures.panels("forest", alone)
+    if not frames:
+        return None
+    figure = figures.compose("forest", frames)
+    alt = figures.describe("forest", frames)
+    return style.inline(style.svg(figure), f"own{index + 1}", alt)
+
+
+def _failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
+    """Every trial that did not end well, once, with the last line of its reason."""
+    bad = cells[~cells["outcome"].isin(["ok", WAITING])]
+    where = bad.groupby("trial", sort=False)["ablation"].agg(
+        lambda names: ", ".join(dict.fromkeys(names))
+    )
+    found = []
+    for row in listed(bad.drop_duplicates("trial")):
+        reason = row["reason"] if isinstance(row["reason"], str) else ""
+        lines = [line for line in reason.splitlines() if line.strip()]
+        across = f" [{row['across']}]" if row["across"] else ""
+        found.append(
+            {
+                "where": where[row["trial"]],
+                "label": short(row["label"] + across),
+                "seed": row["seed"],
+                "trial": row["trial"],
+                "outcome": row["outcome"],
+                "reason": lines[-1].strip()[:300] if lines else "no reason recorded",
+            }
+        )
+    return found
+
+
+def _dates(evidence: Evidence) -> tuple[str, str] | None:
+    started = sorted(
+        str(record.env["started"])[:40]
+        for record in evidence.loaded.records.values()
+        if record.env.get("started")
+    )
+    return (started[0], started[-1]) if started else None

@@ -1,0 +1,192 @@
+"""The contrasts and the speeds as tables: full precision in CSV, sensible digits to read."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ablations.record import write_atomic
+from analysis.evidence import Evidence
+from analysis.load import listed
+from analysis.names import short
+from analysis.sentences import bounds, count, number
+from analysis.speed import SAME
+
+
+def write(evidence: Evidence) -> list[Path]:
+    """Write both tables in both forms to DIR/tables/."""
+    folder = evidence.loaded.root / "tables"
+    contents = {
+        "contrasts.csv": _csv(with_speed(evidence)),
+        "contrasts.md": _all_markdown(evidence),
+        "speed.csv": _csv(evidence.speeds),
+        "speed.md": markdown(speed_view(evidence.speeds)),
+    }
+    for name, text in contents.items():
+        write_atomic(folder / name, text)
+    return [folder / name for name in contents]
+
+
+def with_speed(evidence: Evidence) -> pd.DataFrame:
+    """The contrasts beside their step-time ratio, where the variant was timed at one point."""
+    frame = evidence.contrasts.copy()
+    timed: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in listed(evidence.speeds[evidence.speeds["verdict"] != SAME]):
+        timed.setdefault((row["ablation"], row["label"], row["across"]), []).append(row)
+    found = [timed.get((row["ablation"], row["label"], row["across"]), []) for row in listed(frame)]
+    ratios = [rows[0] if len(rows) == 1 else {} for rows in found]
+    for name in ("ratio", "low", "high", "verdict"):
+        empty: Any = "" if name == "verdict" else math.nan
+        frame[f"step_time_{name}"] = [ratio.get(name, empty) for ratio in ratios]
+    return frame
+
+
+def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
+    """Each ablation's table to read, by name."""
+    frame = with_speed(evidence)
+    return {
+        name: _contrasts_view(listed(frame[frame["ablation"] == name]))
+        for name in evidence.loaded.ablations
+    }
+
+
+def _contrasts_view(mine: list[dict[str, Any]]) -> pd.DataFrame:
+    """The control first, then each variant with its difference."""
+    lines: list[dict[str, str]] = []
+    seen: set[str] = set()
+    for row in mine:
+        score = f"{row['metric_label']}{_in(row['unit'])}"
+        if row["across"] not in seen:
+            seen.add(row["across"])
+            lines.append(_control_line(row, score))
+        lines.append(
+            {
+                "variant": short(row["name"]),
+                "parameters": count(row["parameters"]),
+                "FLOPs/token": count(row["flops_per_token"]),
+                score: _with_interval(row["mean"], row["mean_low"], row["mean_high"]),
+                "difference (95 % interval)": _with_interval(
+                    row["difference"], row["low"], row["high"]
+                ),
+                "p (Holm)": p_value(row["p_holm"]),
+                "n": f"{row['n']} of {row['planned']}",
+                "failures": row["failures"],
+                "could show": number(row["detectable"], row["detectable"]),
+                "step time": times(
+                    row["step_time_ratio"], row["step_time_low"], row["step_time_high"]
+                ),
+                "verdict": "; ".join(text for text in (row["verdict"], row["note"]) if text),
+            }
+        )
+    # The last line is a variant's, and only variants have every column.
+    return pd.DataFrame(lines, columns=list(lines[-1]) if lines else None).fillna("")
+
+
+def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
+    """Every timed point to read; several machines get a column that keeps them apart."""
+    apart = speeds["machine"].nunique() > 1
+    lines = [
+        {
+            "ablation": row["ablation"],
+            "variant": short(row["name"]),
+            "at": row["at"],
+            **({"machine": row["machine"]} if apart else {}),
+            "seconds a step": number(row["seconds"]),
+            "time against control": times(row["ratio"], row["low"], row["high"]),
+            "noise floor": ""
+            if math.isnan(row["floor"])
+            else f"± {100 * (row['floor'] - 1):.2g} %",
+            "blocks": str(row["n"]),
+            "peak memory": _memory(row["peak_memory"], row["control_peak_memory"]),
+            "verdict": row["reason"] or row["verdict"],
+        }
+        for row in listed(speeds)
+    ]
+    return pd.DataFrame(lines)
+
+
+def markdown(view: pd.DataFrame) -> str:
+    """A Markdown table in which a label is a label, whatever it holds."""
+    if view.empty:
+        return "Nothing yet.\n"
+    rows = [list(view.columns), ["---"] * len(view.columns), *view.to_numpy().tolist()]
+    head, rule, *body = rows
+    return "".join(
+        f"| {' | '.join(cells)} |\n"
+        for cells in ([escape(name) for name in head], rule, *([*map(escape, row)] for row in body))
+    )
+
+
+def escape(text: str) -> str:
+    """Text as a Markdown cell: no pipe ends it, no tag starts in it, no line breaks it."""
+    text = " ".join(str(text).split()).replace("\\", "\\\\").replace("|", "\\|")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("`", "\\`")
+
+
+def p_value(p: float) -> str:
+    """Two digits, and no more zeros than a t-test on few seeds deserves."""
+    if math.isnan(p):
+        return ""
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def times(ratio: float, low: float, high: float) -> str:
+    """`1.12 × (1.10 to 1.14)`."""
+    if math.isnan(ratio):
+        return ""
+    half = (high - low) / 2
+    ends = f" ({bounds(low, high)})" if not math.isnan(low) else ""
+    return f"{number(ratio, half)} ×{ends}"
+
+
+def _control_line(row: dict[str, Any], score: str) -> dict[str, str]:
+    across = f" [{row['across']}]" if row["across"] else ""
+    return {
+        "variant": f"{short(row['control'] + across)} (control)",
+        "parameters": count(row["control_parameters"]),
+        "FLOPs/token": count(row["control_flops_per_token"]),
+        score: _with_interval(row["control_mean"], row["control_low"], row["control_high"]),
+        "n": str(row["control_n"]),
+        "failures": row["control_failures"],
+    }
+
+
+def _with_interval(mean: float, low: float, high: float) -> str:
+    if math.isnan(mean):
+        return ""
+    half = (high - low) / 2
+    return number(mean, half) + (f" ({bounds(low, high)})" if not math.isnan(low) else "")
+
+
+def _memory(own: float, control: float) -> str:
+    if math.isnan(own):
+        return ""
+    against = f" ({own / control:.2f} ×)" if control > 0 else ""
+    return f"{own / 2**20:.3g} MiB{against}"
+
+
+def _in(unit: str) -> str:
+    return "" if unit in ("", "1", "fraction", "ratio") else f" ({unit})"
+
+
+def _all_markdown(evidence: Evidence) -> str:
+    return "\n".join(
+        f"**{escape(name)}**: {escape(evidence.loaded.ablations[name]['question'])}\n\n"
+        f"{markdown(view)}"
+        for name, view in contrasts_views(evidence).items()
+    )
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    flat = frame.copy()
+    for name in ("seeds", "differences"):
+        if name in flat:
+            flat[name] = [json.dumps(values) for values in flat[name]]
+    buffer = io.StringIO()
+    flat.to_csv(buffer, index=False, lineterminator="\n")
+    return buffer.getvalue()

@@ -1,0 +1,293 @@
+"""What would run: each trial once, timing where it belongs, and a plan that others can read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ablations.config import FOLDER, parse_overrides
+from ablations.expand import catalogue, read_profile
+from ablations.plan import Plan, Want, make_plan, merge_into, missing, seconds_per_step, untimed
+from ablations.record import SCHEMA, Reading, Record, RecordError, Results
+from ablations.timing import TimingConfig
+from model.family import ConfigError, validate
+
+Ask = Callable[..., str]
+POST = {"with": {}, "post": {"model.residual": "post"}}
+BOTH = ["quality", "throughput"]
+
+
+def planned(*files: str, seeds: list[int] | None = None, **overrides: Any) -> Plan:
+    return make_plan(list(files), "smoke", overrides, seeds or [0])
+
+
+def record_of(want: Want, **changes: Any) -> Record:
+    known: dict[str, Any] = {
+        "status": "ok",
+        "env": {"code": want.code},
+        "measures": list(want.measures),
+        **changes,
+    }
+    return Record(want.trial, config=want.config, **known)
+
+
+# Who is wanted.
+
+
+def test_a_control_that_questions_share_is_wanted_once_a_seed(ask: Ask) -> None:
+    plan = planned(ask("one"), ask("two", variants=POST), seeds=[0, 1])
+    one, two = (cells for _, cells in plan.ablations.values())
+    assert [c.trial for c in one if c.label == "with"] == [
+        c.trial for c in two if c.label == "with"
+    ]
+    assert len(plan.wanted) == 2 * 3
+
+
+def test_the_catalogue_shares_its_controls() -> None:
+    plan = make_plan(["position", "norm", "recurrent"], "smoke", {}, [0])
+    controls = {
+        cell.trial
+        for ablation, cells in plan.ablations.values()
+        for cell in cells
+        if cell.label == ablation.control
+    }
+    assert len(controls) == 1
+
+
+def test_measures_of_all_questions_are_wanted_of_a_shared_trial(ask: Ask) -> None:
+    plan = planned(ask("one", measures=[]), ask("two", variants=POST, measures=BOTH))
+    measured = {cell.label: plan.wanted[cell.trial].measures for _, cells in plan.ablations.values()
+                for cell in cells}  # fmt: skip
+    assert measured == {"with": ["quality"], "without": [], "post": ["quality"]}
+
+
+def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(ask: Ask) -> None:
+    plan = planned(ask(measures=BOTH), seeds=[4, 2])
+    (_, cells), *_ = plan.ablations.values()
+    (control,) = [cell.trial for cell in cells if (cell.label, cell.seed) == ("with", 4)]
+    for cell in cells:
+        expected = [("throughput", control)] if cell.seed == 4 else []
+        assert plan.wanted[cell.trial].timings == expected
+
+
+def test_time_is_taken_beside_the_control_of_the_same_crossing(ask: Ask) -> None:
+    across = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
+    plan = planned(ask(measures=BOTH, across=across))
+    for cell in plan.ablations["small"][1]:
+        ((_, reference),) = plan.wanted[cell.trial].timings
+        assert plan.wanted[reference].config["model"]["depth"] == cell.config["model"]["depth"]
+        assert plan.wanted[reference].config["model"]["position"]["name"] == "sinusoidal"
+
+
+def test_a_trial_with_two_controls_is_timed_beside_each(ask: Ask) -> None:
+    two = {"post": {"model.residual": "post"}, "with": {}}
+    plan = planned(
+        ask("one", measures=BOTH), ask("two", measures=BOTH, control="post", variants=two)
+    )
+    (control,) = [c.trial for c in plan.ablations["one"][1] if c.label == "with"]
+    (other,) = [c.trial for c in plan.ablations["two"][1] if c.label == "post"]
+    assert plan.wanted[control].timings == [("throughput", control), ("throughput", other)]
+
+
+def test_two_files_of_one_name_are_not_taken_for_one_question(ask: Ask) -> None:
+    one, two = ask("here/twin"), ask("there/twin", variants=POST)
+    try:
+        told = list(planned(one, two).ablations)
+    except ConfigError as error:
+        told = [*error.problems, "refused"]
+    assert len(told) == 2
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong", "right"),
+    [
+        ({"measures": ["qualty"]}, "qualty", "quality"),
+        ({"metric": "prr"}, "prr", "per"),
+        ({"measures": ["quality", "troughput"]}, "troughput", "throughput"),
+    ],
+)
+def test_an_unknown_measure_or_metric_is_answered_with_the_nearest(
+    ask: Ask, changes: dict[str, Any], wrong: str, right: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"'{wrong}'.*'{right}'"):
+        planned(ask(**changes))
+
+
+def test_the_problems_of_all_questions_are_told_at_once(ask: Ask) -> None:
+    wrong = {"with": {}, "wrong": {"model.n_heads": 5}}
+    with pytest.raises(ConfigError) as error:
+        planned(ask("one", variants=wrong), ask("two"), ask("three", metric="prr"))
+    assert [problem.partition(":")[0] for problem in error.value.problems] == ["one", "three"]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("profiles/*.yaml")))
+def test_every_profile_says_how_to_time(name: str) -> None:
+    profile = read_profile(name)
+    assert validate(TimingConfig, profile.timing, "timing").blocks >= 2
+    assert len(set(profile.seeds)) == len(profile.seeds) > 1
+
+
+# plan.json.
+
+
+def test_every_entry_of_the_catalogue_is_strict_json_that_stands_alone() -> None:
+    plan = make_plan(list(catalogue()), "smoke", {"train.steps": 7}, [0, 1])
+    document = plan.document()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    for name, entry in document.items():
+        assert entry["control"] in {cell["label"] for cell in entry["cells"]}
+        assert {cell["trial"] for cell in entry["cells"]} <= set(plan.wanted)
+        assert {cell["seed"] for cell in entry["cells"]} == set(entry["seeds"]) == {0, 1}
+        assert entry["question"].endswith("?"), name
+        assert set(entry["metric"]) == {"name", "split", "unit", "better", "label"}
+        for cell in entry["cells"]:
+            assert ("throughput" in cell["measures"]) <= (cell["seed"] == 0)
+
+
+def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:
+    words = ["train.clip=null", "model.tied=true", "train.optimiser={name: adam, rate: 1e-3}"]
+    overrides = parse_overrides(words)
+    entry = make_plan([ask()], "smoke", overrides, [0]).document()["small"]
+    assert parse_overrides(entry["overrides"]) == overrides
+
+
+def test_a_plan_joins_the_plans_before_it(ask: Ask, tmp_path: Path) -> None:
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(ask("one")))
+    merge_into(results, planned(ask("two", variants=POST)))
+    merge_into(results, planned(ask("one"), seeds=[7]))
+    plan = results.read_plan()
+    assert plan["schema"] == SCHEMA
+    assert set(plan["ablations"]) == {"one", "two"}
+    assert plan["ablations"]["one"]["seeds"] == [7]
+
+
+@pytest.mark.parametrize("text", ['{"schema": 99, "ablations": {}}', '{"schema": 1, "abla'])
+def test_a_plan_that_cannot_be_read_is_never_written_over(
+    ask: Ask, tmp_path: Path, text: str
+) -> None:
+    results = Results(tmp_path / "out")
+    results.root.mkdir()
+    results.plan_file.write_text(text)
+    with contextlib.suppress(RecordError):
+        merge_into(results, planned(ask()))
+    kept = [path.read_text() for path in results.root.iterdir()]
+    assert text in kept  # where it was, or set aside
+
+
+# What a folder lacks.
+
+
+def lacks(plan: Plan, results: Results, rerun: str | None = None) -> dict[str, list[str]]:
+    found = missing(plan, results, rerun)
+    return {
+        "train": [want.trial for want in found.train],
+        "measure": [want.trial for want, _ in found.measure],
+        "stale": [want.trial for want in found.stale],
+        "failed": [want.trial for want in found.failed],
+    }
+
+
+@pytest.fixture
+def plan(ask: Ask) -> Plan:
+    return planned(ask())
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+def test_an_empty_folder_lacks_everything(plan: Plan, results: Results) -> None:
+    assert lacks(plan, results)["train"] == list(plan.wanted)
+    assert not results.root.exists()
+
+
+def test_a_whole_record_is_not_made_again(plan: Plan, results: Results) -> None:
+    for want in plan.wanted.values():
+        results.write(record_of(want))
+    for rerun in (None, "stale", "failed"):
+        assert not any(lacks(plan, results, rerun).values())
+
+
+def test_a_record_of_other_code_is_stale_and_made_anew_only_when_asked(
+    plan: Plan, results: Results
+) -> None:
+    old, new = plan.wanted.values()
+    results.write(record_of(old, env={"code": "other"}))
+    results.write(record_of(new))
+    expected = {"train": [], "measure": [], "stale": [old.trial], "failed": []}
+    assert lacks(plan, results) == lacks(plan, results, "failed") == expected
+    assert lacks(plan, results, "stale") == {**expected, "train": [old.trial]}
+
+
+@pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
+def test_a_failed_trial_is_tried_again_only_when_asked(
+    plan: Plan, results: Results, status: str
+) -> None:
+    bad, good = plan.wanted.values()
+    results.write(record_of(bad, status=status, measures=[]))
+    results.write(record_of(good))
+    expected = {"train": [], "measure": [], "stale": [], "failed": [bad.trial]}
+    assert lacks(plan, results) == lacks(plan, results, "stale") == expected
+    assert lacks(plan, results, "failed") == {**expected, "train": [bad.trial]}
+
+
+@pytest.mark.parametrize("status", ["diverged", "stuck"])
+def test_a_training_that_went_badly_is_a_result_not_a_failure(
+    plan: Plan, results: Results, status: str
+) -> None:
+    for want in plan.wanted.values():
+        results.write(record_of(want, status=status))
+    assert not any(lacks(plan, results, "failed").values())
+
+
+def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
+    plan: Plan, results: Results
+) -> None:
+    kept, lost = plan.wanted.values()
+    for want in (kept, lost):
+        results.write(record_of(want, measures=[]))
+    results.checkpoints.mkdir()
+    results.checkpoint(kept.trial).touch()
+    found = lacks(plan, results)
+    assert (found["measure"], found["train"]) == ([kept.trial], [lost.trial])
+
+
+def test_a_look_at_what_is_missing_moves_no_file(plan: Plan, results: Results) -> None:
+    first, _ = plan.wanted
+    results.trials.mkdir(parents=True)
+    results.path(first).write_text("{")
+    found = missing(plan, results, None, dry=True)
+    assert [path.name for path in results.trials.iterdir()] == [f"{first}.json"]
+    assert len(found.set_aside) == 1
+    assert [want.trial for want in found.train] == list(plan.wanted)
+
+
+def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) -> None:
+    plan = planned(ask(measures=BOTH))
+    control, rival = plan.wanted.values()
+
+    def timed(against: str) -> Record:
+        reading = Reading("step_time", "s", samples=[1.0], reference=[1.0], against=against)
+        return record_of(rival, readings=[reading])
+
+    assert untimed(rival, None) == untimed(rival, record_of(rival, status="error")) == []
+    assert untimed(rival, record_of(rival)) == [("throughput", control.trial)]
+    assert untimed(rival, timed("another")) == [("throughput", control.trial)]
+    assert untimed(rival, timed(control.trial)) == []
+
+
+def test_a_step_takes_time_and_leaves_chance_as_it_was(plan: Plan) -> None:
+    before = torch.get_rng_state()
+    assert 0 < seconds_per_step(next(iter(plan.wanted.values()))) < 10
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,153 @@
+"""What the tests of launchers run in workers: each function is one way for a job to behave."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+from ablations.launch import Report
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named like torch's own."""
+
+
+ERRORS = {
+    "value": ValueError("width 7\nis not  divisible by 2"),
+    "memory": MemoryError(),
+    "accelerator": OutOfMemoryError("tried to allocate 2.00 GiB"),
+    "allocator": RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"),
+    "runtime": RuntimeError("size mismatch"),
+    "exit": SystemExit(3),
+}
+
+
+def echo(payload: dict[str, Any], _report: Report) -> Any:
+    return payload
+
+
+def who(_payload: dict[str, Any], _report: Report) -> dict[str, Any]:
+    return {"pid": os.getpid(), "group": os.getpgrp(), "threads": os.environ["OMP_NUM_THREADS"]}
+
+
+def fail(payload: dict[str, Any], _report: Report) -> None:
+    print("about to fail")
+    raise ERRORS[payload["error"]]
+
+
+def shapeless(_payload: dict[str, Any], _report: Report) -> object:
+    return object()
+
+
+def big(payload: dict[str, Any], _report: Report) -> str:
+    return "x" * payload["size"]
+
+
+def count(payload: dict[str, Any], report: Report) -> None:
+    for step in range(payload["steps"]):
+        report(step / payload["steps"], f"step {step}")
+
+
+def hold(payload: dict[str, Any], report: Report) -> str:
+    """Say so, then wait until someone opens the other end of the named pipe."""
+    report(0.0, "started")
+    with open(payload["fifo"]) as fifo:
+        return fifo.read()
+
+
+def chatter(payload: dict[str, Any], _report: Report) -> None:
+    print("x" * payload["size"])
+    print("from Python")
+    print("to the error stream", file=sys.stderr)
+    os.system("echo from a child")
+    if payload["fail"]:
+        raise ValueError
+
+
+def forget_thread(_payload: dict[str, Any], _report: Report) -> str:
+    threading.Thread(target=threading.Event().wait).start()
+    return "returned"
+
+
+def die(payload: dict[str, Any], report: Report) -> None:
+    report(0.5, "last words")
+    os.kill(os.getpid(), payload["signal"])
+
+
+def crash(_payload: dict[str, Any], _report: Report) -> None:
+    ctypes.string_at(0)
+
+
+def leave(payload: dict[str, Any], _report: Report) -> None:
+    os._exit(payload["code"])
+
+
+def _start_child(fork: bool = False) -> int:
+    """A child in the worker's group that is deaf to SIGTERM, forked or run anew."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # which children inherit
+    if fork:
+        child = os.fork()
+        while child == 0:
+            signal.pause()
+    else:
+        child = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"]).pid
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    return child
+
+
+def parent(_payload: dict[str, Any], report: Report) -> None:
+    report(0.0, f"{os.getpid()} {_start_child()}")
+    while True:
+        signal.pause()
+
+
+def abandon(payload: dict[str, Any], report: Report) -> None:
+    report(0.0, str(_start_child(payload["fork"])))
+    with open(payload["fifo"]) as fifo:
+        fifo.read()
+
+
+def stubborn(_payload: dict[str, Any], report: Report) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    report(0.0, "started")
+    while True:
+        signal.pause()
+
+
+def dawdle(payload: dict[str, Any], report: Report) -> None:
+    """When told to stop, say so through one named pipe and wait at another."""
+
+    def stop(*_: object) -> None:
+        with open(payload["told"], "w"), open(payload["leave"]) as leave:
+            leave.read()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    report(0.0, str(os.getpid()))
+    while True:
+        signal.pause()
+
+
+def polite(_payload: dict[str, Any], report: Report) -> str:
+    def stop(*_: object) -> None:
+        raise InterruptedError
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        report(0.0, str(os.getpid()))
+        while True:
+            signal.pause()
+    except InterruptedError:
+        return "what there was so far"
+
+
+def keep_the_lock(_payload: dict[str, Any], report: Report) -> None:
+    """Backtrack for years inside one C call, in which no other thread can run."""
+    report(0.0, str(os.getpid()))
+    re.match(r"(a+)+$", "a" * 64 + "b")

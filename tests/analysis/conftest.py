@@ -1,0 +1,218 @@
+"""Results folders made up through the real record, so that the analysis meets what it will meet."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.record import Reading, Record, Results
+
+ENV = {
+    "commit": "0f3c2d1",
+    "dirty": False,
+    "code": "9a1b",
+    "torch": "2.13.0",
+    "device": "cpu",
+    "threads": 1,
+    "started": "2026-01-02T03:04:05Z",
+    "seconds": 41.2,
+    "API_KEY": "hunter2",
+}
+LONG = "post-norm, as the paper of 2017 had it and few have it since"
+PER = {"name": "per", "split": "valid", "better": "lower", "label": "phone error rate"}
+
+
+class Folder:
+    """A results folder under construction: ablations are planned, trials are recorded."""
+
+    def __init__(self, root: Path) -> None:
+        self.results = Results(root)
+        self.plan: dict[str, Any] = {"schema": 1, "profile": "smoke", "ablations": {}}
+
+    @property
+    def root(self) -> Path:
+        return self.results.root
+
+    def ablation(self, name: str, labels: Sequence[str], **changes: Any) -> None:
+        """Plan label × seed × crossing; the first label is the control unless told otherwise."""
+        entry = {
+            "question": f"Does {name} matter?",
+            "task": "g2p",
+            "control": labels[0],
+            "fixed": "width, depth, steps, data",
+            "moves": "nothing",
+            "claims": [{"id": f"{name}.matters", "statement": "It matters.", "source": "V17"}],
+            "overrides": [],
+            "metric": PER,
+            "seeds": [0, 1, 2],
+            **changes,
+        }
+        crossings = entry.pop("crossings", [{}])
+        entry["cells"] = [
+            {
+                "label": label,
+                "seed": seed,
+                "across": across,
+                "trial": self.trial(label, seed, across),
+                "measures": ["quality"],
+            }
+            for across in crossings
+            for label in labels
+            for seed in entry["seeds"]
+        ]
+        self.plan["ablations"][name] = entry
+        self.results.write_plan(self.plan)
+
+    def trial(self, label: str, seed: int, across: dict[str, str] | None = None) -> str:
+        """Equal settings are one trial, whichever ablation asks."""
+        return hashlib.sha256(repr((label, seed, across or {})).encode()).hexdigest()[:12]
+
+    def record(
+        self,
+        label: str,
+        seed: int,
+        score: float | None = None,
+        *,
+        status: str = "ok",
+        across: dict[str, str] | None = None,
+        readings: Sequence[Reading] = (),
+        metric: str = "per",
+        unit: str = "fraction",
+        **fields: Any,
+    ) -> None:
+        """Write one record, with a learning curve that ends in the score."""
+        curve = [] if score is None else [2.0 * score, 1.2 * score, score]
+        quality = [
+            Reading(metric, unit, value, "valid", {"step": 100 * (step + 1)})
+            for step, value in enumerate(curve)
+        ]
+        given: dict[str, Any] = {"parameters": 241066, "flops_per_token": 1.4e6, "env": ENV}
+        self.results.write(
+            Record(
+                self.trial(label, seed, across),
+                status,
+                {"model": {}},
+                measures=["quality"],
+                readings=[*quality, *readings],
+                **{**given, **fields},
+            )
+        )
+
+    def timing(
+        self,
+        ratio: float,
+        noise: float = 0.01,
+        blocks: int = 12,
+        session: str = "s1",
+        twin_noise: float = 0.01,
+        against: str | None = None,
+        **at: float,
+    ) -> Reading:
+        """Step times beside the control's in the same blocks, the machine slow in some of them."""
+        draw = random.Random(f"{ratio}{session}{at}")
+        busy = [0.03 * (1 + draw.random()) for _ in range(blocks)]
+        own = [time * ratio * (1 + draw.gauss(0, noise)) for time in busy]
+        place = at or {"length": 16, "batch": 64}
+        twin = [time * (1 + draw.gauss(0, twin_noise)) for time in busy]
+        place_of = {"session": session, "against": against}
+        times = {"samples": own, "reference": busy, "twin": twin}
+        return Reading("step_time", "s", at=place, **place_of, **times)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def sweep() -> Callable[[Path], Folder]:
+    return build_sweep
+
+
+def build_sweep(root: Path) -> Folder:
+    """A sweep as they really end: most of it well, some of it badly, some of it not yet."""
+    folder = Folder(root)
+    draw = random.Random(1)
+    seeds = [0, 1, 2, 3, 4]
+    luck = {seed: draw.gauss(0, 0.01) for seed in seeds}
+
+    def score(mean: float, seed: int, noise: float = 0.004) -> float:
+        return mean + luck[seed] + draw.gauss(0, noise)
+
+    labels = ["sinusoidal", "none", "learned", "rotary", "alibi", "<img src=x onerror=alert(1)>"]
+    folder.ablation(
+        "position",
+        labels,
+        question="Does the model need to be told where a token stands?",
+        moves="learned positions add max_len × d_model parameters",
+        overrides=["model.n_heads=8"],
+        seeds=seeds,
+        claims=[
+            {
+                "id": "position.needed",
+                "statement": "Without positions an encoder-decoder loses most of its quality",
+                "source": "CS224N, UMass, MIT, STAT453",
+            }
+        ],
+    )
+    speed = {"sinusoidal": 1.0, "none": 0.97, "learned": 1.002, "rotary": 1.12, "alibi": 1.31}
+    means = {"sinusoidal": 0.25, "none": 0.45, "learned": 0.251, "rotary": 0.235, "alibi": 0.262}
+    for label in labels[:-1]:
+        for seed in seeds:
+            timed = [folder.timing(speed[label])] if seed == 0 else []
+            memory = Reading(
+                "peak_memory", "B", 2.0e8 * speed[label], at={"length": 16, "batch": 64}
+            )
+            if label == "alibi" and seed == 4:
+                folder.record(label, seed, status="diverged", reason="loss is NaN at step 120")
+            else:
+                readings = [*timed, memory] if timed else []
+                folder.record(label, seed, score(means[label], seed), readings=readings)
+    for seed in seeds[:2]:
+        folder.record(labels[-1], seed, score(0.3, seed))
+    folder.results.path(folder.trial(labels[-1], 2)).write_text('{"schema": 1, "tri')
+
+    folder.ablation(
+        "norm",
+        ["sinusoidal", LONG, "no norm", "sandwich"],
+        question="Does it matter where the norm stands?",
+        seeds=seeds,
+    )
+    for seed in seeds:
+        diverged = {"status": "diverged", "reason": "loss 9.3 is above the untrained 6.1"}
+        folder.record(LONG, seed, score(0.262, seed))
+        folder.record("no norm", seed, **diverged)
+        folder.record("sandwich", seed, score(0.2503, seed, 0.012))
+
+    folder.ablation(
+        "heads",
+        ["8 heads", "1 head"],
+        question="Are several heads better than one?",
+        task="text",
+        seeds=seeds,
+        crossings=[{"data": "3k"}, {"data": "30k"}],
+        metric={"name": "loss", "split": "valid", "better": "lower", "label": "loss"},
+    )
+    for seed in seeds:
+        for size, gain in (("3k", 0.02), ("30k", 0.11)):
+            plain = {"across": {"data": size}, "metric": "loss", "unit": "nats/token"}
+            base = 1.9 + draw.gauss(0, 0.02)
+            folder.record("8 heads", seed, base, **plain)
+            folder.record("1 head", seed, base + gain + draw.gauss(0, 0.012), **plain)
+
+    folder.ablation("depth", ["deep", "shallow"], question="Does depth help?", seeds=[0, 1, 2])
+    for seed in (0, 1, 2):
+        folder.record("deep", seed, 0.9, status="stuck" if seed == 1 else "ok")
+        folder.record("shallow", seed, 0.8 + 0.01 * seed)
+
+    folder.ablation("width", ["d 64", "d 128"], question="Does width help?", seeds=[7])
+    folder.record("d 64", 7, 0.25)
+    folder.record("d 128", 7, 0.21)
+
+    folder.ablation("scale", ["scaled", "raw"], question="Do scores need scaling?")
+    return folder

@@ -1,0 +1,155 @@
+"""Whatever a results folder holds, it is loaded, and what is wrong with it is said."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.record import Reading, Record, RecordError, Results, checksum
+from analysis.load import load
+
+
+def test_every_planned_cell_has_an_outcome(folder: Any) -> None:
+    folder.ablation("position", ["sinusoidal", "none"])
+    folder.record("sinusoidal", 0, 0.25)
+    folder.record("sinusoidal", 1, status="diverged", reason="loss is NaN at step 12")
+    folder.results.path(folder.trial("sinusoidal", 2)).write_text("{")
+    folder.record("none", 0, 0.9, status="stuck")
+    loaded = load(folder.root)
+    assert Counter(loaded.cells["outcome"]) == {
+        "ok": 1,
+        "diverged": 1,
+        "stuck": 1,
+        "unreadable": 1,
+        "waiting": 2,
+    }
+    assert loaded.done() == (3, 6)
+    assert list(loaded.unreadable) == [folder.trial("sinusoidal", 2)]
+
+
+def test_readings_are_tidy_with_a_column_per_coordinate(folder: Any) -> None:
+    folder.ablation("position", ["sinusoidal"], seeds=[0])
+    longer = Reading("loss", "nats/token", None, "valid", {"length": 64}, reason="past the maximum")
+    folder.record("sinusoidal", 0, 0.25, readings=[folder.timing(1.0), longer])
+    frame = load(folder.root).readings
+    assert list(frame["metric"]) == ["per", "per", "per", "step_time", "loss"]
+    assert list(frame["step"].dropna()) == [100, 200, 300]
+    assert list(frame["length"].dropna()) == [16, 64]
+    assert frame["reason"].iloc[-1] == "past the maximum"
+    assert len(frame["samples"].iloc[3]) == len(frame["reference"].iloc[3]) == 12
+
+
+def test_a_control_that_ablations_share_is_read_once(
+    folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.ablation("position", ["control", "none"], seeds=[0])
+    folder.ablation("norm", ["control", "post"], seeds=[0])
+    for label in ("control", "none", "post"):
+        folder.record(label, 0, 0.3)
+    read: list[str] = []
+    original = Results.read
+
+    def counted(self: Results, trial: str) -> Record | None:
+        read.append(trial)
+        return original(self, trial)
+
+    monkeypatch.setattr(Results, "read", counted)
+    loaded = load(folder.root)
+    assert sorted(read) == sorted(set(read))
+    assert (loaded.cells["trial"] == folder.trial("control", 0)).sum() == 2
+
+
+def test_a_measure_that_a_finished_trial_still_owes_is_counted(folder: Any) -> None:
+    folder.ablation("position", ["control"], seeds=[0])
+    folder.plan["ablations"]["position"]["cells"][0]["measures"] = ["quality", "throughput"]
+    folder.results.write_plan(folder.plan)
+    folder.record("control", 0, 0.3)
+    assert list(load(folder.root).cells["owed"]) == [1]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"at": [1]},
+        {"at": {"step": "ten"}},
+        {"samples": 3},
+        {"samples": ["a"], "reference": ["b"]},
+        {"unit": 4},
+        {"value": "0.3"},
+    ],
+    ids=str,
+)
+def test_a_reading_of_the_wrong_kind_makes_its_record_unreadable(
+    folder: Any, damage: dict[str, Any]
+) -> None:
+    folder.ablation("position", ["control"], seeds=[0])
+    folder.record("control", 0, 0.3)
+    path = folder.results.path(folder.trial("control", 0))
+    plain = json.loads(path.read_text())
+    del plain["sha256"]
+    plain["readings"][0] |= damage
+    path.write_text(json.dumps({**plain, "sha256": checksum(plain)}))
+    loaded = load(folder.root)
+    assert list(loaded.cells["outcome"]) == ["unreadable"]
+    assert "bad reading" in loaded.unreadable[folder.trial("control", 0)]
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, '{"schema": 99}', "null", "\x00"])
+def test_rubbish_in_place_of_a_record_is_named_not_fatal(folder: Any, text: str) -> None:
+    folder.ablation("position", ["control", "none"], seeds=[0])
+    folder.record("none", 0, 0.3)
+    folder.results.path(folder.trial("control", 0)).write_text(text)
+    assert list(load(folder.root).cells["outcome"]) == ["unreadable", "ok"]
+
+
+def test_a_trial_id_is_never_a_path(folder: Any, tmp_path: Path) -> None:
+    folder.ablation("position", ["control"], seeds=[0])
+    (tmp_path / "secret.json").write_text('{"schema": 1}')
+    folder.plan["ablations"]["position"]["cells"][0]["trial"] = "../../secret"
+    folder.results.write_plan(folder.plan)
+    loaded = load(folder.root)
+    assert list(loaded.cells["outcome"]) == ["unreadable"]
+    assert "is no trial id" in loaded.unreadable["../../secret"]
+
+
+def test_a_temporary_file_left_behind_is_ignored(folder: Any) -> None:
+    folder.ablation("position", ["control"], seeds=[0])
+    folder.record("control", 0, 0.3)
+    (folder.results.trials / ".f00.json.abc.tmp").write_text("{")
+    assert load(folder.root).done() == (1, 1)
+
+
+def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
+    folder.ablation("position", ["con\x00trol"], seeds=[0])
+    text = folder.results.plan_file.read_text().replace("Does position", "Does \\ud800position")
+    folder.results.plan_file.write_text(text)
+    loaded = load(folder.root)
+    assert loaded.cells["label"].iloc[0] == "con\ufffdtrol"
+    loaded.ablations["position"]["question"].encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"schema": 1}, "the plan lacks 'ablations'"),
+        ({"schema": 1, "ablations": {"norm": {}}}, "ablation 'norm' lacks 'question'"),
+        ({"schema": 1, "ablations": []}, "not shaped like a plan"),
+    ],
+)
+def test_a_plan_that_lacks_something_is_refused_in_one_line(
+    folder: Any, plan: dict[str, Any], message: str
+) -> None:
+    folder.results.write_plan(plan)
+    with pytest.raises(RecordError, match=message):
+        load(folder.root)
+
+
+def test_no_folder_and_no_plan_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="no results folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(RecordError, match="no plan"):
+        load(tmp_path)

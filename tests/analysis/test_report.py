@@ -1,0 +1,243 @@
+"""The page answers first, admits what failed, loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import report
+from analysis.evidence import gather
+from analysis.sentences import answers, bounds, count, number
+
+HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\" onload='x"]
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of the page: its elements, their attributes, its words."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def written(root: Path) -> str:
+    *_, page = report.write(gather(root))
+    assert page == root / "report" / "index.html"
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory, sweep: Callable[[Path], Any]) -> str:
+    return written(sweep(tmp_path_factory.mktemp("sweep")).root)
+
+
+def test_the_page_is_well_formed_and_stands_alone(page: str) -> None:
+    parsed = Page(page)
+    assert not parsed.open
+    tags = {tag for tag, _ in parsed.elements}
+    assert not tags & {"script", "link", "iframe", "object", "embed", "img", "base", "form"}
+    for tag, attributes in parsed.elements:
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            if name in ("src", "href", "xlink:href", "srcset", "action", "data"):
+                assert (value or "").startswith("#"), (tag, name, value)
+    assert not re.search(r"@import|url\((?!#)", page)
+    assert "http:" not in page
+    assert "https:" not in page
+
+
+def test_every_id_is_given_once_and_every_reference_finds_it(page: str) -> None:
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
+
+
+def test_the_answers_come_before_the_evidence(page: str) -> None:
+    text = Page(page).text
+    assert text.index("With none the phone error rate is 0.200 higher than with sinusoidal") < (
+        text.index("Figures")
+    )
+    order = [text.index(word) for word in ("Figures", "Tables", "Questions", "Failures")]
+    assert order == sorted(order)
+
+
+def test_a_partial_run_says_that_it_is_partial(page: str) -> None:
+    text = Page(page).text
+    assert "This report is partial: 70 of 79 trials are done." in text
+    assert "Partial: 27 of 30 trials done." in text
+    assert "Not run yet: 0 of 6 trials done." in text
+
+
+def test_details_failures_and_environment_are_all_there(page: str) -> None:
+    text = Page(page).text
+    for words in (
+        "learned positions add max_len × d_model parameters",
+        "Without positions an encoder-decoder loses most of its quality",
+        "CS224N, UMass, MIT, STAT453; position.needed",
+        "model.n_heads=8",
+        "loss is NaN at step 120",
+        "not readable as JSON",
+        "device cpu, torch 2.13.0, threads 1",
+        "commit 0f3c2d1, dirty no, code 9a1b",
+    ):
+        assert words in text
+
+
+def test_nothing_else_of_the_environment_reaches_the_page(page: str) -> None:
+    assert "hunter2" not in page
+    assert "API_KEY" not in page
+
+
+def test_every_drawing_has_words_for_those_who_cannot_see_it(page: str) -> None:
+    drawings = [attributes for tag, attributes in Page(page).elements if tag == "svg"]
+    assert len(drawings) >= 2
+    for attributes in drawings:
+        assert attributes["role"] == "img"
+        assert len(attributes["aria-label"] or "") > 40
+
+
+def test_the_page_is_the_same_when_made_again(folder: Any) -> None:
+    folder.ablation("width", ["64", "128"], seeds=[0])
+    folder.record("64", 0, 0.25)
+    folder.record("128", 0, 0.20)
+    assert written(folder.root) == written(folder.root)
+
+
+def test_hostile_names_are_inert_wherever_they_stand(folder: Any) -> None:
+    for index, name in enumerate(HOSTILE):
+        folder.ablation(
+            name,
+            [f"control {name}", name],
+            question=name,
+            task=name,
+            fixed=name,
+            moves=name,
+            overrides=[name],
+            claims=[{"id": name, "statement": name, "source": name}],
+            metric={"name": "per", "split": "valid", "better": "lower", "label": name},
+            seeds=[0, 1],
+            crossings=[{name: name}],
+        )
+        across = {name: name}
+        env = {"torch": name, "commit": name}
+        folder.record(f"control {name}", 0, 0.2, across=across, env=env, unit=name)
+        folder.record(name, 0, 0.3, across=across, env=env, unit=name)
+        status = ["error", "oom", "diverged"][index]
+        folder.record(name, 1, status=status, across=across, reason=f"boom\n{name}", env=env)
+    text = written(folder.root)
+    parsed = Page(text)
+    assert not {tag for tag, _ in parsed.elements} & {"script", "img"}
+    assert not any(name.startswith("on") for _, given in parsed.elements for name in given)
+    assert HOSTILE[0] in parsed.text
+    assert HOSTILE[1] in parsed.text
+
+
+def test_several_machines_are_listed_apart_and_said_so(folder: Any) -> None:
+    folder.ablation("width", ["64", "128"], seeds=[0])
+    folder.record("64", 0, 0.25, env={"torch": "2.13.0", "device": "cpu", "code": "a"})
+    folder.record("128", 0, 0.20, env={"torch": "2.12.0", "device": "cpu", "code": "b"})
+    text = Page(written(folder.root)).text
+    assert "2 different machines or settings" in text
+    assert "2 versions of the code" in text
+
+
+def test_a_plan_with_nothing_in_it_still_makes_a_page(folder: Any) -> None:
+    folder.results.write_plan(folder.plan)
+    assert "0 of 0 trials done" in Page(written(folder.root)).text
+
+
+def answer(folder: Any) -> str:
+    ((_, text),) = answers(gather(folder.root))
+    return text
+
+
+def test_one_seed_says_n_is_1_and_gives_no_verdict(folder: Any) -> None:
+    folder.ablation("width", ["64", "128"], seeds=[0])
+    folder.record("64", 0, 0.25)
+    folder.record("128", 0, 0.20)
+    text = answer(folder)
+    assert text == (
+        "No verdict from one seed (n=1): "
+        "with 128 the phone error rate is 0.0500 lower than with 64."
+    )
+    assert not re.search(r"better|worse|interval", text)
+
+
+def test_a_resolved_question_is_answered_with_its_interval(folder: Any) -> None:
+    folder.ablation("position", ["sinusoidal", "none"])
+    for seed, noise in enumerate((0.0, 0.01, 0.02)):
+        folder.record("sinusoidal", seed, 0.25)
+        folder.record("none", seed, 0.65 + noise)
+    assert answer(folder) == (
+        "With none the phone error rate is 0.410 higher than with sinusoidal "
+        "(95 % interval 0.385 to 0.435, n = 3), worse."
+    )
+
+
+def test_an_improvement_is_told_as_a_size_with_ends_that_fit(folder: Any) -> None:
+    folder.ablation("position", ["sinusoidal", "rotary"])
+    for seed, noise in enumerate((0.0, 0.01, 0.02)):
+        folder.record("sinusoidal", seed, 0.65 + noise)
+        folder.record("rotary", seed, 0.25)
+    assert "0.410 lower than with sinusoidal (95 % interval 0.385 to 0.435, n = 3)" in answer(
+        folder
+    )
+
+
+def test_an_undertrained_control_is_no_answer(folder: Any) -> None:
+    folder.ablation("depth", ["deep", "shallow"])
+    for seed in range(3):
+        folder.record("deep", seed, 0.9, status="stuck")
+        folder.record("shallow", seed, 0.5)
+    assert answer(folder).startswith("Undecided: undertrained. The control, deep, ended no better")
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (0.4137, 0.061, "0.41"),
+        (0.4137, 0.021, "0.414"),
+        (-0.02, 0.05, "−0.02"),
+        (-0.0001, 0.05, "0.00"),
+        (0.25, float("nan"), "0.250"),
+        (float("nan"), 0.1, ""),
+        (1.5e-9, float("nan"), "1.5e−09"),
+    ],
+)
+def test_a_number_has_the_digits_that_its_interval_deserves(
+    value: float, half: float, text: str
+) -> None:
+    assert number(value, half) == text
+
+
+def test_both_ends_of_an_interval_have_the_same_precision() -> None:
+    assert bounds(0.3512, 0.4698) == "0.35 to 0.47"
+    assert [count(n) for n in (241_066, 1.4e6, 999_999, 12)] == ["241 k", "1.4 M", "1 M", "12"]

@@ -1,0 +1,101 @@
+"""Step times are compared within a block, over the noise of their own session."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ablations.record import Reading
+from analysis.load import load
+from analysis.speed import SAME, speeds
+
+
+def timed(folder: Any) -> pd.DataFrame:
+    return speeds(load(folder.root)).set_index("label")
+
+
+def plan(folder: Any) -> None:
+    folder.ablation("position", ["control", "slow", "equal"], seeds=[0])
+
+
+def test_a_slow_variant_is_slower_and_an_equal_one_is_not_resolved(folder: Any) -> None:
+    plan(folder)
+    for label, ratio in (("control", 1.0), ("slow", 1.1), ("equal", 1.0)):
+        session = "s1" if label != "equal" else "s2"
+        folder.record(label, 0, 0.2, readings=[folder.timing(ratio, session=session)])
+    found = timed(folder)
+    assert found.loc["control", "verdict"] == SAME
+    assert found.loc["slow", "verdict"] == "slower"
+    assert found.loc["slow", "low"] < 1.1 < found.loc["slow", "high"]
+    assert found.loc["equal", "verdict"] == "not resolved"
+
+
+def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None:
+    plan(folder)
+    folder.record("control", 0, 0.2, readings=[folder.timing(1.0)])
+    folder.record("slow", 0, 0.2, readings=[folder.timing(1.03, noise=0.001, twin_noise=0.2)])
+    row = timed(folder).loc["slow"]
+    assert row["low"] > 1
+    assert row["floor"] > 1.03
+    assert row["verdict"] == "not resolved"
+
+
+def test_the_floor_is_that_of_the_same_blocks(folder: Any) -> None:
+    plan(folder)
+    folder.record("control", 0, 0.2, readings=[folder.timing(1.0, twin_noise=0.3)])
+    folder.record("slow", 0, 0.2, readings=[folder.timing(1.03, 0.001, twin_noise=0.001)])
+    folder.record("equal", 0, 0.2, readings=[folder.timing(1.03, 0.001, twin_noise=0.3)])
+    found = timed(folder)
+    assert found.loc["slow", "verdict"] == "slower"
+    assert found.loc["equal", "verdict"] == "not resolved"
+
+
+def test_times_beside_the_control_of_another_question_do_not_count(folder: Any) -> None:
+    plan(folder)
+    ours = folder.trial("control", 0)
+    beside = [folder.timing(2.0, against="somebodyelse"), folder.timing(1.1, against=ours)]
+    folder.record("slow", 0, 0.2, readings=beside)
+    assert 1.05 < timed(folder).loc["slow", "ratio"] < 1.15
+
+
+def test_without_an_a_a_pair_nothing_is_resolved(folder: Any) -> None:
+    plan(folder)
+    alone = folder.timing(2.0)
+    alone.twin = None
+    folder.record("slow", 0, 0.2, readings=[alone])
+    row = timed(folder).loc["slow"]
+    assert math.isnan(row["floor"])
+    assert row["verdict"] == "not resolved"
+
+
+def test_times_of_different_machines_are_kept_apart(folder: Any) -> None:
+    plan(folder)
+    elsewhere = {"torch": "2.13.0", "device": "cuda", "threads": 1}
+    folder.record("control", 0, 0.2, readings=[folder.timing(1.0)], env=elsewhere)
+    folder.record("slow", 0, 0.2, readings=[folder.timing(2.0)])
+    assert timed(folder)["machine"].nunique() == 2
+
+
+def test_times_without_a_usable_reference_say_why(folder: Any) -> None:
+    plan(folder)
+    alone = Reading("step_time", "s", at={"length": 8}, samples=[0.1, 0.2])
+    uneven = Reading("step_time", "s", at={"length": 8}, samples=[0.1], reference=[0.1, 0.2])
+    folder.record("slow", 0, 0.2, readings=[alone])
+    folder.record("equal", 0, 0.2, readings=[uneven])
+    found = timed(folder)
+    assert found.loc["slow", "reason"] == "timed without a reference"
+    assert found.loc["equal", "reason"] == "1 samples but 2 of the reference"
+    assert set(found["verdict"]) == {"not run"}
+
+
+def test_peak_memory_stands_beside_the_control_s(folder: Any) -> None:
+    plan(folder)
+    place = {"length": 16, "batch": 64}
+    for label, peak in (("control", 1e8), ("slow", 3e8)):
+        memory = Reading("peak_memory", "B", peak, at=place)
+        folder.record(label, 0, 0.2, readings=[folder.timing(1.0), memory])
+    row = timed(folder).loc["slow"]
+    assert row["peak_memory"] / row["control_peak_memory"] == pytest.approx(3)

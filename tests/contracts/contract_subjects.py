@@ -1,0 +1,198 @@
+"""What the contracts are held against: a tiny model around each part of each family."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args, get_type_hints
+
+import torch
+from torch import nn
+
+from model.build import FAMILIES, build
+from model.family import ConfigError, Family, NoOptions
+from model.initialise import INITIAL
+from model.position import POSITION
+from model.transformer import MODEL
+
+SOURCE_SIZE, TARGET_SIZE = 11, 9
+TINY = {"d_model": 8, "n_heads": 2, "depth": 2, "max_len": 64, "dropout": 0.5}
+OTHER_SIZES = {"d_model": 12, "n_heads": 3, "depth": 1, "max_len": 48}
+KINDS = {  # whether a model of this kind reads a source, and whether it writes step by step
+    "encoder_decoder": (True, True),
+    "decoder": (False, True),
+    "encoder": (True, False),
+}
+ANY = "*"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What it takes to try a part, where the tiny encoder-decoder does not serve."""
+
+    model: Mapping[str, Any] = field(default_factory=dict)  # fields of the model around it
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the part itself
+    kind: str = "encoder_decoder"
+    sees_order: bool = False  # whether a source in another order is more than its memory reordered
+
+
+RECIPES = {
+    ("position", ANY): Recipe(sees_order=True),
+    ("position", "none"): Recipe(),
+    ("model", "recurrent"): Recipe(sees_order=True),
+}
+
+
+def recipe(family: Family, name: str) -> Recipe:
+    return RECIPES.get((family.word, name)) or RECIPES.get((family.word, ANY)) or Recipe()
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model to be examined, and the models it is compared with."""
+
+    name: str
+    written: dict[str, Any]
+    kind: str
+    sees_order: bool
+    without_positions: dict[str, Any]  # the same, where only the part itself can tell the order
+    others: tuple[dict[str, Any], ...]  # other options, other sizes
+    pairs: tuple[dict[str, Any], ...]  # differ from it in one part
+
+    @property
+    def reads_source(self) -> bool:
+        return KINDS[self.kind][0]
+
+    @property
+    def decodes(self) -> bool:
+        return KINDS[self.kind][1]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def built(self, seed: int) -> nn.Module:
+        """The model, built anew."""
+        return build(self.written, *self.sizes, seed)
+
+    def fresh(self, written: dict[str, Any] | None = None) -> nn.Module:
+        """The model with its first values; building is slow, so all tests share it."""
+        return _fresh(json.dumps(written or self.written), self.sizes)
+
+    def moved(self, written: dict[str, Any] | None = None) -> nn.Module:
+        """In double precision, every parameter moved: a part that starts at zero shows its work."""
+        return _moved(json.dumps(written or self.written), self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int | None, int]:
+        return (SOURCE_SIZE if self.reads_source else None), TARGET_SIZE
+
+
+@functools.cache
+def _fresh(written: str, sizes: tuple[int | None, int]) -> nn.Module:
+    return build(json.loads(written), *sizes, seed=0).eval()
+
+
+@functools.cache
+def _moved(written: str, sizes: tuple[int | None, int]) -> nn.Module:
+    model = copy.deepcopy(_fresh(written, sizes)).double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_(noise, alpha=0.3)
+    return model
+
+
+def around(family: Family, name: str, kind: str | None = None, **changes: Any) -> Subject:
+    """The subject that has this part in its place and is tiny otherwise."""
+    needs = recipe(family, name)
+    options = {f.name for f in fields(getattr(family.part(name), "Config", NoOptions))}
+    choice = {"name": name, **({"dropout": 0.5} if "dropout" in options else {}), **needs.options}
+    title = "-".join(word for word in (family.word, name, kind, *changes) if word)
+    kind = kind or needs.kind
+
+    def tiny(choice: Mapping[str, Any], **sizes: Any) -> dict[str, Any]:
+        placed = _placed(family, choice)
+        known = {f.name for f in fields(MODEL.part(placed["name"]).Config)}
+        sizes = {**TINY, "kind": kind, **needs.model, **changes, **sizes}
+        return {key: value for key, value in sizes.items() if key in known} | placed
+
+    written = tiny(choice)
+    places = fields(MODEL.part(written["name"]).Config)
+    has_positions = any(place.metadata.get("family") is POSITION for place in places)
+    is_free = has_positions and family is not POSITION
+    pairs = []
+    if family not in (MODEL, INITIAL):
+        pairs.append(tiny(_default(family)))
+    if family is not INITIAL:  # only a rule of initialisation may look at the depth
+        pairs.append(tiny(choice, depth=1))
+    if is_free:
+        pairs.append({**written, "position": "learned"})
+    return Subject(
+        name=title,
+        written=written,
+        kind=kind,
+        sees_order=needs.sees_order or recipe(MODEL, written["name"]).sees_order,
+        without_positions={**written, "position": "none"} if is_free else written,
+        others=(tiny(choice, **OTHER_SIZES), tiny(_altered(family, choice))),
+        pairs=tuple(pairs),
+    )
+
+
+def _placed(family: Family, choice: Mapping[str, Any]) -> dict[str, Any]:
+    """The model's choice that holds this one: in the first place that a Config has for it."""
+    if family is MODEL:
+        return dict(choice)
+    host, name, place = _home(family)
+    return _placed(host, {"name": name, place: dict(choice)})
+
+
+def _default(family: Family) -> dict[str, Any]:
+    """What stands there if nobody chooses."""
+    host, name, place = _home(family)
+    return getattr(host.part(name).Config(), place)
+
+
+def _home(family: Family) -> tuple[Family, str, str]:
+    for host in FAMILIES:
+        for name, part in host.parts.items():
+            for place in fields(getattr(part, "Config", NoOptions)):
+                if place.metadata.get("family") is family:
+                    return host, name, place.name
+    raise LookupError(f"no Config has a place for a {family.word}")
+
+
+def _altered(family: Family, choice: Mapping[str, Any]) -> dict[str, Any]:
+    """The part with each number doubled and each switch turned, as far as it allows that."""
+    changed = {"name": choice["name"]} if family is MODEL else family.resolve(choice)
+    for option, value in list(changed.items()):
+        if isinstance(value, bool | int | float):
+            other = not value if isinstance(value, bool) else value * 2
+            with contextlib.suppress(ConfigError):
+                changed = family.resolve({**changed, option: other})
+    return changed
+
+
+def every_subject() -> list[Subject]:
+    """One for each part of each family; a model comes in each of its kinds."""
+    subjects = []
+    for family in FAMILIES:
+        for name, part in sorted(family.parts.items()):
+            kinds = get_args(get_type_hints(part.Config).get("kind")) if family is MODEL else ()
+            subjects += [around(family, name, kind) for kind in kinds or [None]]
+    return [*subjects, around(MODEL, "transformer", tied=True)]
+
+
+@contextlib.contextmanager
+def temporary(family: Family, part: Any) -> Iterator[Subject]:
+    """A part that is in its family for the length of a test, with the model around it."""
+    name = part.__name__
+    family.register(name)(part)
+    try:
+        yield around(family, name)
+    finally:
+        del family.parts[name]

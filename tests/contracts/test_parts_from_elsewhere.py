@@ -1,0 +1,124 @@
+"""A part that is registered from outside is held to the same contracts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from contract_breakers import Waves
+from contract_checks import OF_DECODERS, checks
+from contract_subjects import RECIPES, Recipe, every_subject, temporary
+from torch import Tensor, nn
+
+from model.batch import Batch, positions
+from model.family import Family, choice
+from model.initialise import INITIAL
+from model.mixer import MIXER, Context, Mixer, State
+from model.position import POSITION, Position
+from model.transformer import MODEL
+
+
+class BagOfWords(nn.Module):
+    """One class for each sequence, from the sum of its words."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        d_model: int = 8
+        dropout: float = 0.0
+        initial: dict[str, Any] = choice(INITIAL, "normal")
+
+    def __init__(self, words: nn.Embedding, dropout: float, head: nn.Linear) -> None:
+        super().__init__()
+        self.words = words
+        self.dropout = nn.Dropout(dropout)
+        self.head = head
+
+    @classmethod
+    def assemble(cls, config: Config, source_size: int, target_size: int) -> BagOfWords:
+        words = nn.Embedding(source_size, config.d_model)
+        return cls(words, config.dropout, nn.Linear(config.d_model, target_size))
+
+    def forward(self, batch: Batch) -> Tensor:
+        x_BSD = self.dropout(self.words(batch.source))
+        if batch.source_lengths is not None:
+            real_BS = positions(x_BSD.shape[1], x_BSD) < batch.source_lengths[:, None]
+            x_BSD = x_BSD * real_BS[..., None]
+        return self.head(x_BSD.sum(dim=1))
+
+
+class UsesEverySite(Position):
+    """Turns queries and keys, leans on distance, and lets queries weigh places."""
+
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.linspace(-1, 1, n_heads))
+
+    def rotate(self, q_BHTK: Tensor, k_BHTK: Tensor, positions_T: Tensor) -> tuple[Tensor, Tensor]:
+        turn_T1 = (positions_T.to(q_BHTK.dtype) * 0.3).cos()[:, None]
+        return q_BHTK * turn_T1, k_BHTK * turn_T1
+
+    def bias(self, queries_T: Tensor, keys_S: Tensor) -> Tensor:
+        return self.slopes[:, None, None] * (queries_T[:, None] - keys_S).abs()
+
+    def score(self, q_BHTK: Tensor, queries_T: Tensor, keys_S: Tensor) -> Tensor:
+        return q_BHTK.sum(-1, keepdim=True) * (keys_S.to(q_BHTK.dtype) * 0.7).sin()
+
+
+class RunningMean(Mixer):
+    """The mean of all that a token may see; a step replaces its state, never writes to it."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(d_model, d_model)
+
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+        return (like_BD.new_zeros(like_BD.shape),)
+
+    def forward(
+        self, x_BTD: Tensor, context: Context, state: State | None = None
+    ) -> tuple[Tensor, State | None]:
+        if context.causal:
+            sums_BTD = x_BTD.cumsum(dim=1)
+            if state is not None:
+                sums_BTD = sums_BTD + state[0][:, None]
+                state = (sums_BTD[:, -1],)
+            return self.out(sums_BTD / (context.positions + 1)[:, None]), state
+        real = x_BTD.new_ones(x_BTD.shape[:2]) if context.real is None else context.real
+        real_BT1 = real[..., None].to(x_BTD.dtype)
+        mean_B1D = (x_BTD * real_BT1).sum(1, keepdim=True) / real_BT1.sum(1, keepdim=True)
+        return self.out(mean_B1D).expand_as(x_BTD), state
+
+
+@pytest.mark.parametrize(
+    ("family", "part"),
+    [(POSITION, Waves), (POSITION, UsesEverySite), (MIXER, RunningMean)],
+    ids=["Waves", "UsesEverySite", "RunningMean"],
+)
+def test_a_sound_part_keeps_every_contract(family: Family, part: Any) -> None:
+    with temporary(family, part) as subject:
+        for check in checks(subject):
+            check(subject)
+
+
+def test_a_sound_classifier_keeps_every_contract_but_those_of_decoders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(RECIPES, ("model", "BagOfWords"), Recipe(kind="encoder"))
+    with temporary(MODEL, BagOfWords) as subject:
+        assert not set(checks(subject)) & set(OF_DECODERS)
+        for check in checks(subject):
+            check(subject)
+
+
+def test_a_new_part_is_examined_without_a_line_of_test_code() -> None:
+    with temporary(POSITION, Waves):
+        assert "position-Waves" in [subject.name for subject in every_subject()]
+
+
+def test_a_temporary_part_leaves_no_trace() -> None:
+    before = dict(POSITION.parts)
+    with temporary(POSITION, Waves):
+        assert "Waves" in POSITION.parts
+    assert POSITION.parts == before

@@ -1,0 +1,93 @@
+"""Properties that hold for any lengths and any padding, searched by hypothesis."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+import torch
+from contract_checks import assert_same
+from contract_samples import answers, enlarged, run, sample
+from contract_subjects import Subject, around
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from model.attention import PATH
+from model.generate import greedy
+from model.transformer import MODEL
+
+few = settings(max_examples=20, deadline=None, derandomize=True, database=None)
+lengths = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
+kinds = st.sampled_from(["encoder_decoder", "decoder"])
+
+
+@functools.cache
+def model(name: str, kind: str | None = None) -> Subject:
+    return around(MODEL, name, kind)
+
+
+@functools.cache
+def path(name: str, kind: str) -> Subject:
+    return around(PATH, name, kind)
+
+
+models = st.one_of(kinds.map(lambda kind: model("transformer", kind)), st.just(model("recurrent")))
+
+
+def of_equal_count(
+    first: tuple[int, ...], second: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    count = min(len(first), len(second))
+    return first[:count], second[:count]
+
+
+batches = st.tuples(lengths, lengths).map(lambda both: of_equal_count(*both))
+
+
+@few
+@given(models, batches, st.integers(0, 6), st.integers(0, 99))
+def test_no_amount_and_no_content_of_padding_changes_an_answer(
+    subject: Subject, sizes: tuple[tuple[int, ...], tuple[int, ...]], extra: int, seed: int
+) -> None:
+    batch = sample(subject, *sizes, seed=seed)
+    padded = enlarged(batch, extra, seed=seed + 1)
+    before, after = (answers(subject.moved(), given) for given in (batch, padded))
+    assert_same(after, before, "padding changed an answer")
+
+
+@few
+@given(kinds, batches, st.integers(0, 99))
+def test_the_explicit_and_the_fused_path_give_the_same_logits(
+    kind: str, sizes: tuple[tuple[int, ...], tuple[int, ...]], seed: int
+) -> None:
+    explicit, fused = path("explicit", kind), path("fused", kind)
+    batch = sample(explicit, *sizes, seed=seed)
+    both = (run(subject.moved(), batch) for subject in (explicit, fused))
+    assert_same(*both, "the two paths differ")
+
+
+@functools.cache
+def undecided(subject: Subject) -> nn.Module:
+    """Every token is about as likely, so that some answers end before others."""
+    asked = copy.deepcopy(subject.moved())
+    logits_BTV = run(asked, sample(subject, (7,) * 50, (5,) * 50))
+    with torch.no_grad():
+        asked.head.bias -= logits_BTV.mean(dim=(0, 1))
+    return asked
+
+
+@few
+@given(st.sampled_from(["transformer", "recurrent"]), lengths, st.integers(0, 99))
+def test_greedy_answers_are_the_same_in_a_batch_and_alone(
+    name: str, source_lengths: tuple[int, ...], seed: int
+) -> None:
+    subject = model(name, "encoder_decoder" if name == "transformer" else None)
+    asked = undecided(subject)
+    batch = sample(subject, source_lengths, source_lengths, seed=seed)
+    together = greedy(asked, batch.source, batch.source_lengths, max_new=6)
+    alone = [
+        greedy(asked, words[None, :length], None, max_new=6)[0]
+        for words, length in zip(batch.source, source_lengths, strict=True)
+    ]
+    assert together == alone

@@ -1,0 +1,321 @@
+"""Whatever happens to workers, server or driver: one outcome a job, and nobody left over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ablations.launch import Job, Launcher, Outcome, Progress
+from ablations.launch.local import LocalLauncher
+
+JOBS = Path(__file__).parents[1] / "ablations"  # where worker_jobs.py is
+PATH = os.pathsep.join([str(JOBS), str(JOBS.parents[1])])
+LONG = 30.0  # seconds until a test gives up; none should come near it
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
+)
+
+DRIVER = """
+import json, sys
+from ablations.launch import Job
+from ablations.launch.local import LocalLauncher
+
+plan = json.loads(sys.argv[1])
+launcher = LocalLauncher(2, preload=plan["preload"], grace=plan["grace"])
+for name in range(plan["jobs"]):
+    launcher.submit(Job(str(name), plan["call"], plan["payload"]))
+events = launcher.events()
+if plan["forget"]:
+    for _ in range(plan["jobs"]):
+        print(next(events).note, flush=True)
+    sys.stdin.read()
+    sys.exit()
+try:
+    with launcher:
+        for event in events:
+            print(event.note, flush=True)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.fixture
+def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
+    monkeypatch.syspath_prepend(JOBS)
+    with LocalLauncher(1, preload=(), grace=0.3) as launcher:
+        yield launcher
+
+
+def job(name: str, function: str, seconds: float | None = LONG, **payload: Any) -> Job:
+    return Job(name, f"worker_jobs:{function}", payload, seconds=seconds)
+
+
+def outcomes(launcher: Launcher, *jobs: Job) -> list[Outcome]:
+    for each in jobs:
+        launcher.submit(each)
+    return [event for event in launcher.events() if isinstance(event, Outcome)]
+
+
+class Watch:
+    """Processes that must end, held by handles that no reuse of a process id can fool."""
+
+    def __init__(self) -> None:
+        self._handles: dict[int, int] = {}
+
+    def add(self, *pids: int) -> None:
+        for pid in pids:
+            self._handles[pid] = os.pidfd_open(pid)
+
+    def assert_gone(self) -> None:
+        assert self._handles
+        for pid, handle in self._handles.items():
+            assert select.select([handle], [], [], LONG)[0], f"process {pid} is still alive"
+
+    def close(self) -> None:
+        for handle in self._handles.values():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    watch = Watch()
+    yield watch
+    watch.close()
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for driver in started:
+        driver.kill()
+        driver.communicate()
+
+
+def start_driver(
+    drivers: list[subprocess.Popen[str]],
+    function: str,
+    jobs: int = 2,
+    grace: float = 0.5,
+    preload: tuple[str, ...] = (),
+    forget: bool = False,
+    **payload: Any,
+) -> subprocess.Popen[str]:
+    plan = {"call": f"worker_jobs:{function}", "jobs": jobs, "grace": grace}
+    plan |= {"preload": preload, "forget": forget, "payload": payload}
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, json.dumps(plan)],
+        env=os.environ | {"PYTHONPATH": PATH},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    drivers.append(driver)
+    return driver
+
+
+def watch_all(watch: Watch, driver: subprocess.Popen[str], jobs: int) -> list[int]:
+    """Watch every process under a driver once its jobs have told that they run."""
+    assert driver.stdout
+    told = [int(pid) for _ in range(jobs) for pid in driver.stdout.readline().split()]
+    found = {process.pid for process in psutil.Process(driver.pid).children(recursive=True)}
+    assert found > set(told)  # the server and the resource tracker are there too
+    watch.add(*found)
+    return told
+
+
+def test_a_segmentation_fault_costs_one_job_and_says_where_it_was(launcher: Launcher) -> None:
+    crashed, fine = outcomes(launcher, job("a", "crash"), job("b", "echo"))
+    assert (crashed.status, crashed.reason) == ("killed", "SIGSEGV")
+    assert "in crash" in (crashed.detail or "")
+    assert fine.status == "done"
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGABRT"])
+def test_a_worker_ended_by_a_signal_is_killed_by_that_name(launcher: Launcher, name: str) -> None:
+    launcher.submit(job("a", "die", signal=signal.Signals[name].value))
+    progress, outcome = launcher.events()
+    assert progress == Progress("a", 0.5, "last words")
+    assert isinstance(outcome, Outcome)
+    assert outcome.status == "killed"
+    assert (outcome.reason or "").startswith(name)
+
+
+@pytest.mark.parametrize("code", [0, 3, 255])
+def test_a_worker_that_leaves_without_a_word_is_an_error(launcher: Launcher, code: int) -> None:
+    (left,) = outcomes(launcher, job("a", "leave", code=code))
+    assert (left.status, left.reason) == ("error", f"ended without a result (exit code {code})")
+
+
+def test_a_time_limit_ends_the_worker_and_its_children(launcher: Launcher, watch: Watch) -> None:
+    launcher.submit(job("a", "parent", seconds=2.0))
+    launcher.submit(job("b", "echo"))
+    ended = []
+    for event in launcher.events():
+        if isinstance(event, Progress):
+            watch.add(*map(int, event.note.split()))
+        else:
+            ended.append(event)
+    assert [(event.status, event.reason) for event in ended] == [
+        ("timeout", "longer than 2 s"),
+        ("done", None),
+    ]
+    assert ended[0].seconds >= 2.0
+    assert "in parent" in (ended[0].detail or "")  # where it hung
+    watch.assert_gone()
+
+
+def test_a_worker_that_will_not_stop_is_made_to(launcher: Launcher) -> None:
+    launcher.submit(job("a", "stubborn"))
+    for event in launcher.events():
+        if isinstance(event, Progress):
+            launcher.cancel()
+        else:
+            assert (event.status, event.reason) == ("killed", "cancelled")
+
+
+def test_a_stopped_worker_still_meets_its_time_limit(launcher: Launcher) -> None:
+    (late,) = outcomes(launcher, job("a", "die", seconds=0.5, signal=signal.SIGSTOP.value))
+    assert late.status == "timeout"
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_what_a_finished_job_left_running_is_ended(
+    launcher: Launcher, watch: Watch, tmp_path: Path, fork: bool
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    launcher.submit(job("a", "abandon", fork=fork, fifo=str(tmp_path / "fifo")))
+    for event in launcher.events():
+        if isinstance(event, Progress):
+            watch.add(int(event.note))
+            (tmp_path / "fifo").write_text("")
+        else:
+            assert event.status == "done"
+    watch.assert_gone()
+
+
+def test_closing_ends_every_job_and_the_server(launcher: Launcher, watch: Watch) -> None:
+    launcher.submit(job("a", "parent"))
+    progress = next(iter(launcher.events()))
+    assert isinstance(progress, Progress)
+    worker, child = map(int, progress.note.split())
+    watch.add(worker, child, psutil.Process(worker).ppid())
+    launcher.close()
+    watch.assert_gone()
+
+
+def test_a_killed_server_costs_only_the_jobs_that_ran(launcher: Launcher, watch: Watch) -> None:
+    launcher.submit(job("a", "parent"))
+    launcher.submit(job("b", "echo"))
+    ended = []
+    for event in launcher.events():
+        if isinstance(event, Progress):
+            worker, child = map(int, event.note.split())
+            watch.add(worker, child)
+            os.kill(psutil.Process(worker).ppid(), signal.SIGKILL)
+        else:
+            ended.append(event)
+    assert [event.status for event in ended] == ["killed", "done"]
+    assert ended[0].reason == "the server that forks workers was killed"
+    watch.assert_gone()
+
+
+@pytest.mark.parametrize(
+    ("call", "stopped"), [("parent", False), ("keep_the_lock", False), ("parent", True)]
+)
+def test_a_killed_driver_leaves_nobody_alive(
+    drivers: list[subprocess.Popen[str]], watch: Watch, call: str, stopped: bool
+) -> None:
+    driver = start_driver(drivers, call)
+    for pid in watch_all(watch, driver, jobs=2):
+        if stopped:
+            os.kill(pid, signal.SIGSTOP)
+    driver.kill()
+    watch.assert_gone()
+
+
+def test_an_exit_without_close_does_not_wait_for_jobs(
+    drivers: list[subprocess.Popen[str]], watch: Watch
+) -> None:
+    driver = start_driver(drivers, "parent", forget=True)
+    watch_all(watch, driver, jobs=2)
+    assert driver.communicate("go on", timeout=LONG) == ("", "")
+    assert driver.returncode == 0
+    watch.assert_gone()
+
+
+def test_ctrl_c_ends_the_driver_quietly_and_leaves_nobody_alive(
+    drivers: list[subprocess.Popen[str]], watch: Watch
+) -> None:
+    driver = start_driver(drivers, "parent")
+    watch_all(watch, driver, jobs=2)
+    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
+    assert driver.communicate(timeout=LONG) == ("", "")
+    assert driver.returncode == 130
+    watch.assert_gone()
+
+
+def test_a_second_ctrl_c_does_not_stop_the_cleaning_up(
+    drivers: list[subprocess.Popen[str]], watch: Watch, tmp_path: Path
+) -> None:
+    told, leave = tmp_path / "told", tmp_path / "leave"
+    os.mkfifo(told)
+    os.mkfifo(leave)
+    driver = start_driver(drivers, "dawdle", jobs=1, grace=LONG, told=str(told), leave=str(leave))
+    watch_all(watch, driver, jobs=1)
+    os.killpg(driver.pid, signal.SIGINT)
+    with open(told):  # the worker has been asked to stop, and takes its time
+        os.killpg(driver.pid, signal.SIGINT)
+    leave.write_text("")
+    assert driver.communicate(timeout=LONG) == ("", "")
+    assert driver.returncode == 130
+    watch.assert_gone()
+
+
+def test_ctrl_c_while_modules_load_is_quiet_too(
+    drivers: list[subprocess.Popen[str]],
+    watch: Watch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loading, never = tmp_path / "loading", tmp_path / "never"
+    os.mkfifo(loading)
+    os.mkfifo(never)
+    code = f"open({str(loading)!r}, 'w').close()\nopen({str(never)!r}).close()\n"
+    (tmp_path / "slow_module.py").write_text(code)
+    monkeypatch.chdir(tmp_path)  # the server finds modules there
+    driver = start_driver(drivers, "echo", preload=("slow_module",))
+    loading.read_text()
+    watch.add(*(process.pid for process in psutil.Process(driver.pid).children()))
+    os.killpg(driver.pid, signal.SIGINT)
+    assert driver.communicate(timeout=LONG) == ("", "")
+    assert driver.returncode == 130
+    watch.assert_gone()
+
+
+def test_a_module_that_breaks_the_server_is_named(
+    drivers: list[subprocess.Popen[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_module.py").write_text("raise OSError('no such library')\n")
+    monkeypatch.chdir(tmp_path)
+    driver = start_driver(drivers, "echo", preload=("broken_module",))
+    _, noise = driver.communicate(timeout=LONG)
+    assert "OSError: no such library" in noise
+    assert noise.splitlines()[-1].startswith("RuntimeError: workers cannot start: loading ")
+    assert "broken_module" in noise.splitlines()[-1]

@@ -1,0 +1,109 @@
+"""The equations, one number at a time: plain Python, double precision, nothing of the model.
+
+A vector is a list of numbers, a sequence or a matrix a list of vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+Vector = list[float]
+Matrix = list[Vector]
+
+
+def dot(a: Vector, b: Vector) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def add(a: Vector, b: Vector) -> Vector:
+    return [x + y for x, y in zip(a, b, strict=True)]
+
+
+def linear(x: Vector, weight: Matrix, bias: Vector | None = None) -> Vector:
+    y = [dot(row, x) for row in weight]
+    return y if bias is None else add(y, bias)
+
+
+def softmax(scores: Vector) -> Vector:
+    powers = [math.exp(score) for score in scores]
+    return [power / sum(powers) for power in powers]
+
+
+def layer_norm(x: Vector, gain: Vector, bias: Vector, eps: float = 1e-5) -> Vector:
+    mean = sum(x) / len(x)
+    variance = sum((v - mean) ** 2 for v in x) / len(x)
+    scaled = [(v - mean) / math.sqrt(variance + eps) for v in x]
+    return [g * v + b for g, v, b in zip(gain, scaled, bias, strict=True)]
+
+
+def relu(x: float) -> float:
+    return x if x > 0 else 0.0
+
+
+def gelu(x: float) -> float:
+    return x * (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def sinusoid(position: int, width: int, base: float = 10_000.0) -> Vector:
+    """sin at even features and cos at odd ones, a pair of features to each frequency."""
+    vector = []
+    for feature in range(width):
+        angle = position / base ** (2 * (feature // 2) / width)
+        vector.append(math.cos(angle) if feature % 2 else math.sin(angle))
+    return vector
+
+
+def attention(
+    queries: Matrix,
+    keys: Matrix,
+    values: Matrix,
+    n_heads: int,
+    may_see: Callable[[int, int], bool],
+    scale: float | None = None,
+) -> Matrix:
+    """Each head on its own slice of the features; the heads' answers side by side."""
+    width = len(queries[0]) // n_heads
+    scale = 1 / math.sqrt(width) if scale is None else scale
+    answers: Matrix = []
+    for t, query in enumerate(queries):
+        seen = [s for s in range(len(keys)) if may_see(t, s)]
+        answer: Vector = []
+        for head in range(n_heads):
+            part = slice(head * width, (head + 1) * width)
+            weights = softmax([scale * dot(query[part], keys[s][part]) for s in seen])
+            for feature in range(width):
+                column = [values[s][part][feature] for s in seen]
+                answer.append(dot(weights, column))
+        answers.append(answer)
+    return answers
+
+
+def lstm(
+    sequence: Matrix, weight_x: Matrix, weight_h: Matrix, bias_x: Vector, bias_h: Vector
+) -> Matrix:
+    """All hidden vectors, from zeros. Rows of the weights: input, forget, cell, output gate."""
+    size = len(weight_h[0])
+    hidden, cell = [0.0] * size, [0.0] * size
+    outputs: Matrix = []
+    for x in sequence:
+        z = add(linear(x, weight_x, bias_x), linear(hidden, weight_h, bias_h))
+        take = [sigmoid(v) for v in z[:size]]
+        keep = [sigmoid(v) for v in z[size : 2 * size]]
+        new = [math.tanh(v) for v in z[2 * size : 3 * size]]
+        show = [sigmoid(v) for v in z[3 * size :]]
+        cell = [k * c + t * n for k, c, t, n in zip(keep, cell, take, new, strict=True)]
+        hidden = [s * math.tanh(c) for s, c in zip(show, cell, strict=True)]
+        outputs.append(hidden)
+    return outputs
+
+
+def cross_entropy(logits: Vector, label: int, smoothing: float = 0.0) -> float:
+    """Against the label's distribution: 1 − smoothing on it, and smoothing spread over all."""
+    logs = [math.log(p) for p in softmax(logits)]
+    spread = sum(logs) / len(logs)
+    return -(1 - smoothing) * logs[label] - smoothing * spread

@@ -1,0 +1,195 @@
+"""From a written choice to a part: every default filled in, every mistake named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from model.family import ConfigError, Family, choice
+
+WHEEL = Family("wheel")
+CAR = Family("car")
+
+
+@WHEEL.register("wood")
+class Wood:
+    """A part without options."""
+
+
+@WHEEL.register("rubber")
+class Rubber:
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        pressure: float = 2.0
+        spokes: int | None = None
+
+        def __post_init__(self) -> None:
+            if self.pressure <= 0:
+                raise ConfigError([f"pressure={self.pressure}: must be positive"])
+
+    def __init__(self, config: Config, width: int) -> None:
+        self.config, self.width = config, width
+
+
+@CAR.register("van")
+class Van:
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        doors: int = 4
+        weight: float = 1.5
+        front: dict[str, Any] = choice(WHEEL, "rubber", pressure=3)
+        rear: dict[str, Any] = choice(WHEEL, "wood")
+
+        def __post_init__(self) -> None:
+            problems = []
+            if self.doors < 1:
+                problems.append(f"doors={self.doors}: must be at least 1")
+            if self.weight < 0:
+                problems.append(f"weight={self.weight}: must not be negative")
+            if problems:
+                raise ConfigError(problems)
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+
+RESOLVED = {
+    "name": "van",
+    "doors": 4,
+    "weight": 1.5,
+    "front": {"name": "rubber", "pressure": 3.0, "spokes": None},
+    "rear": {"name": "wood"},
+}
+
+
+def problems(written: Any) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        CAR.resolve(written)
+    assert str(caught.value) == "\n".join(caught.value.problems)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "van",
+        {"name": "van"},
+        {"name": "van", "doors": 4},
+        {"doors": 4.0, "weight": 1.5, "name": "van"},
+        {"name": "van", "rear": "wood"},
+        {"name": "van", "rear": {"name": "wood"}, "front": {"name": "rubber", "pressure": 3}},
+        {"name": "van", "front": {"spokes": None, "pressure": 3.0, "name": "rubber"}},
+        RESOLVED,
+    ],
+)
+def test_one_choice_written_in_many_ways_resolves_to_one_form(written: Any) -> None:
+    resolved = CAR.resolve(written)
+    assert resolved == RESOLVED
+    assert repr(resolved) == repr(RESOLVED)  # 4, not 4.0; the order of the Config, not the writer's
+
+
+def test_whole_floats_are_integers_and_integers_are_floats_where_the_option_says_so() -> None:
+    front = CAR.resolve({"name": "van", "front": {"name": "rubber", "spokes": 9.0, "pressure": 1}})
+    assert repr(front["front"]) == repr({"name": "rubber", "pressure": 1.0, "spokes": 9})
+
+
+def test_options_are_replaced_whole_and_never_mixed_with_a_sibling() -> None:
+    assert CAR.resolve({"name": "van", "front": "wood"})["front"] == {"name": "wood"}
+    front = CAR.resolve({"name": "van", "front": "rubber"})["front"]
+    assert front["pressure"] == 2.0  # the part's own default, not what the van puts in front
+
+
+def test_resolving_leaves_what_was_written_as_it_was() -> None:
+    written = {"name": "van", "front": {"name": "rubber"}}
+    CAR.resolve(written)
+    assert written == {"name": "van", "front": {"name": "rubber"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("vam", "car: no car 'vam'. Did you mean 'van'?"),
+        ("aeroplane", "car: no car 'aeroplane'. Choose from: van."),
+        (False, "car: expected a car's name, got False"),
+        ({"doors": 3}, "car: expected a car's name, got {'doors': 3}"),
+        ({"name": "van", "dors": 3}, "car.dors: no such option. Did you mean 'doors'?"),
+        ({"name": "van", "rear": "woood"}, "car.rear: no wheel 'woood'. Did you mean 'wood'?"),
+        ({"name": "van", "rear": False}, "car.rear: expected a wheel's name, got False"),
+        ({"name": "van", "rear": {"name": "wood", "age": 3}}, "car.rear.age: takes no options"),
+        (
+            {"name": "van", "front": {"name": "rubber", "presure": 3}},
+            "car.front.presure: no such option. Did you mean 'pressure'?",
+        ),
+        (
+            {"name": "van", "front": {"name": "rubber", "pressure": -1}},
+            "car.front.pressure=-1.0: must be positive",
+        ),
+        ({"name": "van", "doors": 0}, "car.doors=0: must be at least 1"),
+    ],
+)
+def test_a_mistake_is_answered_with_its_place_and_the_nearest_right_name(
+    written: Any, message: str
+) -> None:
+    assert problems(written) == [message]
+
+
+@pytest.mark.parametrize("value", ["many", 2.5, True, None, [4], {"name": "wood"}])
+def test_a_value_of_the_wrong_type_is_refused_at_its_option(value: Any) -> None:
+    (problem,) = problems({"name": "van", "doors": value})
+    assert problem.startswith("car.doors: ")
+
+
+def test_all_mistakes_are_listed_at_once() -> None:
+    written = {
+        "name": "van",
+        "doors": "many",
+        "colour": "red",
+        "front": {"name": "rubber", "pressure": -1},
+        "rear": {"name": "rubber", "pressure": "x", "spoke": 3},
+    }
+    found = problems(written)
+    assert [problem.split(":")[0] for problem in found] == [
+        "car.doors",
+        "car.colour",
+        "car.front.pressure=-1.0",
+        "car.rear.pressure",
+        "car.rear.spoke",
+    ]
+    assert len(problems({"name": "van", "doors": 0, "weight": -1})) == 2
+
+
+def test_impossible_values_are_listed_beside_misspelt_names() -> None:
+    assert len(problems({"name": "van", "doors": 0, "colour": "red"})) == 2
+
+
+def test_a_dotted_key_is_no_option() -> None:
+    (problem,) = problems({"name": "van", "front.pressure": 7})
+    assert problem.startswith("car.front.pressure: no such option")
+
+
+def test_a_value_cannot_read_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOORS", "5")
+    (problem,) = problems({"name": "van", "doors": "${oc.env:DOORS}"})
+    assert problem.startswith("car.doors: ")
+    (problem,) = problems({"name": "van", "front": {"name": "rubber", "spokes": "${oc.env:DOORS}"}})
+    assert problem.startswith("car.front.spokes: ")
+
+
+def test_a_part_is_built_from_its_options_and_from_what_its_constructor_names() -> None:
+    built = WHEEL.build({"name": "rubber", "pressure": 5}, width=3, colour="red")
+    assert isinstance(built, Rubber)
+    assert (built.config.pressure, built.config.spokes, built.width) == (5.0, None, 3)
+    assert isinstance(WHEEL.build("wood", width=3), Wood)
+
+
+def test_a_part_that_asks_for_the_unknown_is_a_fault_of_the_program() -> None:
+    with pytest.raises(AssertionError, match=r"wheel Rubber asks for unknown {'width'}"):
+        WHEEL.build("rubber")
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="wheel 'wood' is registered twice"):
+        WHEEL.register("wood")(Rubber)
+    assert WHEEL.parts["wood"] is Wood

@@ -1,0 +1,97 @@
+"""How first values are drawn, and that equal names get equal numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from model.build import build
+from model.initialise import INITIAL, initialise, logical_parameters
+
+
+def drawn(choice: object, role: str, shape: tuple[int, ...]) -> torch.Tensor:
+    return getattr(INITIAL.build(choice), role)(shape, torch.Generator().manual_seed(0))
+
+
+def test_xavier_weights_are_uniform_up_to_the_bound_of_glorot() -> None:
+    values, bound = drawn("xavier", "weight", (300, 200)), math.sqrt(6 / 500)
+    assert values.abs().max() <= bound
+    assert values.abs().max() > 0.999 * bound
+    assert values.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.02)
+    assert values.mean().item() == pytest.approx(0, abs=0.02 * bound)
+
+
+def test_xavier_embeddings_have_vectors_of_about_unit_length() -> None:
+    values = drawn("xavier", "embedding", (500, 100))
+    assert values.std().item() == pytest.approx(0.1, rel=0.02)
+    assert values.norm(dim=-1).mean().item() == pytest.approx(1, rel=0.02)
+
+
+@pytest.mark.parametrize("role", ["weight", "embedding"])
+def test_normal_values_have_the_written_deviation(role: str) -> None:
+    for std in (0.02, 0.5):
+        values = drawn({"name": "normal", "std": std}, role, (300, 200))
+        assert values.std().item() == pytest.approx(std, rel=0.02)
+        assert values.mean().item() == pytest.approx(0, abs=0.02 * std)
+        assert (values.abs() > 2 * std).double().mean().item() == pytest.approx(0.0455, abs=0.005)
+
+
+def test_projections_that_are_computed_jointly_are_drawn_apart() -> None:
+    choice = {"name": "transformer", "d_model": 64, "n_heads": 2, "depth": 1}
+    model = build(choice, None, 9, seed=0)
+    views = {name: view for name, view, _ in logical_parameters(model)}
+    bound = math.sqrt(6 / (64 + 64))
+    for part in ("query", "key", "value"):
+        view = views[f"decoder.blocks.0.mixer.project.{part}.weight"]
+        assert view.shape == (64, 64)
+        assert 0.99 * bound < view.abs().max() <= bound
+    joint = model.decoder.blocks[0].mixer.project.weight
+    for rows, part in zip(joint.split(64), ("query", "key", "value"), strict=True):
+        torch.testing.assert_close(rows, views[f"decoder.blocks.0.mixer.project.{part}.weight"])
+
+
+def test_gates_of_an_lstm_are_drawn_apart_and_biases_start_at_zero() -> None:
+    model = build({"name": "recurrent", "d_model": 8}, 9, 9, seed=0)
+    views = {name: view for name, view, _ in logical_parameters(model)}
+    gates = [views[f"layers.0.{gate}.weight_ih_l0"] for gate in ("input", "forget", "cell")]
+    assert all(gate.shape == (8, 8) for gate in gates)
+    assert not torch.equal(gates[0], gates[1])
+    assert all(not view.any() for name, view in views.items() if ".bias" in name)
+
+
+def test_gains_start_at_one_and_biases_at_zero() -> None:
+    model = build({"name": "transformer", "d_model": 8, "n_heads": 2}, None, 9, seed=0)
+    norm = model.decoder.norm
+    assert norm.weight.tolist() == [1.0] * 8
+    assert norm.bias.tolist() == [0.0] * 8
+    assert not model.head.bias.any()
+
+
+def test_a_value_depends_on_the_seed_and_on_the_name_of_its_parameter() -> None:
+    def linear(name: str, seed: int) -> torch.Tensor:
+        model = nn.ModuleDict({name: nn.Linear(3, 3)})
+        initialise(model, INITIAL.build("normal"), seed)
+        return model[name].weight.data
+
+    torch.testing.assert_close(linear("a", 0), linear("a", 0), rtol=0, atol=0)
+    assert not torch.equal(linear("a", 0), linear("b", 0))
+    assert not torch.equal(linear("a", 0), linear("a", 1))
+
+
+def test_a_tied_weight_is_drawn_once_under_the_name_of_the_embedding() -> None:
+    models = [
+        build({"name": "transformer", "d_model": 8, "tied": tied}, None, 9, seed=0)
+        for tied in (True, False)
+    ]
+    names = [name for name, _, _ in logical_parameters(models[0])]
+    assert "head.weight" not in names
+    tables = [model.decoder.embedding.tokens.weight for model in models]
+    torch.testing.assert_close(*tables, rtol=0, atol=0)
+
+
+def test_a_parameter_without_a_role_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="Bilinear declares no role for its parameter 'weight'"):
+        initialise(nn.Bilinear(2, 2, 2), INITIAL.build("normal"), 0)

@@ -1,0 +1,5 @@
+"""Other libraries are asked on one thread, as everything else is."""
+
+import torch
+
+torch.set_num_threads(1)
