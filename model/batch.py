@@ -37,11 +37,22 @@ class Batch:
                 continue
             if tokens is None or len(lengths) != len(tokens):
                 raise ValueError(f"{name} must go with as many sequences")
+            if len(lengths) == 0:
+                continue  # the model says what is empty
             low, high = (int(end) for end in lengths.aminmax())
             if low < 1:
                 raise ValueError(f"{name} holds {low}: a sequence needs at least one real token")
             if high > tokens.shape[1]:
                 raise ValueError(f"{name} holds {high}: the sequences are {tokens.shape[1]} long")
+        if (
+            self.inputs is not None
+            and self.source is not None
+            and len(self.inputs) != len(self.source)
+        ):
+            raise ValueError(
+                f"inputs and source hold {len(self.inputs)} and {len(self.source)} sequences: "
+                "give each target its source"
+            )
         if self.segments is not None and (
             self.source is None or self.segments.shape != self.source.shape
         ):

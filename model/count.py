@@ -1,12 +1,45 @@
-"""What a model costs, counted without running it."""
+"""What a model costs: parameters, operations and memory, each by kind."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
+
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from model.batch import Batch
+from model.embedding import Embedding
+from model.family import Family
+from model.feedforward import FEEDFORWARD
+from model.head import Head
+from model.meter import Meter
+from model.norm import NORM
+from model.position import Position
+from model.recurrent.score import MLP
+from model.residual import Residual
+
+KINDS = (
+    "embedding", "positions", "projections", "mixing", "feedforward", "norms", "head", "other",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one forward pass over one sequence, or over one source and one target."""
+
+    parameters: dict[str, int]
+    """By kind; a tied weight counts once, where it stands first."""
+    flops: dict[str, int]
+    """By kind: matrix products and attention, a multiply and an add each."""
+    tokens: int
+    """Read, source and target together."""
+    kept_bytes: int
+    """What waits for the backward pass, up to the logits and without the weights."""
+
+    @property
+    def flops_per_token(self) -> float:
+        return sum(self.flops.values()) / self.tokens
 
 
 def parameters(model: nn.Module) -> int:
@@ -20,10 +53,67 @@ def flops_per_token(model: nn.Module, source_length: int | None, length: int) ->
     Matrix products and attention, a multiply and an add each; causal attention counts as full
     attention. `model` must live on the meta device, where every kernel is counted.
     """
+    return count(model, source_length, length).flops_per_token
+
+
+def count(model: nn.Module, source_length: int | None, length: int, fold: bool = True) -> Cost:
+    """All costs of a model on the meta device.
+
+    Projections are the `nn.Linear` layers that a mixer applies to its tokens; mixing is all else
+    in a mixer, a convolution's taps and a recurrence's gates included. Attention on the fused path
+    keeps what a fused kernel keeps (a window's blocks, which none of them takes, keep their
+    scores), and a recurrent kernel what its steps would. Without `fold`, blocks that are alike are
+    all run.
+    """
     inputs = torch.zeros(1, length, dtype=torch.long, device="meta")
     source = None
     if source_length is not None:
         source = torch.zeros(1, source_length, dtype=torch.long, device="meta")
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model.eval()(Batch(labels=inputs, inputs=inputs, source=source))
-    return counter.get_total_flops() / (length + (source_length or 0))
+    kinds = _kinds(model)
+    meter = Meter(model, kinds)
+    meter.run(Batch(labels=inputs, inputs=inputs, source=source), fold)
+    for module in kinds.keys() - meter.called:
+        if kinds[module] == "projections":
+            kinds[module] = "mixing"  # a convolution reads its taps itself
+    for ran, twin in meter.twins:
+        kinds.update(zip(twin.modules(), map(kinds.__getitem__, ran.modules()), strict=True))
+    sizes: Counter[str] = Counter()
+    for name, parameter in model.named_parameters():
+        sizes[kinds[model.get_submodule(name.rpartition(".")[0])]] += parameter.numel()
+    return Cost(
+        parameters={kind: sizes[kind] for kind in KINDS},
+        flops={kind: meter.flops[kind] for kind in KINDS},
+        tokens=meter.tokens or length + (source_length or 0),
+        kept_bytes=meter.kept,
+    )
+
+
+def _kinds(model: nn.Module) -> dict[nn.Module, str]:
+    """What each module's weights and products count as: mixing, unless it belongs to another."""
+    owners = (
+        (Embedding, "embedding"),
+        (Position, "positions"),
+        (_classes(NORM), "norms"),
+        (_classes(FEEDFORWARD), "feedforward"),
+        (Head, "head"),
+        (Residual, "other"),
+    )
+    found: dict[nn.Module, str] = {}
+
+    def walk(module: nn.Module, kind: str) -> None:
+        kind = next((word for owner, word in owners if isinstance(module, owner)), kind)
+        if kind == "mixing" and isinstance(module, nn.Linear):
+            kind = "projections"
+        found.setdefault(module, kind)
+        for below in module.children():
+            walk(below, kind)
+
+    walk(model, "mixing")
+    for module in model.modules():
+        if isinstance(module, MLP):
+            found[module.weigh] = "mixing"  # of pairs of tokens, not of tokens
+    return found
+
+
+def _classes(family: Family) -> tuple[type, ...]:
+    return tuple(part for part in family.parts.values() if isinstance(part, type))

@@ -47,7 +47,7 @@ class Embedding(nn.Module):
 
     def check(self, tokens_BT: Tensor, name: str) -> None:
         """A clear word about tokens that are not there."""
-        if tokens_BT.shape[-1] == 0:
+        if tokens_BT.numel() == 0:
             raise ValueError(f"{name} is empty: give at least one token")
         last = self.tokens.num_embeddings - 1
         if (wrong := _outside(tokens_BT, last)) is not None:

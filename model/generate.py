@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from model.batch import BOS, EOS
+from model.batch import BOS, EOS, Batch
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def greedy(
     was_training = model.training
     model.eval()
     try:
+        Batch(labels=source_BS, source=source_BS, source_lengths=source_lengths_B)  # do they fit?
         sequences = source_BS.shape[0]
         decoding = model.begin(sequences, max_new, source_BS, source_lengths_B)
         tokens_B1 = source_BS.new_full((sequences, 1), BOS)

@@ -86,8 +86,6 @@ class Transformer(nn.Module):
                     f"segments={self.segments}: only a source has segments; choose kind=encoder or "
                     "kind=encoder_decoder"
                 )
-            if self.embedding_dropout is None:
-                object.__setattr__(self, "embedding_dropout", self.dropout)
             if self.final_norm is None:
                 ends_in_norm = RESIDUAL.part(self.residual["name"]).ends_in_norm
                 object.__setattr__(self, "final_norm", ends_in_norm)
@@ -99,8 +97,10 @@ class Transformer(nn.Module):
                     "attention_dropout",
                     "feedforward_dropout",
                 )
-                if not 0 <= getattr(self, name) < 1
+                if (value := getattr(self, name)) is not None and not 0 <= value < 1
             ]
+            if self.embedding_dropout is None:
+                object.__setattr__(self, "embedding_dropout", self.dropout)
             if self.d_head is None and self.n_heads > 0:
                 if self.d_model % self.n_heads:
                     problems.append(

@@ -159,7 +159,7 @@ class Attention(Heads):
         attention_dropout: float,
         cross: bool,
     ) -> None:
-        n_kv_heads = config.n_kv_heads or n_heads
+        n_kv_heads = n_heads if config.n_kv_heads is None else config.n_kv_heads
         if n_kv_heads < 1 or n_heads % n_kv_heads:
             raise ConfigError([f"n_kv_heads={n_kv_heads}: must divide n_heads={n_heads}"])
         group = n_heads // n_kv_heads

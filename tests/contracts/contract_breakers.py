@@ -116,8 +116,8 @@ class DrawsFromTheGlobalGenerator(Normal):
 
 @breaks(starts_from_the_seed_alone, FEEDFORWARD, "does not come from the seed")
 class DrawsABufferOfItsOwn(ReLU):
-    def __init__(self, config: ReLU.Config, d_model: int) -> None:
-        super().__init__(config, d_model)
+    def __init__(self, config: ReLU.Config, d_model: int, feedforward_dropout: float) -> None:
+        super().__init__(config, d_model, feedforward_dropout)
         self.register_buffer("mask", torch.rand(d_model))
 
     def forward(self, x_BTD: Tensor) -> Tensor:
@@ -126,8 +126,8 @@ class DrawsABufferOfItsOwn(ReLU):
 
 @breaks(starts_from_the_seed_alone, FEEDFORWARD, "one seed gives two models")
 class HidesADrawnTensor(ReLU):
-    def __init__(self, config: ReLU.Config, d_model: int) -> None:
-        super().__init__(config, d_model)
+    def __init__(self, config: ReLU.Config, d_model: int, feedforward_dropout: float) -> None:
+        super().__init__(config, d_model, feedforward_dropout)
         self.mask = torch.rand(d_model)
 
     def forward(self, x_BTD: Tensor) -> Tensor:

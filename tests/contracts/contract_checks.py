@@ -32,10 +32,12 @@ def gives_finite_logits(subject: Subject) -> None:
     batch = sample(subject)
     logits = run(subject.fresh(), batch)
     inputs = batch.inputs if subject.decodes else batch.source
-    shapes = [(*inputs.shape, TARGET_SIZE)]
-    if not subject.decodes:
-        shapes.append((len(inputs), TARGET_SIZE))  # one class a sequence
-    assert tuple(logits.shape) in shapes, f"logits of the wrong shape: {tuple(logits.shape)}"
+    expected = {
+        "tokens": (*inputs.shape, TARGET_SIZE),
+        "classes": (len(inputs), TARGET_SIZE),
+        "bare": (*inputs.shape, subject.written["d_model"]),
+    }[subject.head]
+    assert tuple(logits.shape) == expected, f"logits of the wrong shape: {tuple(logits.shape)}"
     assert logits.isfinite().all(), "logits are not finite"
 
 
@@ -237,10 +239,19 @@ OF_DECODERS: tuple[Check, ...] = (
     steps_on_with_chosen_sequences,
 )
 OF_ENCODER_DECODERS: tuple[Check, ...] = (sees_order_as_declared,)
+OF_HIDING: tuple[Check, ...] = (  # what nothing keeps that shows what should be hidden
+    never_looks_ahead,
+    ignores_padding,
+    treats_each_sequence_alone,
+    keeps_to_itself,
+    steps_as_it_runs,
+    steps_on_with_chosen_sequences,
+)
 
 
 def checks(subject: Subject) -> tuple[Check, ...]:
     """The contracts that mean something for this subject."""
     decoding = OF_DECODERS if subject.decodes else ()
     both = OF_ENCODER_DECODERS if subject.decodes and subject.reads_source else ()
-    return OF_ALL + decoding + both
+    found = OF_ALL + decoding + both
+    return found if subject.hides else tuple(check for check in found if check not in OF_HIDING)

@@ -29,7 +29,7 @@ def sample(
 ) -> Batch:
     """A batch with padding on every side that the subject reads."""
     generator = torch.Generator().manual_seed(seed)
-    source, source_real = draw(SOURCE_SIZE, source_lengths, generator)
+    source, source_real = draw(subject.sizes[0] or SOURCE_SIZE, source_lengths, generator)
     inputs, real = draw(TARGET_SIZE, lengths, generator)
     batch = Batch(labels=inputs)
     if subject.decodes:
@@ -43,19 +43,19 @@ def enlarged(batch: Batch, extra: int, seed: int) -> Batch:
     """The same sequences with `extra` columns of padding more, all padding filled with noise."""
     generator = torch.Generator().manual_seed(seed)
 
-    def fill(tokens: Tensor | None, lengths: Tensor | None, size: int) -> Tensor | None:
+    def fill(tokens: Tensor | None, lengths: Tensor | None) -> Tensor | None:
         if tokens is None or lengths is None:
             return tokens
         shape = (len(tokens), tokens.shape[1] + extra)
-        noise = torch.randint(0, size, shape, generator=generator)
+        noise = torch.randint(0, TARGET_SIZE, shape, generator=generator)
         real = torch.arange(tokens.shape[1]) < lengths[:, None]
         noise[:, : tokens.shape[1]][real] = tokens[real]
         return noise
 
     return replace(
         batch,
-        inputs=fill(batch.inputs, batch.lengths, TARGET_SIZE),
-        source=fill(batch.source, batch.source_lengths, SOURCE_SIZE),
+        inputs=fill(batch.inputs, batch.lengths),
+        source=fill(batch.source, batch.source_lengths),
     )
 
 

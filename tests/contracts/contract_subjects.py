@@ -16,11 +16,14 @@ from torch import nn
 from model.build import FAMILIES, build
 from model.family import ConfigError, Family, NoOptions
 from model.initialise import INITIAL
+from model.kind import MODEL
 from model.position import POSITION
-from model.transformer import MODEL
 
 SOURCE_SIZE, TARGET_SIZE = 11, 9
-TINY = {"d_model": 8, "n_heads": 2, "depth": 2, "max_len": 64, "dropout": 0.5}
+TINY = {
+    "d_model": 8, "n_heads": 2, "depth": 2, "max_len": 64,
+    "dropout": 0.5, "attention_dropout": 0.5, "feedforward_dropout": 0.5,
+}  # fmt: skip
 OTHER_SIZES = {"d_model": 12, "n_heads": 3, "depth": 1, "max_len": 48}
 KINDS = {  # whether a model of this kind reads a source, and whether it writes step by step
     "encoder_decoder": (True, True),
@@ -38,12 +41,23 @@ class Recipe:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the part itself
     kind: str = "encoder_decoder"
     sees_order: bool = False  # whether a source in another order is more than its memory reordered
+    answers: str = "tokens"  # the head of a model that has no choice of one
+    hides: bool = True  # whether what must not be seen is hidden; else it is there for a claim
 
 
 RECIPES = {
     ("position", ANY): Recipe(sees_order=True),
     ("position", "none"): Recipe(),
     ("model", "recurrent"): Recipe(sees_order=True),
+    ("mixer", "convolution"): Recipe(sees_order=True),
+    ("mixer", "rnn"): Recipe(sees_order=True),
+    ("mixer", "gru"): Recipe(sees_order=True),
+    ("mixer", "lstm"): Recipe(sees_order=True),
+    ("mixer", "mingru"): Recipe(sees_order=True),
+    ("mixer", "window"): Recipe(options={"reach": 2}, sees_order=True),
+    ("mask", "zero"): Recipe(model={"path": "explicit"}, hides=False),
+    ("head", "bare"): Recipe(kind="encoder"),
+    ("head", "classes"): Recipe(kind="encoder"),
 }
 
 
@@ -59,6 +73,8 @@ class Subject:
     written: dict[str, Any]
     kind: str
     sees_order: bool
+    hides: bool
+    answers: str
     without_positions: dict[str, Any]  # the same, where only the part itself can tell the order
     others: tuple[dict[str, Any], ...]  # other options, other sizes
     pairs: tuple[dict[str, Any], ...]  # differ from it in one part
@@ -70,6 +86,11 @@ class Subject:
     @property
     def decodes(self) -> bool:
         return KINDS[self.kind][1]
+
+    @property
+    def head(self) -> str:
+        """What its answers are; a model from elsewhere may say so in its recipe."""
+        return self.written.get("head", {"name": self.answers})["name"]
 
     def __str__(self) -> str:
         return self.name
@@ -88,7 +109,9 @@ class Subject:
 
     @property
     def sizes(self) -> tuple[int | None, int]:
-        return (SOURCE_SIZE if self.reads_source else None), TARGET_SIZE
+        if not self.reads_source:
+            return None, TARGET_SIZE
+        return (TARGET_SIZE if self.written.get("tied") == "all" else SOURCE_SIZE), TARGET_SIZE
 
 
 @functools.cache
@@ -110,9 +133,9 @@ def _moved(written: str, sizes: tuple[int | None, int]) -> nn.Module:
 def around(family: Family, name: str, kind: str | None = None, **changes: Any) -> Subject:
     """The subject that has this part in its place and is tiny otherwise."""
     needs = recipe(family, name)
-    options = {f.name for f in fields(getattr(family.part(name), "Config", NoOptions))}
-    choice = {"name": name, **({"dropout": 0.5} if "dropout" in options else {}), **needs.options}
-    title = "-".join(word for word in (family.word, name, kind, *changes) if word)
+    choice = {"name": name, **needs.options}
+    words = [f"{key}:{_short(value)}" for key, value in changes.items()]
+    title = "-".join(word for word in (family.word, name, kind, *words) if word)
     kind = kind or needs.kind
 
     def tiny(choice: Mapping[str, Any], **sizes: Any) -> dict[str, Any]:
@@ -137,10 +160,16 @@ def around(family: Family, name: str, kind: str | None = None, **changes: Any) -
         written=written,
         kind=kind,
         sees_order=needs.sees_order or recipe(MODEL, written["name"]).sees_order,
+        hides=needs.hides,
+        answers=needs.answers,
         without_positions={**written, "position": "none"} if is_free else written,
         others=(tiny(choice, **OTHER_SIZES), tiny(_altered(family, choice))),
         pairs=tuple(pairs),
     )
+
+
+def _short(value: Any) -> str:
+    return ".".join(str(word) for word in (value.values() if isinstance(value, dict) else [value]))
 
 
 def _placed(family: Family, choice: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +213,26 @@ def every_subject() -> list[Subject]:
         for name, part in sorted(family.parts.items()):
             kinds = get_args(get_type_hints(part.Config).get("kind")) if family is MODEL else ()
             subjects += [around(family, name, kind) for kind in kinds or [None]]
-    return [*subjects, around(MODEL, "transformer", tied=True)]
+    return [*subjects, *variants()]
+
+
+def combined(kind: str, choices: Mapping[str, str]) -> Subject:
+    """A transformer with a part of the reader's choice in several places at once."""
+    parts = {
+        family.word: {"name": name, **recipe(family, name).options}
+        for family in FAMILIES
+        for name in ([choices[family.word]] if family.word in choices else [])
+    }
+    return around(MODEL, "transformer", kind, **parts)
+
+
+def variants() -> Iterator[Subject]:
+    """Whole models that no single part shows: tied tables, and every way to pool."""
+    yield around(MODEL, "transformer", tied="output")
+    yield around(MODEL, "transformer", tied="all")
+    yield around(MODEL, "recurrent", tied=True)
+    for pool in ("last", "mean"):
+        yield around(MODEL, "transformer", "encoder", head={"name": "classes", "pool": pool})
 
 
 @contextlib.contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from contract_checks import Check, checks
-from contract_subjects import Subject, every_subject
+from contract_checks import OF_HIDING, Check, checks, never_looks_ahead
+from contract_subjects import Subject, around, every_subject
+
+from model.attention import MASK
 
 CASES = [
     pytest.param(subject, check, id=f"{subject}-{check.__name__}")
@@ -16,3 +18,19 @@ CASES = [
 @pytest.mark.parametrize(("subject", "check"), CASES)
 def test_every_part_keeps_every_contract(subject: Subject, check: Check) -> None:
     check(subject)
+
+
+@pytest.mark.parametrize("check", OF_HIDING, ids=lambda check: check.__name__)
+def test_multiplying_a_score_by_zero_does_not_hide_it(check: Check) -> None:
+    """e⁰ = 1: the future and the padding keep a weight, and every contract shows it."""
+    subject = around(MASK, "zero")
+    assert check not in checks(subject)
+    words = "changed an|changed this|depends on its batch|give another answer|goes on from another"
+    with pytest.raises(AssertionError, match=words):
+        check(subject)
+
+
+def test_the_zero_mask_is_the_only_part_that_need_not_hide() -> None:
+    assert [
+        s.name for s in every_subject() if never_looks_ahead not in checks(s) and s.decodes
+    ] == ["mask-zero"]

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from model.batch import Batch, positions
 from model.family import Family, choice
 from model.initialise import INITIAL
+from model.kind import MODEL
 from model.mixer import MIXER, Context, Mixer, State
 from model.position import POSITION, Position
-from model.transformer import MODEL
 
 
 class BagOfWords(nn.Module):
@@ -105,7 +105,7 @@ def test_a_sound_part_keeps_every_contract(family: Family, part: Any) -> None:
 def test_a_sound_classifier_keeps_every_contract_but_those_of_decoders(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(RECIPES, ("model", "BagOfWords"), Recipe(kind="encoder"))
+    monkeypatch.setitem(RECIPES, ("model", "BagOfWords"), Recipe(kind="encoder", answers="classes"))
     with temporary(MODEL, BagOfWords) as subject:
         assert not set(checks(subject)) & set(OF_DECODERS)
         for check in checks(subject):

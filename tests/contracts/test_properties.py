@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import copy
 import functools
+from dataclasses import replace
 
 import torch
 from contract_checks import assert_same
 from contract_samples import answers, enlarged, run, sample
-from contract_subjects import Subject, around
+from contract_subjects import TARGET_SIZE, Subject, around, combined
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from model.attention import PATH
+from model.attention import PATH, SIMILARITY
+from model.feedforward import FEEDFORWARD
 from model.generate import greedy
-from model.transformer import MODEL
+from model.kind import MODEL
+from model.mixer import MIXER
+from model.norm import NORM
+from model.position import POSITION
+from model.residual import RESIDUAL
+from model.scale import SCALE
 
 few = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 lengths = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
@@ -42,6 +49,12 @@ def of_equal_count(
     return first[:count], second[:count]
 
 
+parts = st.fixed_dictionaries(
+    {
+        family.word: st.sampled_from(sorted(family.parts))
+        for family in (POSITION, NORM, RESIDUAL, MIXER, FEEDFORWARD, SCALE, SIMILARITY)
+    }
+)
 batches = st.tuples(lengths, lengths).map(lambda both: of_equal_count(*both))
 
 
@@ -57,13 +70,37 @@ def test_no_amount_and_no_content_of_padding_changes_an_answer(
 
 
 @few
-@given(kinds, batches, st.integers(0, 99))
-def test_the_explicit_and_the_fused_path_give_the_same_logits(
-    kind: str, sizes: tuple[tuple[int, ...], tuple[int, ...]], seed: int
+@given(st.sampled_from(["encoder", "decoder", "encoder_decoder"]), parts, batches, st.data())
+def test_whatever_the_parts_no_answer_knows_of_padding_or_of_the_future(
+    kind: str,
+    choices: dict[str, str],
+    sizes: tuple[tuple[int, ...], tuple[int, ...]],
+    data: st.DataObject,
 ) -> None:
-    explicit, fused = path("explicit", kind), path("fused", kind)
+    subject = combined(kind, choices)
+    batch = sample(subject, *sizes, seed=data.draw(st.integers(0, 99), "seed"))
+    padded = enlarged(batch, data.draw(st.integers(0, 6), "extra"), seed=1)
+    before, after = (answers(subject.moved(), given) for given in (batch, padded))
+    assert_same(after, before, "padding changed an answer")
+    assert [len(row) for row in before] == list(sizes[0] if subject.decodes else sizes[1])
+    if subject.decodes:
+        inputs = batch.inputs.clone()
+        cut = data.draw(st.integers(0, inputs.shape[1]), "cut")
+        inputs[:, cut:] = (inputs[:, cut:] + 1) % TARGET_SIZE
+        changed = answers(subject.moved(), replace(batch, inputs=inputs))
+        pairs = [(row[:cut], other[:cut]) for row, other in zip(before, changed, strict=True)]
+        for row, other in pairs:
+            assert_same(other, row, "a later token changed an earlier answer")
+
+
+@few
+@given(kinds, batches, st.integers(0, 99), st.sampled_from(sorted(PATH.parts)))
+def test_the_explicit_path_and_any_other_give_the_same_logits(
+    kind: str, sizes: tuple[tuple[int, ...], tuple[int, ...]], seed: int, name: str
+) -> None:
+    explicit, other = path("explicit", kind), path(name, kind)
     batch = sample(explicit, *sizes, seed=seed)
-    both = (run(subject.moved(), batch) for subject in (explicit, fused))
+    both = (run(subject.moved(), batch) for subject in (explicit, other))
     assert_same(*both, "the two paths differ")
 
 
@@ -73,7 +110,7 @@ def undecided(subject: Subject) -> nn.Module:
     asked = copy.deepcopy(subject.moved())
     logits_BTV = run(asked, sample(subject, (7,) * 50, (5,) * 50))
     with torch.no_grad():
-        asked.head.bias -= logits_BTV.mean(dim=(0, 1))
+        asked.head.project.bias -= logits_BTV.mean(dim=(0, 1))
     return asked
 
 

@@ -37,12 +37,25 @@ def layer_norm(x: Vector, gain: Vector, bias: Vector, eps: float = 1e-5) -> Vect
     return [g * v + b for g, v, b in zip(gain, scaled, bias, strict=True)]
 
 
+def rms_norm(x: Vector, gain: Vector, eps: float) -> Vector:
+    size = math.sqrt(sum(v * v for v in x) / len(x) + eps)
+    return [g * v / size for g, v in zip(gain, x, strict=True)]
+
+
 def relu(x: float) -> float:
     return x if x > 0 else 0.0
 
 
 def gelu(x: float) -> float:
     return x * (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+def gelu_tanh(x: float) -> float:
+    return x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def silu(x: float) -> float:
+    return x * sigmoid(x)
 
 
 def sigmoid(x: float) -> float:
@@ -64,20 +77,33 @@ def attention(
     values: Matrix,
     n_heads: int,
     may_see: Callable[[int, int], bool],
-    scale: float | None = None,
+    scale: float | list[float] | None = None,
+    n_kv_heads: int | None = None,
+    hidden: float | None = None,
 ) -> Matrix:
-    """Each head on its own slice of the features; the heads' answers side by side."""
+    """Each head on its own slice of the features; the heads' answers side by side.
+
+    With fewer heads of keys and values, neighbouring heads of queries read the same one. `hidden`
+    is the score of what may not be seen; None: it has no weight at all.
+    """
     width = len(queries[0]) // n_heads
     scale = 1 / math.sqrt(width) if scale is None else scale
+    scales = scale if isinstance(scale, list) else [scale] * n_heads
+    shared_by = n_heads // (n_kv_heads or n_heads)
     answers: Matrix = []
     for t, query in enumerate(queries):
-        seen = [s for s in range(len(keys)) if may_see(t, s)]
+        seen = [s for s in range(len(keys)) if may_see(t, s) or hidden is not None]
         answer: Vector = []
         for head in range(n_heads):
             part = slice(head * width, (head + 1) * width)
-            weights = softmax([scale * dot(query[part], keys[s][part]) for s in seen])
+            read = slice(head // shared_by * width, (head // shared_by + 1) * width)
+            scores = [
+                scales[head] * dot(query[part], keys[s][read]) if may_see(t, s) else hidden
+                for s in seen
+            ]
+            weights = softmax(scores)
             for feature in range(width):
-                column = [values[s][part][feature] for s in seen]
+                column = [values[s][read][feature] for s in seen]
                 answer.append(dot(weights, column))
         answers.append(answer)
     return answers
@@ -102,8 +128,10 @@ def lstm(
     return outputs
 
 
-def cross_entropy(logits: Vector, label: int, smoothing: float = 0.0) -> float:
-    """Against the label's distribution: 1 − smoothing on it, and smoothing spread over all."""
+def cross_entropy(logits: Vector, label: int, smoothing: float = 0.0, over: str = "all") -> float:
+    """Against the label's distribution: 1 − smoothing on it, smoothing spread over the words."""
     logs = [math.log(p) for p in softmax(logits)]
-    spread = sum(logs) / len(logs)
-    return -(1 - smoothing) * logs[label] - smoothing * spread
+    words = [word for word in range(len(logs)) if over == "all" or word != label]
+    target = [smoothing / len(words) if word in words else 0.0 for word in range(len(logs))]
+    target[label] += 1 - smoothing
+    return -dot(target, logs)

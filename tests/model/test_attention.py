@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 import torch
 from given_weights import affine, assert_equals, random, randomised
-from slow_formulas import Matrix, attention, linear
+from slow_formulas import Matrix, Vector, attention, dot, linear
 from torch import Tensor
 
-from model.attention import PATH
+from model.attention import MASK, PATH, SIMILARITY
 from model.batch import positions
+from model.family import ConfigError
 from model.mixer import MIXER, Context
 from model.mixer.attention import Attention
 from model.position import POSITION
@@ -21,36 +23,64 @@ D_MODEL, N_HEADS, D_HEAD = 8, 2, 3  # heads that do not fill the width
 PATHS = pytest.mark.parametrize("path", sorted(PATH.parts))
 
 
-def build(path: str, cross: bool, **options: Any) -> Attention:
-    given = {"d_model": D_MODEL, "n_heads": N_HEADS, "d_head": D_HEAD, "cross": cross}
+def build(
+    path: str,
+    cross: bool = False,
+    n_heads: int = N_HEADS,
+    scale: str = "sqrt_d_head",
+    similarity: str = "dot",
+    mask: str = "infinity",
+    attention_dropout: float = 0.0,
+    **options: Any,
+) -> Attention:
+    sizes = {"d_model": D_MODEL, "n_heads": n_heads, "d_head": D_HEAD}
     parts = {
         "position": POSITION.build("none"),
-        "scale": SCALE.build("sqrt_d_head", d_head=D_HEAD),
-        "path": PATH.build(path),
+        "scale": SCALE.build(scale, **sizes),
+        "similarity": SIMILARITY.build(similarity),
+        "path": PATH.build(path, mask=MASK.build(mask)),
     }
-    return randomised(MIXER.build({"name": "attention", **options}, **given, **parts))
+    given = {**sizes, **parts, "attention_dropout": attention_dropout, "cross": cross}
+    return randomised(MIXER.build({"name": "attention", **options}, **given))
 
 
 def by_hand(
-    mixer: Attention, asking: Tensor, asked: Tensor, lengths: list[int], causal: bool
+    mixer: Attention,
+    asking: Tensor,
+    asked: Tensor,
+    lengths: list[int],
+    causal: bool,
+    unit: bool = False,
+    **formula: Any,
 ) -> list[Matrix]:
     """For each sequence: project, attend, project back. `lengths` are those of what is asked."""
-    width = N_HEADS * D_HEAD
+    n_heads = mixer.n_kv_heads * mixer.group
+    wide, narrow = n_heads * D_HEAD, mixer.n_kv_heads * D_HEAD
     weight, bias = affine(mixer.project)
     biases = bias or [0.0] * len(weight)
     if mixer.cross:
         more, more_bias = affine(mixer.project_memory)
         weight, biases = weight + more, biases + (more_bias or [0.0] * len(more))
-    rows = [slice(0, width), slice(width, 2 * width), slice(2 * width, 3 * width)]
+    rows = [slice(0, wide), slice(wide, wide + narrow), slice(wide + narrow, wide + 2 * narrow)]
     answers = []
     for x, memory, length in zip(asking.tolist(), asked.tolist(), lengths, strict=True):
         q, k, v = (
             [linear(token, weight[part], biases[part]) for token in tokens]
             for part, tokens in zip(rows, (x, memory, memory), strict=True)
         )
-        mixed = attention(q, k, v, N_HEADS, lambda t, s, n=length: s < n and (s <= t or not causal))
+        if unit:
+            q, k = [unit_heads(token) for token in q], [unit_heads(token) for token in k]
+        mixed = attention(
+            q, k, v, n_heads, lambda t, s, n=length: s < n and (s <= t or not causal),
+            n_kv_heads=mixer.n_kv_heads, **formula,
+        )  # fmt: skip
         answers.append([linear(token, *affine(mixer.out)) for token in mixed])
     return answers
+
+
+def unit_heads(token: Vector) -> Vector:
+    heads = [token[at : at + D_HEAD] for at in range(0, len(token), D_HEAD)]
+    return [v / math.sqrt(dot(head, head)) for head in heads for v in head]
 
 
 @PATHS
@@ -59,7 +89,7 @@ def by_hand(
 def test_self_attention_is_softmax_of_scaled_scores_times_values(
     path: str, causal: bool, bias: bool
 ) -> None:
-    mixer = build(path, cross=False, bias=bias)
+    mixer = build(path, bias=bias)
     x_BTD = random(2, 5, D_MODEL)
     y_BTD, state = mixer(x_BTD, Context(positions(5, x_BTD), causal=causal))
     assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal))
@@ -68,7 +98,7 @@ def test_self_attention_is_softmax_of_scaled_scores_times_values(
 
 @PATHS
 def test_self_attention_never_weighs_padding(path: str) -> None:
-    mixer = build(path, cross=False)
+    mixer = build(path)
     x_BTD, lengths = random(3, 5, D_MODEL), [5, 2, 1]
     y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD), lengths=torch.tensor(lengths)))
     assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, lengths, causal=False))
@@ -76,8 +106,11 @@ def test_self_attention_never_weighs_padding(path: str) -> None:
 
 @PATHS
 @pytest.mark.parametrize("lengths", [None, [4, 1, 3]], ids=["whole", "padded"])
-def test_cross_attention_asks_a_memory(path: str, lengths: list[int] | None) -> None:
-    mixer = build(path, cross=True)
+@pytest.mark.parametrize("n_kv_heads", [None, 1], ids=["all", "single"])
+def test_cross_attention_asks_a_memory(
+    path: str, lengths: list[int] | None, n_kv_heads: int | None
+) -> None:
+    mixer = build(path, cross=True, n_kv_heads=n_kv_heads)
     x_BTD, memory_BSD = random(3, 5, D_MODEL), random(3, 4, D_MODEL, seed=2)
     context = Context(
         positions(5, x_BTD),
@@ -90,18 +123,76 @@ def test_cross_attention_asks_a_memory(path: str, lengths: list[int] | None) -> 
 
 
 @PATHS
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 4], ids=["single", "grouped", "all"])
+def test_neighbouring_heads_of_queries_share_a_head_of_keys_and_values(
+    path: str, n_kv_heads: int
+) -> None:
+    mixer = build(path, n_heads=4, n_kv_heads=n_kv_heads)
+    assert mixer.project.out_features == (4 + 2 * n_kv_heads) * D_HEAD
+    x_BTD, lengths = random(2, 5, D_MODEL), [5, 3]
+    y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD), lengths=torch.tensor(lengths)))
+    assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, lengths, causal=False))
+
+
+@pytest.mark.parametrize("n_kv_heads", [-1, 0, 3, 8])
+def test_heads_of_keys_that_do_not_divide_the_heads_are_refused(n_kv_heads: int) -> None:
+    with pytest.raises(ConfigError, match=f"n_kv_heads={n_kv_heads}: must divide n_heads=4"):
+        build("fused", n_heads=4, n_kv_heads=n_kv_heads)
+
+
+@PATHS
+@pytest.mark.parametrize("cross", [False, True], ids=["own", "cross"])
+def test_the_cosine_counts_directions_alone(path: str, cross: bool) -> None:
+    mixer = build(path, cross=cross, similarity="cosine", scale="none")
+    x_BTD, memory_BSD = random(2, 5, D_MODEL), random(2, 4, D_MODEL, seed=2)
+    asked = memory_BSD if cross else x_BTD
+    context = Context(positions(5, x_BTD), causal=True, memory=memory_BSD)
+    expected = by_hand(
+        mixer, x_BTD, asked, [asked.shape[1]] * 2, causal=not cross, unit=True, scale=1.0
+    )
+    assert_equals(mixer(x_BTD, context)[0], expected)
+
+
+@pytest.mark.parametrize("path", ["explicit", "row", "loop"])
+def test_the_zero_mask_gives_what_it_should_hide_a_score_of_zero(path: str) -> None:
+    mixer = build(path, mask="zero")
+    x_BTD = random(2, 5, D_MODEL)
+    y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD), causal=True))
+    assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal=True, hidden=0.0))
+
+
+def test_a_mask_of_zero_leaves_the_future_its_weight_and_infinity_does_not() -> None:
+    x_BTD = random(1, 4, D_MODEL)
+    shares = {}
+    for mask in ("zero", "infinity"):
+        shown: list[Tensor] = []
+        mixer = build("explicit", mask=mask)
+        mixer(x_BTD, Context(positions(4, x_BTD), causal=True, weights=shown))
+        shares[mask] = shown[0].triu(1).sum(-1)[0, :, :-1]  # of what each query should not see
+    assert shares["zero"].min() > 0.01
+    assert not shares["infinity"].any()
+
+
+def test_the_kernel_refuses_a_mask_that_does_not_hide() -> None:
+    with pytest.raises(ConfigError, match=r"path=fused: .* choose path=explicit"):
+        build("fused", mask="zero")
+
+
+@PATHS
 def test_a_bias_is_added_to_the_scaled_scores(path: str) -> None:
     q, k, v = (random(1, 1, 4, D_HEAD, seed=seed) for seed in range(3))
     bias_HTS = random(1, 4, 4, seed=3)
-    y, _ = PATH.build(path)(q, k, v, 0.5, causal=True, bias_BHTS=bias_HTS)
+    along = PATH.build(path, mask=MASK.build("infinity"))
+    y, _ = along(q, k, v, 0.5, causal=True, bias_BHTS=bias_HTS)
     scores = 0.5 * q @ k.transpose(-2, -1) + bias_HTS
     for t in range(4):
         weights = scores[0, 0, t, : t + 1].softmax(dim=0)
         torch.testing.assert_close(y[0, 0, t], weights @ v[0, 0, : t + 1])
 
 
-def test_the_explicit_path_shows_its_weights() -> None:
-    mixer = build("explicit", cross=False)
+@pytest.mark.parametrize("path", ["explicit", "row", "loop"])
+def test_a_path_that_has_weights_shows_them(path: str) -> None:
+    mixer = build(path)
     x_BTD, shown = random(2, 5, D_MODEL), []
     mixer(x_BTD, Context(positions(5, x_BTD), causal=True, weights=shown))
     (weights_BHTS,) = shown
@@ -112,20 +203,25 @@ def test_the_explicit_path_shows_its_weights() -> None:
 
 @PATHS
 def test_weights_are_dropped_in_training_alone(path: str) -> None:
-    mixer = build(path, cross=False, dropout=0.5)
+    mixer = build(path, attention_dropout=0.5)
     x_BTD = random(2, 5, D_MODEL)
     context = Context(positions(5, x_BTD))
     still, again = mixer(x_BTD, context)[0], mixer(x_BTD, context)[0]
     torch.testing.assert_close(still, again, rtol=0, atol=0)
+    torch.testing.assert_close(still, build(path)(x_BTD, context)[0], rtol=0, atol=0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         dropped = mixer.train()(x_BTD, context)[0]
     assert (dropped - still).abs().max() > 0.01
 
 
-def test_the_scale_is_one_over_the_root_of_the_head_width() -> None:
-    for d_head in (1, 4, 9):
-        q = random(1, 1, 2, d_head)
-        scaled, factor = SCALE.build("sqrt_d_head", d_head=d_head)(q)
-        torch.testing.assert_close(scaled, q, rtol=0, atol=0)
-        assert factor == pytest.approx(1 / d_head**0.5, rel=1e-15)
+@pytest.mark.parametrize("path", ["explicit", "row", "loop"])
+def test_what_is_dropped_are_whole_weights_after_the_softmax(path: str) -> None:
+    """One key, so that its weight is 1: the value comes through doubled or not at all."""
+    along = PATH.build(path, mask=MASK.build("infinity"))
+    q, v = random(64, 1, 1, D_HEAD), torch.ones(64, 1, 1, D_HEAD).double()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        y, weights = along(q, q, v, 1.0, dropout=0.5)
+    assert set(y.unique().tolist()) == {0.0, 2.0}
+    assert set(weights.unique().tolist()) == {1.0}

@@ -34,8 +34,8 @@ def test_a_decoder_has_the_parameters_of_its_matrices() -> None:
 
 
 def test_a_tied_weight_counts_once() -> None:
-    by_hand = V * D + DEPTH * (SELF + FEED + 2 * NORM) + NORM
-    assert parameters(on_meta(transformer(tied=True), None)) == by_hand
+    by_hand = V * D + DEPTH * (SELF + FEED + 2 * NORM) + NORM + V  # the output's bias is its own
+    assert parameters(on_meta(transformer(tied="output"), None)) == by_hand
 
 
 def test_an_encoder_decoder_has_a_second_stack_and_crosses_to_it() -> None:
@@ -63,7 +63,8 @@ def lstm_size(d_in: int, d_hidden: int) -> int:
 def test_a_recurrent_model_has_the_parameters_of_its_gates() -> None:
     encoder = S_V * 8 + 2 * 2 * lstm_size(8, 4)
     decoder = V * 8 + 2 * lstm_size(8, 8)
-    by_hand = encoder + decoder + (16 * 8 + 8) + (8 * V + V)
+    bridges = 2 * (8 * 16 + 16)  # hidden and cell of each layer
+    by_hand = encoder + bridges + decoder + (16 * 8 + 8) + (8 * V + V)
     assert parameters(on_meta(LSTM, S_V)) == by_hand
 
 
@@ -91,7 +92,8 @@ def test_a_recurrent_model_costs_its_gates_and_its_attention() -> None:
     encoder = m * 2 * 2 * 4 * (8 * 4 + 4 * 4)  # layers, directions, gates
     decoder = n * 2 * 4 * (8 * 8 + 8 * 8)
     attention = n * 2 * m * 8
-    by_hand = 2 * (encoder + decoder + attention + n * (16 * 8 + 8 * V)) / (n + m)
+    bridges = 2 * 8 * 16  # once for each sequence
+    by_hand = 2 * (encoder + bridges + decoder + attention + n * (16 * 8 + 8 * V)) / (n + m)
     assert flops_per_token(on_meta(LSTM, S_V), m, n) == pytest.approx(by_hand, rel=1e-12)
 
 

@@ -39,6 +39,20 @@ def test_normal_values_have_the_written_deviation(role: str) -> None:
         assert (values.abs() > 2 * std).double().mean().item() == pytest.approx(0.0455, abs=0.005)
 
 
+def test_unit_weights_keep_unit_variance_and_unit_embeddings_have_it() -> None:
+    weight = drawn("unit", "weight", (300, 200))
+    assert weight.std().item() == pytest.approx(200**-0.5, rel=0.02)
+    x = torch.randn(400, 200, generator=torch.Generator().manual_seed(1))
+    assert (x @ weight.T).std().item() == pytest.approx(1, rel=0.02)
+    embedding = drawn("unit", "embedding", (300, 200))
+    assert embedding.std().item() == pytest.approx(1, rel=0.02)
+    for values in (weight, embedding):
+        deviation = values.std()
+        assert values.mean().item() == pytest.approx(0, abs=0.02 * deviation.item())
+        far = (values.abs() > 2 * deviation).double().mean().item()
+        assert far == pytest.approx(0.0455, abs=0.005)  # as many as a normal distribution has
+
+
 def test_projections_that_are_computed_jointly_are_drawn_apart() -> None:
     choice = {"name": "transformer", "d_model": 64, "n_heads": 2, "depth": 1}
     model = build(choice, None, 9, seed=0)
@@ -56,7 +70,8 @@ def test_projections_that_are_computed_jointly_are_drawn_apart() -> None:
 def test_gates_of_an_lstm_are_drawn_apart_and_biases_start_at_zero() -> None:
     model = build({"name": "recurrent", "d_model": 8}, 9, 9, seed=0)
     views = {name: view for name, view, _ in logical_parameters(model)}
-    gates = [views[f"layers.0.{gate}.weight_ih_l0"] for gate in ("input", "forget", "cell")]
+    names = ("input", "forget", "cell", "output")
+    gates = [views[f"decoder.cells.0.{gate}.weight_ih_l0"] for gate in names]
     assert all(gate.shape == (8, 8) for gate in gates)
     assert not torch.equal(gates[0], gates[1])
     assert all(not view.any() for name, view in views.items() if ".bias" in name)
@@ -67,7 +82,7 @@ def test_gains_start_at_one_and_biases_at_zero() -> None:
     norm = model.decoder.norm
     assert norm.weight.tolist() == [1.0] * 8
     assert norm.bias.tolist() == [0.0] * 8
-    assert not model.head.bias.any()
+    assert not model.head.project.bias.any()
 
 
 def test_a_value_depends_on_the_seed_and_on_the_name_of_its_parameter() -> None:
@@ -84,10 +99,10 @@ def test_a_value_depends_on_the_seed_and_on_the_name_of_its_parameter() -> None:
 def test_a_tied_weight_is_drawn_once_under_the_name_of_the_embedding() -> None:
     models = [
         build({"name": "transformer", "d_model": 8, "tied": tied}, None, 9, seed=0)
-        for tied in (True, False)
+        for tied in ("output", "free")
     ]
     names = [name for name, _, _ in logical_parameters(models[0])]
-    assert "head.weight" not in names
+    assert "head.project.weight" not in names
     tables = [model.decoder.embedding.tokens.weight for model in models]
     torch.testing.assert_close(*tables, rtol=0, atol=0)
 

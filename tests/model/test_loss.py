@@ -13,16 +13,17 @@ from model.loss import cross_entropy
 LABELS = [[3, IGNORE, 0], [IGNORE, 4, 1]]
 
 
+@pytest.mark.parametrize("over", ["all", "other"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
-def test_the_loss_is_summed_over_the_labels_that_count(smoothing: float) -> None:
+def test_the_loss_is_summed_over_the_labels_that_count(smoothing: float, over: str) -> None:
     logits_BTV = random(2, 3, 5)
     expected = sum(
-        by_hand(logits, label, smoothing)
+        by_hand(logits, label, smoothing, over)
         for rows, labels in zip(logits_BTV.tolist(), LABELS, strict=True)
         for logits, label in zip(rows, labels, strict=True)
         if label != IGNORE
     )
-    assert_equals(cross_entropy(logits_BTV, torch.tensor(LABELS), smoothing), expected)
+    assert_equals(cross_entropy(logits_BTV, torch.tensor(LABELS), smoothing, over), expected)
 
 
 def test_one_class_a_sequence_is_scored_like_one_label_a_token() -> None:
@@ -33,9 +34,19 @@ def test_one_class_a_sequence_is_scored_like_one_label_a_token() -> None:
     assert_equals(cross_entropy(logits_BC, torch.tensor([4, 0, 2])), expected)
 
 
-def test_what_is_ignored_gets_no_gradient() -> None:
+def test_spread_over_the_others_certainty_about_the_label_costs_most() -> None:
+    """Of all words the label keeps a share ε/V; of the others it has none."""
+    logits = torch.tensor([[9.0, 0.0, 0.0, 0.0]]).double()
+    losses = [
+        cross_entropy(logits, torch.tensor([0]), 0.1, over).item() for over in ("all", "other")
+    ]
+    assert losses[1] - losses[0] == pytest.approx(0.1 * 9 / 4, rel=1e-12)
+
+
+@pytest.mark.parametrize("over", ["all", "other"])
+def test_what_is_ignored_gets_no_gradient(over: str) -> None:
     logits_BTV = random(2, 3, 5).requires_grad_()
-    cross_entropy(logits_BTV, torch.tensor(LABELS), 0.1).backward()
+    cross_entropy(logits_BTV, torch.tensor(LABELS), 0.1, over).backward()
     is_ignored = torch.tensor(LABELS) == IGNORE
     assert logits_BTV.grad is not None
     assert not logits_BTV.grad[is_ignored].any()

@@ -2,46 +2,132 @@
 
 from __future__ import annotations
 
-import pytest
-from given_weights import affine, assert_equals, random, randomised
-from slow_formulas import gelu, layer_norm, linear, relu
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+import torch
+from given_weights import affine, assert_equals, random, randomised
+from slow_formulas import Vector, gelu, gelu_tanh, layer_norm, linear, relu, rms_norm, silu
+
+from model.build import build
 from model.family import ConfigError
 from model.feedforward import FEEDFORWARD
 from model.norm import NORM
 
-BENDS = {"relu": relu, "gelu": gelu}
+TWO_LAYERS: dict[str, tuple[dict[str, Any], Callable[[float], float]]] = {
+    "linear": ({"name": "linear"}, lambda x: x),
+    "relu": ({"name": "relu"}, relu),
+    "gelu": ({"name": "gelu"}, gelu),
+    "gelu by tanh": ({"name": "gelu", "approximate": "tanh"}, gelu_tanh),
+}
+GATED = {"swiglu": silu, "geglu": gelu}
+BIAS = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
+
+
+def each(x_BTD: torch.Tensor, formula: Callable[[Vector], Vector]) -> list[list[Vector]]:
+    return [[formula(token) for token in sequence] for sequence in x_BTD.tolist()]
 
 
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_layer_norm_standardises_each_token_then_scales_and_shifts(eps: float) -> None:
-    norm = randomised(NORM.build({"name": "layer", "eps": eps}, d_model=6))
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"affine": False}], ids=str)
+def test_layer_norm_standardises_each_token_then_scales_and_shifts(
+    eps: float, options: dict[str, bool]
+) -> None:
+    norm = randomised(NORM.build({"name": "layer", "eps": eps, **options}, d_model=6))
+    assert (norm.weight is None) == ("affine" in options)
+    assert (norm.bias is None) == bool(options)
+    gain = [1.0] * 6 if norm.weight is None else norm.weight.tolist()
+    bias = [0.0] * 6 if norm.bias is None else norm.bias.tolist()
     x_BTD = random(2, 3, 6)
-    by_hand = [[layer_norm(token, *affine(norm), eps) for token in seq] for seq in x_BTD.tolist()]
-    assert_equals(norm(x_BTD), by_hand)
+    assert_equals(norm(x_BTD), each(x_BTD, lambda token: layer_norm(token, gain, bias, eps)))
 
 
-@pytest.mark.parametrize("name", sorted(BENDS))
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
+@pytest.mark.parametrize("eps", [1e-6, 0.3])
+@pytest.mark.parametrize("affine", [True, False])
+def test_rms_norm_divides_by_the_root_of_the_mean_square_then_scales(
+    eps: float, affine: bool
+) -> None:
+    norm = randomised(NORM.build({"name": "rms", "eps": eps, "affine": affine}, d_model=6))
+    assert len(list(norm.parameters())) == affine
+    gain = norm.weight.tolist() if affine else [1.0] * 6
+    x_BTD = random(2, 3, 6) + 1  # a mean that it must leave where it is
+    assert_equals(norm(x_BTD), each(x_BTD, lambda token: rms_norm(token, gain, eps)))
+
+
+def test_the_default_epsilons_are_those_of_the_sources() -> None:
+    assert NORM.build("layer", d_model=4).eps == 1e-5
+    assert NORM.build("rms", d_model=4).eps == 1e-6
+
+
+def test_no_norm_is_the_stream_as_it_comes() -> None:
+    x_BTD = random(2, 3, 6)
+    assert NORM.build("none", d_model=6)(x_BTD) is x_BTD
+
+
+@pytest.mark.parametrize("name", TWO_LAYERS)
+@BIAS
 def test_a_feedforward_widens_bends_and_narrows(name: str, bias: bool) -> None:
-    choice = {"name": name, "ratio": 2.5, "bias": bias}
-    feedforward = randomised(FEEDFORWARD.build(choice, d_model=6))
-    assert feedforward.up.out_features == 15
+    choice, bend = TWO_LAYERS[name]
+    part = randomised(made({**choice, "ratio": 2.5, "bias": bias}))
+    assert part.up.out_features == 15
+    assert (part.up.bias is None) == (part.down.bias is None) == (not bias)
+
+    def by_hand(token: Vector) -> Vector:
+        return linear([bend(v) for v in linear(token, *affine(part.up))], *affine(part.down))
+
     x_BTD = random(2, 3, 6)
-    by_hand = [
-        [
-            linear(
-                [BENDS[name](v) for v in linear(token, *affine(feedforward.up))],
-                *affine(feedforward.down),
-            )
-            for token in sequence
-        ]
-        for sequence in x_BTD.tolist()
-    ]
-    assert_equals(feedforward(x_BTD), by_hand)
+    assert_equals(part(x_BTD), each(x_BTD, by_hand))
 
 
+@pytest.mark.parametrize("name", GATED)
+@BIAS
+def test_a_gated_feedforward_multiplies_what_it_widens(name: str, bias: bool) -> None:
+    part = randomised(made({"name": name, "ratio": 2.5, "bias": bias}))
+    assert part.into.out_features == 2 * 15
+
+    def by_hand(token: Vector) -> Vector:
+        both = linear(token, *affine(part.into))
+        wide = [GATED[name](g) * u for g, u in zip(both[:15], both[15:], strict=True)]
+        return linear(wide, *affine(part.down))
+
+    x_BTD = random(2, 3, 6)
+    assert_equals(part(x_BTD), each(x_BTD, by_hand))
+
+
+def made(choice: Any, dropout: float = 0.0) -> Any:
+    return FEEDFORWARD.build(choice, d_model=6, feedforward_dropout=dropout)
+
+
+def test_two_linear_layers_are_worth_one() -> None:
+    part = randomised(made("linear"))
+    x, y = random(4, 6), random(4, 6, seed=2)
+    zero = part(torch.zeros(4, 6).double())
+    torch.testing.assert_close(part(x + y) - zero, part(x) - zero + part(y) - zero)
+
+
+@pytest.mark.parametrize("name", sorted(set(FEEDFORWARD.parts) - {"none"}))
+def test_dropout_acts_between_the_layers_and_in_training_alone(name: str) -> None:
+    """Nearly everything inside is dropped, so what is left is the bias of the last layer."""
+    part, x_BTD = randomised(made(name, dropout=0.99)), random(2, 3, 6)
+    still = part(x_BTD)
+    assert_equals(still, randomised(made(name))(x_BTD).tolist())
+    part.train()
+    part.dropout.p = 1.0
+    torch.testing.assert_close(part(x_BTD), part.down.bias.expand(2, 3, 6))
+    assert (still - part.down.bias).abs().max() > 0.1
+
+
+def test_without_a_feedforward_the_block_leaves_the_sublayer_and_its_norm_out() -> None:
+    choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1}
+    for written, sublayers in (("none", 1), ("relu", 2)):
+        block = build({**choice, "feedforward": written}, None, 9, seed=0).decoder.blocks[0]
+        assert (block.feedforward is None) == (written == "none")
+        assert len(block.residual.norms) == sublayers
+
+
+@pytest.mark.parametrize("name", sorted(set(FEEDFORWARD.parts) - {"none"}))
 @pytest.mark.parametrize("ratio", [0, -1, float("nan"), float("inf")])
-def test_a_feedforward_of_impossible_width_is_refused(ratio: float) -> None:
+def test_a_feedforward_of_impossible_width_is_refused(name: str, ratio: float) -> None:
     with pytest.raises(ConfigError, match="ratio"):
-        FEEDFORWARD.resolve({"name": "relu", "ratio": ratio})
+        FEEDFORWARD.resolve({"name": name, "ratio": ratio})

@@ -34,6 +34,7 @@ ABSOLUTE: dict[str, Any] = {
     "sinusoidal": {"name": "sinusoidal"},
     "sinusoidal appended": {"name": "sinusoidal", "join": "concat"},
     "sinusoidal of odd width": {"name": "sinusoidal", "join": "concat", "width": 5},
+    "sinusoidal of another base": {"name": "sinusoidal", "base": 50.0},
     "sinusoidal at every layer": {"name": "sinusoidal", "every_layer": True},
     "learned": {"name": "learned"},
     "learned appended": {"name": "learned", "join": "concat", "width": 3},
@@ -96,6 +97,7 @@ BY_HAND = {
     "sinusoidal": lambda p: sinusoid(p, 16),
     "sinusoidal appended": lambda p: sinusoid(p, 4),
     "sinusoidal of odd width": lambda p: sinusoid(p, 5),
+    "sinusoidal of another base": lambda p: sinusoid(p, 16, 50.0),
 }
 
 
@@ -114,6 +116,22 @@ def test_a_token_is_told_its_place_as_the_formula_says(name: str) -> None:
         for row in x_BTD.tolist()
     ]
     assert_near(scheme.embed(x_BTD, torch.tensor(AT)), expected)
+
+
+def test_a_sinusoid_keeps_the_phase_of_far_positions_in_single_precision() -> None:
+    scheme = POSITION.build("sinusoidal", d_model=7)
+    far = scheme.embed(torch.zeros(1, 1, 7), torch.tensor([1_000_003]))[0, 0]
+    exact = torch.tensor(sinusoid(1_000_003, 7), dtype=torch.float32)
+    torch.testing.assert_close(far, exact, rtol=1e-6, atol=1e-6)
+
+
+def test_none_adds_nothing_anywhere() -> None:
+    scheme, at = POSITION.build("none"), torch.arange(3)
+    x_BTD, q, k = drawn(2, 3, 4), drawn(2, 1, 3, 4), drawn(2, 1, 3, 4, seed=2)
+    assert scheme.embed(x_BTD, at) is x_BTD
+    assert scheme.rotate(q, k, at) == (q, k)
+    assert scheme.bias(at, at) is None
+    assert scheme.score(q, at, at) is None
 
 
 @pytest.mark.parametrize("name", ["learned", "learned appended"])

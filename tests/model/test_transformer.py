@@ -101,7 +101,9 @@ def test_an_encoder_decoder_is_its_equations(residual: str, path: str) -> None:
         source, inputs = SOURCE[row].tolist(), INPUTS[row, :length].tolist()
         memory = stack_by_hand(model.encoder, residual, source, False, source_length)
         x = stack_by_hand(model.decoder, residual, inputs, True, length, memory, source_length)
-        assert_equals(logits_BTV[row, :length], [linear(token, *affine(model.head)) for token in x])
+        assert_equals(
+            logits_BTV[row, :length], [linear(token, *affine(model.head.project)) for token in x]
+        )
 
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
@@ -109,18 +111,46 @@ def test_a_decoder_is_its_equations(residual: str) -> None:
     model = made(kind="decoder", residual=residual)
     logits_TV = model(Batch(INPUTS, INPUTS))[0]
     x = stack_by_hand(model.decoder, residual, INPUTS[0].tolist(), True, 3)
-    assert_equals(logits_TV, [linear(token, *affine(model.head)) for token in x])
+    assert_equals(logits_TV, [linear(token, *affine(model.head.project)) for token in x])
 
 
-def test_pre_norm_ends_in_a_norm_and_post_norm_in_none() -> None:
-    assert isinstance(made(residual="pre").decoder.norm, torch.nn.LayerNorm)
-    assert isinstance(made(residual="post").decoder.norm, torch.nn.Identity)
+@pytest.mark.parametrize("d_head", [3, 5])
+def test_the_width_of_heads_is_free_of_the_width_of_the_model(d_head: int) -> None:
+    model = made(kind="encoder_decoder", d_head=d_head)
+    for mixer in (model.encoder.blocks[0].mixer, *model.decoder.blocks[0].mixers):
+        assert mixer.out.weight.shape == (D_MODEL, N_HEADS * d_head)
+    assert model(Batch(INPUTS, INPUTS, source=SOURCE)).shape == (2, 3, 7)
 
 
-def test_a_tied_head_is_the_target_embedding_without_a_bias() -> None:
-    model = made(kind="encoder_decoder", tied=True)
-    assert model.head.weight is model.decoder.embedding.tokens.weight
-    assert model.head.bias is None
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "normed"])
+def test_tokens_are_scaled_placed_and_then_normed(norm: bool) -> None:
+    embedding = made(embedding_norm=norm).decoder.embedding
+    assert (embedding.norm is not None) == norm
+    table = embedding.tokens.weight.tolist()
+    by_hand = [
+        [
+            add([math.sqrt(D_MODEL) * v for v in table[token]], sinusoid(position, D_MODEL))
+            for position, token in enumerate(tokens)
+        ]
+        for tokens in INPUTS.tolist()
+    ]
+    if norm:
+        by_hand = [normed(x, embedding.norm) for x in by_hand]
+    assert_equals(embedding(INPUTS, torch.arange(3)), by_hand)
+
+
+@pytest.mark.parametrize("final_norm", [True, False])
+@pytest.mark.parametrize("residual", ["pre", "post"])
+def test_a_written_final_norm_is_the_last_thing_a_stack_does(
+    residual: str, final_norm: bool
+) -> None:
+    model = made(residual=residual, final_norm=final_norm, depth=1)
+    stream: list[torch.Tensor] = []
+    model.decoder.blocks[-1].register_forward_hook(lambda *given: stream.append(given[2][0]))
+    logits = model(Batch(INPUTS, INPUTS))
+    (x_BTD,) = stream
+    ends = [normed(x, model.decoder.norm) if final_norm else x for x in x_BTD.tolist()]
+    assert_equals(logits, [[linear(x, *affine(model.head.project)) for x in row] for row in ends])
 
 
 def test_token_vectors_are_scaled_by_the_root_of_the_width_or_not_at_all() -> None:
@@ -130,20 +160,42 @@ def test_token_vectors_are_scaled_by_the_root_of_the_width_or_not_at_all() -> No
         torch.testing.assert_close(vectors, embedding.tokens.weight[INPUTS] * factor)
 
 
-def test_dropout_acts_on_embeddings_and_on_what_each_sublayer_adds() -> None:
-    model = made(dropout=0.9, depth=1)
-    assert model.decoder.embedding.dropout.p == 0.9
-    assert model.decoder.blocks[0].residual.dropout.p == 0.9
+PLACES = ("embedding", "sublayers", "feedforward", "attention")
+DROPOUTS: dict[str, tuple[dict[str, float], dict[str, float]]] = {
+    "dropout": ({"dropout": 0.9}, {"embedding": 0.9, "sublayers": 0.9}),
+    "both": ({"dropout": 0.9, "embedding_dropout": 0.0}, {"sublayers": 0.9}),
+    "embedding": ({"embedding_dropout": 0.9}, {"embedding": 0.9}),
+    "attention": ({"attention_dropout": 0.9}, {"attention": 0.9}),
+    "feedforward": ({"feedforward_dropout": 0.9}, {"feedforward": 0.9}),
+}
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_each_dropout_acts_in_its_own_place_and_in_training_alone(name: str) -> None:
+    options, expected = DROPOUTS[name]
+    model = made(depth=1, **options)
+    (block,), embedding = model.decoder.blocks, model.decoder.embedding
+    found = (
+        embedding.dropout.p, block.residual.dropout.p, block.feedforward.dropout.p,
+        block.mixer.weight_dropout,
+    )  # fmt: skip
+    assert dict(zip(PLACES, found, strict=True)) == dict.fromkeys(PLACES, 0.0) | expected
     batch = Batch(INPUTS, INPUTS)
+    still = model(batch)
+    torch.testing.assert_close(still, made(depth=1)(batch), rtol=0, atol=0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first, second = model.train()(batch), model(batch)
     assert (first - second).abs().max() > 0.01
+    torch.testing.assert_close(model.eval()(batch), still, rtol=0, atol=0)
 
 
-def test_an_encoder_decoder_without_a_source_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs a task with a source"):
-        build({"name": "transformer", "kind": "encoder_decoder"}, None, 7, seed=0)
+def test_what_is_dropped_of_an_embedding_is_dropped_last() -> None:
+    """After place and norm: all of it gone, the stream starts from zero."""
+    model = made(embedding_dropout=0.9, embedding_norm=True)
+    embedding = model.decoder.embedding.train()
+    embedding.dropout.p = 1.0
+    assert not embedding(INPUTS, torch.arange(3)).any()
 
 
 def test_each_mixer_is_told_of_its_own_sequence_and_of_the_memory() -> None:

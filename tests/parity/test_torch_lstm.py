@@ -36,10 +36,14 @@ def test_reading_both_ways_is_torchs_packed_bidirectional_lstm(
     reference.to(dtype)
 
     tokens = torch.randint(3, 11, (4, 7), generator=generator)  # padded past the longest
-    memory = encoder(tokens, LENGTHS)
+    memory, ends = encoder(tokens, LENGTHS)
     packed = pack_padded_sequence(
-        encoder.embedding(tokens), LENGTHS, batch_first=True, enforce_sorted=False
+        encoder.embedding.tokens(tokens), LENGTHS, batch_first=True, enforce_sorted=False
     )
-    expected, _ = pad_packed_sequence(reference(packed)[0], batch_first=True, total_length=7)
+    outputs, (hidden, _) = reference(packed)
+    expected, _ = pad_packed_sequence(outputs, batch_first=True, total_length=7)
     is_real = torch.arange(7) < LENGTHS[:, None]
     torch.testing.assert_close(memory[is_real], expected[is_real], rtol=tolerance, atol=tolerance)
+    for layer, end in enumerate(ends):
+        both_ways = torch.cat((hidden[2 * layer], hidden[2 * layer + 1]), dim=-1)
+        torch.testing.assert_close(end, both_ways, rtol=tolerance, atol=tolerance)

@@ -107,7 +107,7 @@ def test_equal_weights_give_the_numbers_of_torch(
     weights = translated(reference.state_dict(), norm_first)
     missing, unexpected = model.load_state_dict(weights, strict=False)
     assert not unexpected
-    assert {name.split(".")[1] for name in missing} == {"embedding", "weight", "bias"}  # and head
+    assert {name.split(".")[1] for name in missing} == {"embedding", "project"}  # and the head
 
     source, source_lengths, source_padding = padded(SOURCE_LENGTHS, 11, seed=1)
     inputs, lengths, padding = padded(LENGTHS, 9, seed=2)
@@ -133,4 +133,4 @@ def test_equal_weights_give_the_numbers_of_torch(
     torch.testing.assert_close(stream[~padding], expected[~padding], **close)
 
     logits = model(Batch(inputs, inputs, lengths, source, source_lengths))
-    torch.testing.assert_close(logits[~padding], model.head(expected)[~padding], **close)
+    torch.testing.assert_close(logits[~padding], model.head.project(expected)[~padding], **close)

@@ -1,0 +1,205 @@
+"""A model run on the meta device for what it costs: nothing is computed, nothing stored.
+
+What repeats runs once and is multiplied: blocks that are built alike, the steps of a recurrence.
+
+B: sequences, T: queries or steps, S: keys, H: heads, K: width of a head, D: input width, G: gates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import groupby
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from model.attention import Explicit, Loop, Row
+from model.batch import Batch
+from model.block import Stack
+from model.embedding import Embedding
+from model.recurrent import State
+from model.recurrent.cell import Layer
+
+
+class Meter:
+    """Counts while a model runs, each product under the kind of the innermost module at work."""
+
+    def __init__(self, model: nn.Module, kinds: Mapping[nn.Module, str]) -> None:
+        self.flops: Counter[str] = Counter()  # by kind
+        self.kept = 0  # bytes that wait for the backward pass, without weights
+        self.tokens = 0  # read
+        self.called: set[nn.Module] = set()
+        self.twins: list[tuple[nn.Module, nn.Module]] = []  # one that ran, one it stood for
+        self._model, self._kinds = model, kinds
+        self._counter = FlopCounterMode(display=False)
+        self._counted = 0  # of the counter's total
+        self._at_work = [kinds[model]]  # the innermost last
+        self._times = 1
+        stored = [tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers())]
+        self._seen = {storage._cdata: storage for storage in stored}
+
+    def run(self, batch: Batch, fold: bool) -> None:
+        with ExitStack() as exits:
+            exits.callback(self._model.train, self._model.training)
+            if fold:
+                self._fold_blocks(exits)
+            for module in self._model.modules():
+                exits.callback(module.register_forward_pre_hook(self._enter).remove)
+                exits.callback(module.register_forward_hook(self._leave).remove)
+                if isinstance(module, Layer):
+                    _replace(exits, module, "run", partial(self._run_steps, module))
+                if isinstance(module, Row | Loop):  # the same products, one by one
+                    for name in ("scores", "mix"):
+                        _replace(exits, module, name, partial(getattr(Explicit, name), module))
+            exits.enter_context(self._counter)
+            exits.enter_context(_FusedKernels())
+            keeping = torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
+            exits.enter_context(keeping)
+            exits.enter_context(torch.enable_grad())
+            self._model.train()(batch)
+            self._flush()
+
+    def _fold_blocks(self, exits: ExitStack) -> None:
+        """Of blocks alike, the second stands for all that follow.
+
+        Not the first: what all of them share is kept on its account.
+        """
+        for stack in self._model.modules():
+            if not isinstance(stack, Stack):
+                continue
+            for _, alike in groupby(stack.blocks, signature):
+                _first, *others = alike
+                if len(others) < 2:
+                    continue
+                second, *rest = others
+                answers: list[Any] = []
+                run = partial(self._run_for_all, second.forward, len(others), answers)
+                _replace(exits, second, "forward", run)
+                for block in rest:
+                    _replace(exits, block, "forward", partial(_answer, answers))
+                    self.twins.append((second, block))
+
+    def _run_for_all(
+        self, forward: Callable[..., Any], times: int, answers: list[Any], *given: Any
+    ) -> Any:
+        with self._repeated(times):
+            answers.append(forward(*given))
+        return answers[0]
+
+    def _run_steps(self, layer: Layer, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
+        """As `Layer.run_steps` does, with the second step for all that follow."""
+        input_BTG = F.linear(x_BTD, layer.weight_ih_l0, layer.bias_ih_l0)
+        length = x_BTD.shape[1]
+        for times in (1, length - 1):
+            with self._repeated(times):
+                recalled_BG = F.linear(state[0], layer.weight_hh_l0, layer.bias_hh_l0)
+                state = layer.step(input_BTG[:, 0], recalled_BG, state)
+        return state[0][:, None].expand(-1, length, -1).clone(), state
+
+    @contextmanager
+    def _repeated(self, times: int) -> Iterator[None]:
+        self._flush()
+        before, self._times = self._times, self._times * times
+        yield
+        self._flush()
+        self._times = before
+
+    def _flush(self) -> None:
+        total = self._counter.get_total_flops()
+        self.flops[self._at_work[-1]] += (total - self._counted) * self._times
+        self._counted = total
+
+    def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
+        self._flush()
+        self._at_work.append(self._kinds[module])
+        self.called.add(module)
+        if isinstance(module, Embedding):
+            self.tokens += given[0].numel()
+
+    def _leave(self, module: nn.Module, given: tuple[Any, ...], answer: Any) -> None:
+        self._flush()
+        self._at_work.pop()
+
+    def _keep(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._seen:
+            self._seen[storage._cdata] = storage  # held, so that its number is not given again
+            self.kept += storage.nbytes() * self._times
+        return tensor
+
+
+def signature(module: nn.Module) -> Any:
+    """Equal for modules that do the same work: their types, settings and shapes."""
+    library = vars(nn.Module()).keys()
+    return [
+        (
+            name,
+            type(part),
+            {key: _setting(value) for key, value in vars(part).items() if key not in library},
+            {key: value.shape for key, value in part.named_parameters(recurse=False)},
+            {key: value.shape for key, value in part.named_buffers(recurse=False)},
+        )
+        for name, part in module.named_modules()
+    ]
+
+
+def _setting(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_setting(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _setting(item) for key, item in value.items()}
+    plain = int | float | str | None | FunctionType
+    return value if isinstance(value, plain) else type(value)
+
+
+def _replace(exits: ExitStack, module: nn.Module, name: str, method: Callable[..., Any]) -> None:
+    """On this one instance, until `exits` closes."""
+    vars(module)[name] = method
+    exits.callback(vars(module).pop, name)
+
+
+def _answer(answers: list[Any], *given: Any) -> Any:
+    return answers[0]
+
+
+class _FusedKernels(TorchFunctionMode):
+    """Attention as a fused kernel does it: on the meta device the library would keep the scores."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
+        options = options or {}
+        if function is F.scaled_dot_product_attention:
+            q, k, v, mask = _attention_arguments(*arguments, **options)
+            # No fused kernel takes more than four dimensions: there the scores are really kept.
+            if q.dim() == 4 and q.shape[:2] == k.shape[:2]:
+                return _Kernel.apply(q, k, v, mask)
+        return function(*arguments, **options)
+
+
+def _attention_arguments(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, *_: Any, **__: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    return query, key, value, attn_mask
+
+
+class _Kernel(torch.autograd.Function):
+    """Keeps queries, keys, values, the answer, a mask, and one log-sum-exp for each query."""
+
+    @staticmethod
+    def forward(
+        context: Any, q_BHTK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        q_BHTK @ k_BHSK.transpose(-2, -1) @ v_BHSK  # for the count alone
+        y_BHTK = torch.empty_like(q_BHTK.transpose(1, 2)).transpose(1, 2)  # as the kernels store it
+        sums_BHT = torch.empty_like(q_BHTK[..., 0], dtype=torch.float32)
+        context.save_for_backward(q_BHTK, k_BHSK, v_BHSK, mask, y_BHTK, sums_BHT)
+        return y_BHTK

@@ -1,0 +1,8 @@
+"""Peers stand beside the benchmarks; other libraries' warnings are theirs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

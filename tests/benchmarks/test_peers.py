@@ -1,0 +1,114 @@
+"""How fast the one configurable decoder is beside decoders that do one thing.
+
+Times are taken side by side in randomised blocks of one run; only their ratios mean anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import peers
+import pytest
+import torch
+
+from ablations.timing import TimingConfig, time_blocks
+from analysis.stats import timing_ratio
+from model.count import flops_per_token
+
+# Other libraries' warnings are their own business here.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CPU = torch.device("cpu")
+TIMING = TimingConfig(blocks=15, warmup=3, sample_seconds=0.1, cap_seconds=120.0)
+GEMM = 1024
+
+
+def tokens(size: peers.Size) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    shape = (size.batch, size.length + 1)
+    return torch.randint(3, peers.VOCABULARY, shape, generator=generator)
+
+
+def matrix_product() -> Callable[[], None]:
+    a, b = torch.randn(GEMM, GEMM), torch.randn(GEMM, GEMM)
+    out = torch.empty(GEMM, GEMM)
+
+    def multiply() -> None:
+        torch.mm(a, b, out=out)
+
+    return multiply
+
+
+def table(title: str, rows: list[tuple[str, ...]]) -> None:
+    print(f"\n{title}")
+    for row in rows:
+        print("  " + "".join(f"{cell:<24}" if i == 0 else f"{cell:>28}" for i, cell in enumerate(row)))
+
+
+@pytest.mark.parametrize("size", peers.SIZES, ids=str)
+@pytest.mark.parametrize("what", ["training step", "forward"])
+def test_the_decoder_beside_its_peers(
+    benchmark: Any, capsys: pytest.CaptureFixture[str], size: peers.Size, what: str
+) -> None:
+    built = {name: make(size) for name, make in peers.PEERS.items()}
+    prepare = peers.training_step if what == "training step" else peers.forward_pass
+    calls = {name: prepare(peer, tokens(size)) for name, peer in built.items()}
+    calls["matrix product"] = matrix_product()
+    samples: dict[str, list[float]] = {}
+    benchmark.pedantic(
+        lambda: samples.update(time_blocks(calls, TIMING, CPU)), rounds=1, iterations=1
+    )
+    with torch.device("meta"):
+        work = flops_per_token(peers.ours(size).model, None, size.length)
+    work *= size.length * size.batch * (3 if what == "training step" else 1)
+    peak = 2 * GEMM**3 / min(samples["matrix product"])
+    share = work / (sum(samples["ours"]) / len(samples["ours"])) / peak
+    rows = []
+    for name, peer in built.items():
+        ratio = timing_ratio(samples[name], samples["ours"])
+        faster = f"{ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+        rows.append((name, faster, f"{peer.parameters:,} parameters", peer.settings))
+        benchmark.extra_info[name] = {**vars(ratio), "parameters": peer.parameters}
+        assert math.isfinite(ratio.ratio)
+    benchmark.extra_info["share of matrix-product peak"] = share
+    with capsys.disabled():
+        threads = f"{torch.get_num_threads()} threads"
+        table(f"{what}, {size}, {threads}: time over ours, 95 % interval", rows)
+        print(f"  ours reaches {share:.0%} of this machine's matrix-product peak")
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_cached_greedy_generation_beside_hugging_face(
+    benchmark: Any, capsys: pytest.CaptureFixture[str], batch: int
+) -> None:
+    from model.generate import Question, generate
+
+    size = peers.Size(128, 4, 4, 160, batch)
+    mine, theirs = peers.ours(size), peers.hugging_face(size)
+    prompt, new = tokens(size)[:, :32].contiguous(), 96
+
+    def ask_ours() -> None:  # EOS is never chosen, so both write every token
+        generate(
+            mine.model, Question(prompt=prompt), new, lambda logits: logits[:, 3:].argmax(-1) + 3
+        )
+
+    def ask_theirs() -> None:
+        theirs.model.eval()
+        theirs.model.generate(
+            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=new, min_new_tokens=new,
+            do_sample=False, use_cache=True, pad_token_id=0,
+        )  # fmt: skip
+
+    samples: dict[str, list[float]] = {}
+    calls = {"ours": ask_ours, "Hugging Face": ask_theirs}
+    benchmark.pedantic(
+        lambda: samples.update(time_blocks(calls, TIMING, CPU)), rounds=1, iterations=1
+    )
+    ratio = timing_ratio(samples["Hugging Face"], samples["ours"])
+    benchmark.extra_info.update(vars(ratio))
+    assert math.isfinite(ratio.ratio)
+    with capsys.disabled():
+        text = f"{ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+        table(f"{new} tokens after 32, {size}: time over ours", [("Hugging Face generate", text)])

@@ -1,0 +1,145 @@
+"""Parts keep the contracts beside every other part: each two of them meet in some model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from contract_checks import (
+    Check,
+    gives_finite_logits,
+    ignores_padding,
+    never_looks_ahead,
+    steps_as_it_runs,
+    survives_storage,
+    treats_each_sequence_alone,
+)
+from contract_samples import answers, sample
+from contract_subjects import KINDS, TINY, Subject, combined
+from covering_set import Row, covering, every_pair, pairs_of
+
+from model.attention import MASK, PATH
+from model.build import build
+from model.family import ConfigError
+from model.feedforward import FEEDFORWARD
+from model.mixer import MIXER
+from model.mixer.attention import Heads
+from model.norm import NORM
+from model.position import POSITION
+from model.residual import RESIDUAL
+from model.scale import SCALE
+
+FAMILIES = (POSITION, NORM, RESIDUAL, MIXER, FEEDFORWARD, SCALE)
+AXES = {"kind": sorted(KINDS), **{family.word: sorted(family.parts) for family in FAMILIES}}
+ROWS = covering(AXES)
+EMPTY = {"mixer": "none", "feedforward": "none", "residual": "parallel"}
+CORNERS: list[Row] = [  # more than two parts that leave a parameter idle between them
+    {**ROWS[0], "norm": "layer", "kind": kind, **parts}
+    for kind in sorted(KINDS)
+    for parts in (EMPTY, {"position": "t5", "mixer": "none"}, {"position": "shaw", "mixer": "gru"})
+]
+OF_ALL: tuple[Check, ...] = (
+    gives_finite_logits,
+    ignores_padding,
+    treats_each_sequence_alone,
+    survives_storage,
+)
+OF_DECODERS: tuple[Check, ...] = (never_looks_ahead, steps_as_it_runs)
+
+
+def has_scores(row: Row) -> bool:
+    return issubclass(MIXER.part(row["mixer"]), Heads)
+
+
+def idle(row: Row, parameter: str) -> bool:
+    """The parameters that nothing can reach, by rule: there are no others."""
+    if "position.table" in parameter and row["position"] in ("t5", "shaw"):
+        return not has_scores(row)  # a bias for scores, and a mixer without them
+    if "residual.norms" in parameter and row["residual"] == "parallel":
+        nothing_own = row["mixer"] == row["feedforward"] == "none"
+        return nothing_own and not ("decoder." in parameter and row["kind"] == "encoder_decoder")
+    return False
+
+
+def subject_of(row: Row) -> Subject:
+    return combined(row["kind"], {axis: part for axis, part in row.items() if axis != "kind"})
+
+
+def test_every_two_values_of_any_two_axes_meet() -> None:
+    met: set[object] = set().union(*(pairs_of(row) for row in ROWS))
+    assert met == every_pair(AXES)
+    assert len(ROWS) < 1.5 * len(POSITION.parts) * len(MIXER.parts)  # the two longest axes
+
+
+def test_the_covering_set_is_always_the_same() -> None:
+    assert covering(AXES) == ROWS
+
+
+def test_a_covering_set_of_three_switches_needs_four_of_eight_rows() -> None:
+    assert len(covering({"a": "01", "b": "01", "c": "01"})) == 4
+
+
+def test_each_corner_has_idle_parameters() -> None:
+    for row in CORNERS:
+        names = [name for name, _ in subject_of(row).fresh().named_parameters()]
+        assert any(idle(row, name) for name in names)
+
+
+# No combination of these parts is refused: a ConfigError here is a failure.
+@pytest.mark.parametrize("row", [*ROWS, *CORNERS], ids=lambda row: "-".join(row.values()))
+def test_parts_keep_the_contracts_beside_each_other(row: Row) -> None:
+    subject = subject_of(row)
+    for check in OF_ALL + (OF_DECODERS if subject.decodes else ()):
+        check(subject)
+    model = subject.fresh()
+    found = [answer.square().sum() for answer in answers(model, sample(subject))]
+    torch.stack(found).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert (parameter.grad is None) == idle(row, name), f"whether a gradient reaches {name}"
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+def refusal(path: str, mask: str, mixer: str) -> str | None:
+    """The rules by which parts of attention refuse each other."""
+    if MASK.part(mask).hides:
+        return None
+    if path == "fused":
+        return "path=fused: the kernel masks with −∞ alone; choose path=explicit"
+    return "choose mask=infinity" if mixer == "window" else None
+
+
+@pytest.mark.parametrize("path", sorted(PATH.parts))
+@pytest.mark.parametrize("mask", sorted(MASK.parts))
+@pytest.mark.parametrize("mixer", sorted(MIXER.parts))
+def test_parts_refuse_each_other_by_rule_alone(path: str, mask: str, mixer: str) -> None:
+    written = {"name": "transformer", **TINY, "path": path, "mask": mask, "mixer": mixer}
+    expected = refusal(path, mask, mixer)
+    if expected is None:
+        build(written, None, 9, seed=None)
+        return
+    with pytest.raises(ConfigError, match=expected):
+        build(written, None, 9, seed=None)
+
+
+ODD = {"d_model": 9, "n_heads": 3}
+FITS: dict[str, tuple[dict[str, Any], str]] = {
+    "basic": ({"mixer": "basic", "d_head": 3}, "d_head=3: without projections"),
+    "rotary": ({"position": "rotary", **ODD}, "d_head=3: rotary turns pairs"),
+    "rnn": ({"mixer": "rnn", "kind": "encoder", **ODD}, "d_model=9: must be even"),
+    "gru": ({"mixer": "gru", "kind": "encoder", **ODD}, "d_model=9: must be even"),
+    "lstm": ({"mixer": "lstm", "kind": "encoder", **ODD}, "d_model=9: must be even"),
+    "mingru": ({"mixer": "mingru", "kind": "encoder", **ODD}, "d_model=9: must be even"),
+    "binary": ({"position": "binary", "max_len": 1000}, "width=10 do not fit d_model=8"),
+    "every layer": (
+        {"position": {"name": "learned", "join": "concat", "every_layer": True}},
+        "every_layer=true: join=concat leaves no room",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_part_that_does_not_fit_the_sizes_says_which(name: str) -> None:
+    changes, words = FITS[name]
+    with pytest.raises(ConfigError, match=words):
+        build({"name": "transformer", **TINY, **changes}, 9, 9, seed=None)

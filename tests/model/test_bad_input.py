@@ -1,0 +1,163 @@
+"""What a model cannot read is refused with its name and the fix, and never becomes NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.batch import Batch
+from model.build import build
+from model.generate import greedy
+
+SOURCE, INPUTS = torch.tensor([[3, 7, 4], [5, 6, 0]]), torch.tensor([[1, 5], [1, 4]])
+MODELS = pytest.mark.parametrize("name", ["transformer", "recurrent"])
+
+
+def made(name: str, **changes: Any) -> Any:
+    written = {"name": name, "kind": "encoder_decoder", "d_model": 8, **changes}
+    return build(written, 8, 9, seed=0).eval()
+
+
+def batch(**changes: Any) -> Batch:
+    return Batch(**{"labels": INPUTS, "inputs": INPUTS, "source": SOURCE, **changes})
+
+
+def with_one(tokens: Tensor, wrong: int) -> Tensor:
+    changed = tokens.clone()
+    changed[1, 1] = wrong
+    return changed
+
+
+@MODELS
+@pytest.mark.parametrize(("side", "tokens", "last"), [("inputs", INPUTS, 8), ("source", SOURCE, 7)])
+@pytest.mark.parametrize("wrong", ["next", 10**9, -1, -100])
+def test_a_token_outside_of_its_vocabulary_is_named(
+    name: str, side: str, tokens: Tensor, last: int, wrong: Any
+) -> None:
+    wrong = last + 1 if wrong == "next" else wrong
+    model = made(name)
+    with pytest.raises(ValueError, match=f"^{side} holds token {wrong}: .* has 0 to {last}$"):
+        model(batch(**{side: with_one(tokens, wrong)}))
+    assert model(batch(**{side: with_one(tokens, last)})).isfinite().all()
+
+
+@MODELS
+@pytest.mark.parametrize("side", ["inputs", "source"])
+def test_sequences_without_a_token_are_refused(name: str, side: str) -> None:
+    tokens = INPUTS if side == "inputs" else SOURCE
+    with pytest.raises(ValueError, match=f"^{side} is empty: give at least one token$"):
+        made(name)(batch(**{side: tokens[:, :0]}))
+
+
+@MODELS
+def test_a_batch_without_a_sequence_is_refused(name: str) -> None:
+    none = torch.empty(0, dtype=torch.long)
+    for lengths in (None, none):
+        empty = batch(
+            labels=INPUTS[:0], inputs=INPUTS[:0], source=SOURCE[:0], lengths=lengths,
+            source_lengths=lengths,
+        )  # fmt: skip
+        with pytest.raises(ValueError, match="is empty: give at least one token"):
+            made(name)(empty)
+
+
+@MODELS
+@pytest.mark.parametrize("side", ["inputs", "source"])
+def test_a_side_that_is_missing_is_named(name: str, side: str) -> None:
+    with pytest.raises(ValueError, match=f"^the batch has no {side}: .* needs (one|them)$"):
+        made(name)(batch(**{side: None}))
+
+
+def test_an_encoder_asks_for_a_source_and_a_decoder_for_inputs() -> None:
+    with pytest.raises(ValueError, match="the batch has no source: an encoder needs one"):
+        made("transformer", kind="encoder")(Batch(INPUTS, INPUTS))
+    with pytest.raises(ValueError, match="the batch has no inputs: a decoder needs them"):
+        made("transformer", kind="decoder")(Batch(SOURCE, source=SOURCE))
+    with pytest.raises(ValueError, match=r"model\.kind=encoder writes nothing: choose decoder"):
+        greedy(made("transformer", kind="encoder"), SOURCE, None, 3)
+
+
+def test_a_model_that_reads_needs_a_task_with_a_source() -> None:
+    for choice in ("transformer", "recurrent"):
+        with pytest.raises(ValueError, match=r"model\.kind=encoder_decoder needs a task with a so"):
+            build({"name": choice, "kind": "encoder_decoder"}, None, 9, seed=0)
+
+
+@pytest.mark.parametrize("side", ["lengths", "source_lengths"])
+@pytest.mark.parametrize(
+    ("lengths", "words"),
+    [
+        ([2, 0], "holds 0: a sequence needs at least one real token"),
+        ([-3, 2], "holds -3: a sequence needs at least one real token"),
+        ([1, 9], "holds 9: the sequences are [23] long"),
+        ([1], "must go with as many sequences"),
+        ([1, 1, 1], "must go with as many sequences"),
+    ],
+    ids=str,
+)
+def test_lengths_that_do_not_fit_are_refused(side: str, lengths: list[int], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{side} {words}$"):
+        batch(**{side: torch.tensor(lengths)})
+
+
+def test_lengths_of_what_is_not_there_are_refused() -> None:
+    with pytest.raises(ValueError, match="source_lengths must go with as many sequences"):
+        Batch(INPUTS, INPUTS, source_lengths=torch.tensor([1, 1]))
+    with pytest.raises(ValueError, match="lengths must go with as many sequences"):
+        Batch(SOURCE, source=SOURCE, lengths=torch.tensor([1, 1]))
+
+
+def test_a_target_without_a_source_of_its_own_is_refused() -> None:
+    with pytest.raises(ValueError, match="inputs and source hold 1 and 2 sequences: give each"):
+        batch(inputs=INPUTS[:1])
+
+
+@MODELS
+@pytest.mark.parametrize(
+    ("lengths", "words"), [([3, 0], "source_lengths holds 0"), ([9, 1], "source_lengths holds 9")]
+)
+def test_an_answer_is_not_asked_for_lengths_that_do_not_fit(
+    name: str, lengths: list[int], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        greedy(made(name), SOURCE, torch.tensor(lengths), max_new=3)
+    with pytest.raises(ValueError, match="source is empty"):
+        greedy(made(name), SOURCE[:, :0], None, max_new=3)
+
+
+@pytest.mark.parametrize("position", ["learned", "binary"])
+@pytest.mark.parametrize("side", ["inputs", "source"])
+def test_past_the_range_of_its_positions_a_model_says_what_to_do(position: str, side: str) -> None:
+    model = made("transformer", position=position, max_len=3)
+    assert model(batch()).isfinite().all()
+    tokens = INPUTS if side == "inputs" else SOURCE
+    words = (
+        f"^{position} positions end at max_len=3, asked for {2 * tokens.shape[1]}: raise max_len"
+    )
+    with pytest.raises(ValueError, match=words):
+        model(batch(**{side: torch.cat((tokens, tokens), dim=1)}))
+
+
+@pytest.mark.parametrize("position", ["learned", "binary"])
+def test_an_answer_that_grows_past_its_positions_says_so_too(position: str) -> None:
+    model = made("transformer", position=position, max_len=3)
+    with torch.no_grad():
+        model.head.project.bias[2] = -100  # never the end
+    with pytest.raises(ValueError, match=r"max_len=3, asked for 4: raise max_len"):
+        greedy(model, SOURCE, None, max_new=4)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "encoder_decoder"])
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_a_row_that_is_nearly_all_padding_has_no_nan_and_no_nan_gradient(
+    kind: str, path: str
+) -> None:
+    model = made("transformer", kind=kind, path=path).train()
+    one = torch.tensor([1, 1])
+    logits = model(batch(lengths=one, source_lengths=one))
+    assert logits.isfinite().all()
+    logits.square().sum().backward()
+    assert all(weight.grad.isfinite().all() for weight in model.parameters())

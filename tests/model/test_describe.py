@@ -1,0 +1,372 @@
+"""Costs against counts on paper and against what autograd really keeps; and the page itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from model import preset
+from model.__main__ import _Compiler, main
+from model.attention import PATH, Fused
+from model.batch import Batch
+from model.build import build
+from model.count import Cost, count, flops_per_token, parameters
+from model.describe import WIDTH, describe
+from model.mixer import MIXER
+from model.position import POSITION
+from model.residual import RESIDUAL
+
+D, HEADS, D_HEAD, DEPTH, V, S_V = 12, 2, 5, 3, 9, 11
+W, F = HEADS * D_HEAD, 4 * D
+N, M = 7, 4  # target and source tokens
+NORM = 2 * D
+
+
+def transformer(**changes: Any) -> dict[str, Any]:
+    sizes = {"d_model": D, "n_heads": HEADS, "d_head": D_HEAD, "depth": DEPTH, "max_len": 16}
+    return {"name": "transformer", **sizes, **changes}
+
+
+def on_meta(written: Any) -> nn.Module:
+    with torch.device("meta"):
+        return build(written, S_V, V, seed=None)
+
+
+def counted(written: Any, source: int | None = None, length: int = N) -> Cost:
+    return count(on_meta(written), source, length)
+
+
+def without_zeros(counts: dict[str, int]) -> dict[str, int]:
+    return {kind: number for kind, number in counts.items() if number}
+
+
+@pytest.mark.parametrize("path", PATH.parts)
+def test_a_decoder_costs_what_its_matrices_say(path: str) -> None:
+    cost = counted(transformer(path=path, position="learned"))
+    assert without_zeros(cost.parameters) == {
+        "embedding": V * D,
+        "positions": 16 * D,
+        "projections": DEPTH * ((D * W + W) * 3 + (W * D + D)),
+        "feedforward": DEPTH * ((D * F + F) + (F * D + D)),
+        "norms": (2 * DEPTH + 1) * NORM,
+        "head": D * V + V,
+    }
+    assert without_zeros(cost.flops) == {
+        "projections": 2 * N * DEPTH * (3 * D * W + W * D),
+        "mixing": 2 * N * DEPTH * (2 * N * W),  # scores and values
+        "feedforward": 2 * N * DEPTH * (2 * D * F),
+        "head": 2 * N * D * V,
+    }
+    assert cost.tokens == N
+
+
+def test_an_encoder_decoder_costs_two_stacks_and_the_way_between_them() -> None:
+    cost = counted(transformer(kind="encoder_decoder"), M)
+    attention = (D * W + W) * 3 + (W * D + D)
+    assert without_zeros(cost.parameters) == {
+        "embedding": (S_V + V) * D,
+        "projections": 3 * DEPTH * attention,
+        "feedforward": 2 * DEPTH * ((D * F + F) + (F * D + D)),
+        "norms": (2 * DEPTH + 1) * NORM + (3 * DEPTH + 1) * NORM,
+        "head": D * V + V,
+    }
+    own = (M + N) * 4 * D * W
+    cross = N * 2 * D * W + M * 2 * D * W  # queries and answers, keys and values
+    assert without_zeros(cost.flops) == {
+        "projections": 2 * DEPTH * (own + cross),
+        "mixing": 2 * DEPTH * 2 * W * (M * M + N * N + N * M),
+        "feedforward": 2 * DEPTH * (M + N) * 2 * D * F,
+        "head": 2 * N * D * V,
+    }
+    assert cost.tokens == M + N
+
+
+def test_an_encoder_alone_reads_the_source_alone() -> None:
+    cost = counted(transformer(kind="encoder"), M)
+    assert cost.tokens == M
+    assert cost.flops["feedforward"] == 2 * M * DEPTH * 2 * D * F
+
+
+def test_a_tied_weight_counts_where_it_stands_first() -> None:
+    cost = counted(transformer(tied="output"))
+    assert (cost.parameters["embedding"], cost.parameters["head"]) == (V * D, V)
+    assert cost.flops["head"] == 2 * N * D * V
+    assert sum(cost.parameters.values()) == parameters(on_meta(transformer(tied="output")))
+
+
+def test_the_taps_of_a_convolution_mix() -> None:
+    cost = counted(transformer(mixer={"name": "convolution", "kernel": 3}))
+    assert (cost.parameters["projections"], cost.flops["projections"]) == (0, 0)
+    assert cost.parameters["mixing"] == DEPTH * (3 * D * D + D)
+    assert cost.flops["mixing"] == 2 * N * DEPTH * 3 * D * D
+
+
+@pytest.mark.parametrize("form", ["kernel", "steps"])
+def test_the_gates_of_a_recurrence_mix(form: str) -> None:
+    cost = counted(transformer(mixer={"name": "lstm", "form": form}))
+    assert cost.parameters["mixing"] == DEPTH * 4 * (2 * D * D + 2 * D)
+    assert cost.flops["mixing"] == 2 * N * DEPTH * 4 * 2 * D * D
+
+
+def test_a_recurrent_model_costs_its_gates_its_bridge_and_its_reading() -> None:
+    cost = counted({"name": "recurrent", "d_model": 8, "depth": 2, "score": "mlp"}, M)
+    encoder = M * 2 * 2 * 4 * (8 * 4 + 4 * 4)  # layers, directions, gates
+    decoder = N * 2 * 4 * (8 * 8 + 8 * 8)
+    reading = N * M * (8 + 8)  # a score and a value for each pair
+    assert without_zeros(cost.flops) == {
+        "projections": 2 * (2 * 8 * 16 + (N + M) * 8 * 8 + N * 16 * 8),
+        "mixing": 2 * (encoder + decoder + reading),
+        "head": 2 * N * 8 * V,
+    }
+
+
+KNOWN = {
+    "bart-base": 139_420_416 - 2 * 2 * 768,  # as published, less two rows that no token reads
+    "bert-base": 109_482_240 - (768 * 768 + 768),  # less the pooler
+    "bloom-560m": 559_214_592,
+    "gpt2": 124_439_808,
+    "t5-small": 60_506_624,
+    "tinyllama": 1_100_048_384,
+}
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN.keys() & set(preset.names())))
+def test_a_preset_has_the_published_number_of_parameters_and_no_weights(name: str) -> None:
+    chosen = preset.load(name)
+    size = chosen.target_size
+    described = describe(chosen.model, chosen.source_size or size, size, length=8)
+    assert described.parameters == KNOWN[name]
+    assert described.weight_bytes == 4 * KNOWN[name]
+    assert all(weight.is_meta for weight in described.model.parameters())
+
+
+def really_kept(written: Any, source: int, length: int) -> int:
+    """Bytes that autograd holds after a real forward pass on the CPU."""
+    model = build(written, S_V, V, seed=0).train()
+    weights = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
+    held: dict[int, torch.UntypedStorage] = {}
+
+    def hold(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in weights:
+            held[storage._cdata] = storage
+        return tensor
+
+    inputs, sources = torch.ones(1, length, dtype=torch.long), torch.ones(1, source).long()
+    with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
+        model(Batch(labels=inputs, inputs=inputs, source=sources))
+    return sum(storage.nbytes() for storage in held.values())
+
+
+STEPS = {name: {"name": name, "form": "steps"} for name in ("rnn", "gru", "lstm")}
+CASES: dict[str, dict[str, Any]] = {
+    **{f"path={name}": {"path": name} for name in PATH.parts},
+    # A bias that is learned stops the CPU's fused kernel, so that it keeps more than others would.
+    **{f"position={n}": {"position": n} for n in POSITION.parts if n not in ("t5", "shaw")},
+    **{f"position={n}": {"position": n, "path": "explicit"} for n in ("t5", "shaw")},
+    **{f"residual={name}": {"residual": name} for name in RESIDUAL.parts},
+    # What a recurrent kernel keeps is the library's secret, and differs from device to device.
+    **{f"mixer={name}": {"mixer": STEPS.get(name, name)} for name in MIXER.parts},
+    "dilated": {"mixer": {"name": "convolution", "dilated": True}},
+    "window": {"mixer": {"name": "window", "reach": 3}, "path": "explicit"},
+    "grouped": {"mixer": {"name": "attention", "n_kv_heads": 1}},
+    "gated": {"feedforward": "swiglu", "norm": "rms"},
+    "dropout": {"dropout": 0.1, "feedforward_dropout": 0.1},
+    "attention dropout": {"attention_dropout": 0.1, "path": "explicit"},
+    "both stacks": {"kind": "encoder_decoder", "position": "rotary"},
+    "again": {"mixer": STEPS["rnn"], "residual": "none",
+              "position": {"name": "learned", "every_layer": True}},
+    "recurrent": {"name": "recurrent", "score": "mlp", "cell": STEPS["lstm"]},
+    "language": {"name": "recurrent", "kind": "decoder", "cell": STEPS["gru"]},
+}  # fmt: skip
+SMALL = {"name": "transformer", "d_model": D, "n_heads": HEADS, "depth": 3, "max_len": 16}
+
+
+@pytest.mark.parametrize("changes", CASES.values(), ids=list(CASES))
+def test_the_bytes_kept_for_backward_are_those_that_autograd_keeps(changes: Any) -> None:
+    written = {**SMALL, **changes}
+    if changes.get("name"):
+        written = {"d_model": 8, "depth": 3, **changes}
+    model = on_meta(written)
+    cost = count(model, M, N)
+    assert cost.kept_bytes == really_kept(written, M, N)
+    assert cost == count(model, M, N, fold=False)
+
+
+def test_explicit_attention_keeps_its_scores_and_fused_attention_does_not() -> None:
+    def kept(path: str) -> list[int]:
+        return [counted(transformer(path=path, max_len=1024), None, n).kept_bytes
+                for n in (256, 512, 1024)]  # fmt: skip
+
+    fused, explicit = kept("fused"), kept("explicit")
+    assert fused == [fused[0], 2 * fused[0], 4 * fused[0]]
+    scores = DEPTH * (HEADS * 4 + 1)  # bytes for each pair: weights, and the mask of all heads
+    surplus = [more - less for more, less in zip(explicit, fused, strict=True)]
+    linear = surplus[0] - scores * 256**2
+    assert surplus == [scores * n**2 + linear * n // 256 for n in (256, 512, 1024)]
+
+
+def test_a_deep_stack_runs_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    forward = Fused.forward
+    monkeypatch.setattr(Fused, "forward", lambda *given: runs.append(1) or forward(*given))
+    deep = counted(transformer(depth=40))
+    assert len(runs) == 2
+    assert deep.flops["mixing"] == 2 * N * 40 * 2 * N * W
+
+
+def test_a_block_that_differs_is_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = on_meta(transformer(depth=5))
+    odd = model.get_submodule("decoder.blocks.3")
+    odd.feedforward = nn.Linear(D, D, device="meta")
+    cost = count(model, None, N)
+    assert cost == count(model, None, N, fold=False)
+    assert cost.flops["feedforward"] == 2 * N * 4 * 2 * D * F
+
+
+def test_counting_leaves_a_model_as_it_was() -> None:
+    model = on_meta(transformer(depth=4, path="row")).eval()
+    before = {name: set(vars(module)) for name, module in model.named_modules()}
+    count(model, None, N)
+    assert not model.training
+    assert before == {name: set(vars(module)) for name, module in model.named_modules()}
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["describe", *words]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_json_is_one_document_with_every_count(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--length", "16", "d_model=8", "--json", "model.n_heads=2", "--vocabulary", "10"]
+    page = json.loads(run(capsys, *words))
+    with torch.device("meta"):
+        model = build({"name": "transformer", "d_model": 8, "n_heads": 2}, None, 10, seed=None)
+    assert page["parameters"] == parameters(model) == sum(page["by_part"].values())
+    assert page["flops_per_token"] == flops_per_token(model, None, 16)
+    assert sum(page["flops_by_kind"].values()) == page["flops_per_token"]
+    assert page["activation_bytes"] == count(model, None, 16).kept_bytes
+    assert (page["path"], page["length"], page["preset"]) == ("fused", 16, None)
+    assert page["config"]["d_model"] == 8
+
+
+@pytest.mark.skipif("gpt2" not in preset.names(), reason="the preset is not there yet")
+def test_the_page_fits_a_terminal_and_folds_equal_blocks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = run(capsys, "gpt2")
+    assert max(map(len, page.splitlines())) <= WIDTH
+    words = " ".join(page.split())
+    assert "12 × block 7,087,872 each 85,054,464" in words
+    assert "project 768 → 50,257, tied" in words
+    assert "mixing projections 22.8% 28,348,416" in words
+    assert "total 124,439,808" in words
+    assert "at length 1,024" in words
+    assert "path fused" in words
+    assert "causal attention counts as full" in words
+
+
+@pytest.mark.parametrize("mixer", MIXER.parts)
+def test_every_mixer_has_a_page(mixer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page = run(capsys, f"mixer={mixer}", "--length=20", "depth=3")
+    assert "3 × block" in page
+    assert max(map(len, page.splitlines())) <= WIDTH
+
+
+def test_a_position_of_each_block_is_shown_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    words = run(capsys, "position=t5", "position.shared=false", "depth=3", "--length=8").split()
+    assert words.count("t5") == 2
+    assert "positions" in words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["position=rotary", "position.theta=5"], ["position.theta=5", "model.position.name=rotary"],
+     ["position={name: rotary, theta: 5}"]],
+)  # fmt: skip
+def test_an_override_replaces_a_choice_whole_in_any_order(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = json.loads(run(capsys, "--json", *words, "--length=8"))
+    assert page["config"]["position"] == {
+        "name": "rotary", "theta": 5.0, "fraction": 1.0, "pairing": "halves",
+    }  # fmt: skip
+
+
+def test_a_whole_model_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    page = json.loads(run(capsys, "--json", "depth=2", "name=recurrent", "kind=decoder"))
+    assert page["config"]["cell"]["name"] == "lstm"
+    assert (page["path"], page["length"], page["source_size"]) == ("steps", 512, None)
+
+
+MISTAKES = {
+    "gtp2": "no preset 'gtp2'. Did you mean 'gpt2'?",
+    "n_head=8": "model.n_head: no such option. Did you mean 'n_heads'?",
+    "n_heads=7": "n_heads=7: does not divide d_model=64",
+    "n_heads=many": "model.n_heads: Value 'many'",
+    "position=rotery": "model.position: no position 'rotery'. Did you mean 'rotary'?",
+    "position.thta=5 position=rotary": "model.position.thta: no such option. Did you mean 'theta'?",
+    "name=recurent": "model: no model 'recurent'. Did you mean 'recurrent'?",
+    "model=5": "expected a model's name",
+    "norm=${d_model}": "model.norm: '${d_model}' is not a value",
+    "d_model={": "'d_model={': not a value",
+    "=5": "'=5': expected key=value, such as n_heads=8",
+    "d_model=8 model.d_model=16": "d_model: given twice",
+    "d_model=1000000000 n_heads=1": "no tensor can be that large",
+    "--lenght 5": "no option '--lenght'. Did you mean '--length'?",
+    "--length 0": "'0': expected a whole number from 1",
+    "--length=9 position=learned max_len=8": "positions end at max_len=8, asked for 9",
+    "gpt2 bert-base": "gpt2 and bert-base: describe one preset at a time",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_answered_in_one_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", *words.split()]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert MISTAKES[words] in err
+
+
+def test_a_wrong_command_gets_the_right_one_and_none_gets_the_usage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["descrbe"]) == 2
+    assert capsys.readouterr().err == "no command 'descrbe'. Did you mean 'describe'?\n"
+    assert main([]) == 2
+    assert "describe" in capsys.readouterr().out
+    assert main(["--help"]) == 0
+
+
+def test_the_package_and_its_command_line_import_no_torch() -> None:
+    program = "import sys, model, model.__main__; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def test_the_real_command_answers_without_loading_the_compiler() -> None:
+    program = (
+        "import runpy, sys; sys.argv = ['model', 'describe', '--json', '--length=8']\n"
+        "try: runpy.run_module('model', run_name='__main__')\n"
+        "finally: assert 'torch._dynamo.eval_frame' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["parameters"] == parameters(
+        describe("transformer", 1, 32_000).model
+    )
+
+
+def test_the_stand_in_for_the_compiler_gives_way_when_more_is_asked() -> None:
+    stand_in = _Compiler("colorsys")
+    assert stand_in.disable(main, recursive=True) is main
+    assert stand_in.rgb_to_hsv(0, 0, 0) == (0, 0, 0)
+    assert not hasattr(stand_in, "__wrapped__")

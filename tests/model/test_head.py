@@ -1,0 +1,196 @@
+"""What an encoder's or a decoder's vectors become: kinds of models, heads and pooling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from given_weights import affine, assert_equals, random, randomised
+from slow_formulas import Vector, add, gelu, layer_norm, linear
+
+from model.batch import Batch
+from model.build import build
+from model.family import ConfigError
+from model.head import HEAD
+from model.norm import NORM
+
+LENGTHS = [4, 1, 3]
+SOURCE = torch.tensor([[3, 7, 4, 5], [6, 0, 0, 0], [5, 4, 3, 0]])
+INPUTS = torch.tensor([[1, 5, 6], [1, 4, 0], [1, 3, 3]])
+
+
+def head(name: str, **options: Any) -> Any:
+    given = {"d_model": 6, "target_size": 5, "norm": NORM.build("layer", d_model=6)}
+    return randomised(HEAD.build({"name": name, **options}, **given))
+
+
+def pooled(pool: str, vectors: list[Vector]) -> Vector:
+    if pool == "mean":
+        total = [0.0] * len(vectors[0])
+        for vector in vectors:
+            total = add(total, vector)
+        return [v / len(vectors) for v in total]
+    return vectors[0] if pool == "first" else vectors[-1]
+
+
+@pytest.mark.parametrize("pool", ["first", "last", "mean"])
+@pytest.mark.parametrize("transform", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_classes_are_read_off_the_real_tokens(pool: str, transform: bool, padded: bool) -> None:
+    part, x_BTD = head("classes", pool=pool, transform=transform), random(3, 4, 6)
+    lengths = LENGTHS if padded else [4, 4, 4]
+
+    def by_hand(vectors: list[Vector]) -> Vector:
+        x = pooled(pool, vectors)
+        if transform:
+            x = [math.tanh(v) for v in linear(x, *affine(part.dense))]
+        return linear(x, *affine(part.classify))
+
+    expected = [by_hand(x[:n]) for x, n in zip(x_BTD.tolist(), lengths, strict=True)]
+    assert_equals(part(x_BTD, torch.tensor(lengths) if padded else None), expected)
+
+
+def test_pooling_three_vectors_on_paper() -> None:
+    x_BTD = torch.tensor([[[1.0, 2.0], [3.0, 8.0], [100.0, 100.0]]]).double()
+    by_pool = {"first": [1.0, 2.0], "last": [3.0, 8.0], "mean": [2.0, 5.0]}
+    for pool, expected in by_pool.items():
+        part = HEAD.build({"name": "classes", "pool": pool}, d_model=2, target_size=2).double()
+        with torch.no_grad():
+            part.classify.weight.copy_(torch.eye(2))
+            part.classify.bias.zero_()
+        assert part(x_BTD, torch.tensor([2])).tolist() == [expected]
+
+
+@pytest.mark.parametrize("transform", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_tokens_are_scored_at_every_position(transform: bool, bias: bool, scale: float) -> None:
+    part = head("tokens", transform=transform, bias=bias, scale=scale)
+    x_BTD = random(2, 3, 6)
+
+    def by_hand(x: Vector) -> Vector:
+        if transform:
+            wide = [gelu(v) for v in linear(x, *affine(part.dense))]
+            x = layer_norm(wide, *affine(part.norm))
+        return linear([scale * v for v in x], *affine(part.project))
+
+    expected = [[by_hand(token) for token in rows] for rows in x_BTD.tolist()]
+    assert_equals(part(x_BTD, None), expected)
+    assert len(list(part.parameters())) == 1 + bias + 4 * transform
+
+
+def test_a_bare_head_gives_the_vectors_themselves() -> None:
+    x_BTD = random(2, 3, 6)
+    assert head("bare")(x_BTD, None) is x_BTD
+
+
+# Kinds of models.
+
+KINDS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
+    "bare encoder": ({"kind": "encoder", "head": "bare"}, (3, 4, 8)),
+    "masked tokens": ({"kind": "encoder", "head": "tokens"}, (3, 4, 9)),
+    "class of the first": ({"kind": "encoder", "head": "classes"}, (3, 9)),
+    "class of the last": (
+        {"kind": "encoder", "head": {"name": "classes", "pool": "last"}},
+        (3, 9),
+    ),
+    "class of the mean": (
+        {"kind": "encoder", "head": {"name": "classes", "pool": "mean"}},
+        (3, 9),
+    ),
+    "decoder": ({"kind": "decoder"}, (3, 3, 9)),
+    "encoder-decoder": ({"kind": "encoder_decoder"}, (3, 3, 9)),
+}
+
+
+def whole(written: dict[str, Any]) -> Any:
+    choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1, **written}
+    return randomised(build(choice, 8, 9, seed=None))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_kind_of_model_answers_where_its_labels_are(name: str) -> None:
+    written, shape = KINDS[name]
+    model = whole(written)
+    assert (model.encoder is not None) == ("encoder" in written["kind"])
+    assert (model.decoder is not None) == ("decoder" in written["kind"])
+    lengths = torch.tensor(LENGTHS)
+    answer = model(Batch(SOURCE, INPUTS, None, SOURCE, lengths))
+    assert answer.shape == shape
+    noise = SOURCE.masked_fill(torch.arange(4) >= lengths[:, None], 7)
+    other = model(Batch(SOURCE, INPUTS, None, torch.cat((noise, noise), 1), lengths))
+    real = torch.arange(4) < lengths[:, None]
+    if "encoder" in written["kind"] and answer.shape[:2] == (3, 4):
+        answer, other = answer[real], other[:, :4][real]
+    torch.testing.assert_close(other, answer, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("pool", ["first", "last", "mean"])
+def test_a_classifier_is_its_head_over_the_bare_encoder(pool: str) -> None:
+    model = whole({"kind": "encoder", "head": {"name": "classes", "pool": pool}})
+    lengths = torch.tensor(LENGTHS)
+    memory = model.encode(SOURCE, lengths)
+    expected = [
+        linear(pooled(pool, rows[:n]), *affine(model.head.classify))
+        for rows, n in zip(memory.tolist(), LENGTHS, strict=True)
+    ]
+    batch = Batch(torch.tensor([0, 1, 2]), source=SOURCE, source_lengths=lengths)
+    assert_equals(model(batch), expected)
+
+
+def test_an_encoder_reads_both_ways_unless_it_is_causal() -> None:
+    for causal in (False, True):
+        model = whole({"kind": "encoder", "head": "bare", "causal_encoder": causal})
+        changed = SOURCE.clone()
+        changed[:, -1] = 6
+        before, after = (model(Batch(s, source=s)) for s in (SOURCE, changed))
+        assert torch.equal(before[:, :3], after[:, :3]) == causal
+
+
+# Which tables are one.
+
+FREE = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
+
+
+@pytest.mark.parametrize("tied", ["free", "output", "all"])
+def test_tables_are_one_as_far_as_written(tied: str) -> None:
+    model: Any = build({**FREE, "tied": tied}, 9, 9, seed=0)
+    source = model.encoder.embedding.tokens.weight
+    target = model.decoder.embedding.tokens.weight
+    assert (model.head.project.weight is target) == (tied != "free")
+    assert (source is target) == (tied == "all")
+    assert model.head.project.bias.shape == (9,)
+
+
+def test_an_encoder_ties_its_only_table_to_its_output() -> None:
+    for tied in ("output", "all"):
+        model: Any = build({**FREE, "kind": "encoder", "tied": tied}, 9, 9, seed=0)
+        assert model.head.project.weight is model.encoder.embedding.tokens.weight
+
+
+@pytest.mark.parametrize(
+    ("written", "sizes", "words"),
+    [
+        ({"tied": "all"}, (11, 9), "tied=all: source and target have 11 and 9 tokens"),
+        ({"tied": "output", "kind": "encoder"}, (11, 9), "tied=output: needs a head over the same"),
+        (
+            {"tied": "output", "kind": "encoder", "head": "bare"},
+            (9, 9),
+            "tied=output: needs a head",
+        ),
+        ({"tied": "all", "kind": "encoder", "head": "classes"}, (9, 9), "tied=all: needs a head"),
+        (
+            {"tied": "output", "position": {"name": "learned", "join": "concat"}},
+            (9, 9),
+            "tied=output: .* positions that are not concatenated",
+        ),
+    ],
+    ids=str,
+)
+def test_tables_that_cannot_be_one_are_refused(
+    written: dict[str, Any], sizes: tuple[int, int], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        build({**FREE, **written}, *sizes, seed=0)

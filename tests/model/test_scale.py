@@ -1,0 +1,79 @@
+"""What scores are multiplied by, in numbers and in a lecture's worked example."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from given_weights import assert_equals, random, randomised
+from slow_formulas import attention
+from torch import Tensor
+
+from model.attention import MASK, PATH
+from model.build import build
+from model.scale import SCALE
+
+D_MODEL, N_HEADS = 24, 3
+FIXED = {
+    "sqrt_d_head": lambda d_head: 1 / math.sqrt(d_head),
+    "sqrt_d_model": lambda d_head: 1 / math.sqrt(D_MODEL),
+    "linear": lambda d_head: 1 / d_head,
+    "none": lambda d_head: 1.0,
+}
+
+
+def attended(name: str, q: Tensor, k: Tensor, v: Tensor, d_head: int) -> tuple[Tensor, object]:
+    scale = SCALE.build(name, d_model=D_MODEL, n_heads=q.shape[1], d_head=d_head).double()
+    if name == "learned":
+        randomised(scale)
+    scaled, factor = scale(q)
+    y, _ = PATH.build("explicit", mask=MASK.build("infinity"))(scaled, k, v, factor)
+    return y[0].transpose(0, 1).flatten(1), scale
+
+
+@pytest.mark.parametrize("name", sorted(SCALE.parts))
+@pytest.mark.parametrize("d_head", [1, 4, 9])
+def test_scores_are_multiplied_as_the_name_says(name: str, d_head: int) -> None:
+    q, k, v = (random(1, N_HEADS, 5, d_head, seed=seed) for seed in range(3))
+    y_TD, scale = attended(name, q, k, v, d_head)
+    by_head = [math.exp(s) for s in scale.log.tolist()] if name == "learned" else None
+    heads_beside = [x[0].transpose(0, 1).flatten(1).tolist() for x in (q, k, v)]
+    factor = by_head or FIXED[name](d_head)
+    assert_equals(y_TD, attention(*heads_beside, N_HEADS, lambda t, s: True, factor))
+
+
+def test_a_learned_scale_starts_at_one_over_the_root_and_is_each_heads_own() -> None:
+    choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1, "scale": "learned"}
+    scale = build(choice, None, 9, seed=0).decoder.blocks[0].mixer.scale
+    assert scale.log.exp().tolist() == pytest.approx([0.5, 0.5], rel=1e-6)
+    q = torch.ones(1, 2, 3, 4)
+    with torch.no_grad():
+        scale.log.copy_(torch.tensor([math.log(2), math.log(3)]))
+    scaled, factor = scale(q)
+    assert factor == 1.0
+    torch.testing.assert_close(scaled[0, :, 0, 0], torch.tensor([2.0, 3.0]))
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_fixed_scale_leaves_queries_alone(name: str) -> None:
+    q = random(1, 1, 2, 4)
+    scaled, factor = SCALE.build(name, d_model=D_MODEL, d_head=4)(q)
+    assert scaled is q
+    assert factor == pytest.approx(FIXED[name](4), rel=1e-15)
+
+
+@pytest.mark.parametrize("path", ["explicit", "row", "loop"])
+def test_the_worked_example_of_a_lecture(path: str) -> None:
+    """MIT's slides: products of 112, 96, 16, 8 with heads 64 wide give .881 .119 .000 .000."""
+    products = [[112.0, 96.0, 16.0, 8.0], [92.0, 124.0, 22.0, 8.0]]
+    weights = [[0.881, 0.119, 0.0, 0.0], [0.018, 0.982, 0.0, 0.0]]
+    q, k = torch.zeros(1, 1, 2, 64).double(), torch.zeros(1, 1, 4, 64).double()
+    q[0, 0, 0, 0] = q[0, 0, 1, 1] = 1.0
+    k[0, 0, :, :2] = torch.tensor(products).double().T
+    torch.testing.assert_close((q @ k.transpose(-2, -1))[0, 0].tolist(), products)
+    scaled, factor = SCALE.build("sqrt_d_head", d_head=64)(q)
+    assert factor == 1 / 8
+    along = PATH.build(path, mask=MASK.build("infinity"))
+    _, shown = along(scaled, k, k, factor)
+    assert [[round(w, 3) for w in row] for row in shown[0, 0].tolist()] == weights
