@@ -66,7 +66,7 @@ class Xavier(Initial):
         return torch.randn(shape, generator=generator) * shape[-1] ** -0.5
 
 
-@INITIAL.register("unit")
+@INITIAL.register("unit_variance")
 class Unit(Initial):
     """N(0, 1/inputs): unit variance in, unit variance out; embeddings N(0, 1)."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ablations.expand import catalogue, expand, read_ablation, read_profile
+from model import preset
 from model.build import FAMILIES
 
 ROOT = Path(__file__).parent.parent
@@ -124,7 +125,7 @@ def test_every_ablation_resolves_at_every_profile(name: str, profile: str) -> No
 
 
 def chosen_parts() -> set[tuple[str, str]]:
-    """(family, part) of every choice in any variant of the catalogue at the quick profile."""
+    """(family, part) of every choice in any preset, or any variant of the catalogue at quick."""
     found: set[tuple[str, str]] = set()
 
     def walk(word: str, value: object) -> None:
@@ -134,6 +135,8 @@ def chosen_parts() -> set[tuple[str, str]]:
             for key, below in value.items():
                 walk(key, below)
 
+    for name in preset.names():
+        walk("model", preset.load(name).model)
     for path in catalogue().values():
         ablation, source = read_ablation(path)
         for cell in expand(ablation, source, read_profile("quick"), {}, [0]):
@@ -166,6 +169,9 @@ def test_the_commands_of_the_readme_parse(command: str) -> None:
         from ablations.commands import _parse
 
         _parse(words[3:])
+    elif words[:3] == [".venv/bin/python", "-m", "model"]:
+        assert words[3] == "describe"
+        assert words[4] in preset.names()
     elif words[:3] == [".venv/bin/python", "-m", "analysis"]:
         from analysis.__main__ import COMMANDS
 

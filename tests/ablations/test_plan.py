@@ -154,7 +154,7 @@ def test_every_entry_of_the_catalogue_is_strict_json_that_stands_alone() -> None
 
 
 def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:
-    words = ["train.clip=null", "model.tied=true", "train.optimiser={name: adam, rate: 1e-3}"]
+    words = ["train.clip=null", "model.tied=output", "train.optimiser={name: adam, rate: 1e-3}"]
     overrides = parse_overrides(words)
     entry = make_plan([ask()], "smoke", overrides, [0]).document()["small"]
     assert parse_overrides(entry["overrides"]) == overrides

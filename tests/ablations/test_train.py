@@ -116,8 +116,8 @@ def test_another_seed_gives_other_losses(task: G2P) -> None:
 
 
 GOLDEN = {
-    "transformer": [3.981722, 3.725588, 3.622044, 3.590847],
-    "recurrent": [3.757298, 3.728522, 3.709718, 3.702339],
+    "transformer": [3.894743, 3.689687, 3.577869, 3.547683],
+    "recurrent": [3.733655, 3.713019, 3.695256, 3.687525],
 }
 
 
@@ -132,7 +132,7 @@ def test_the_golden_losses_have_not_moved(task: G2P, name: str) -> None:
     assert list(measured.values()) == pytest.approx(GOLDEN[name], rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["position", "norm", "activation", "path"])
+@pytest.mark.parametrize("name", ["position", "norm", "feedforward", "scale"])
 def test_a_variant_and_its_control_start_from_equal_weights(name: str) -> None:
     ablation, source = read_ablation(catalogue()[name])
     cells = expand(ablation, source, read_profile("smoke"), {}, [0, 1])

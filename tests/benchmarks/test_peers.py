@@ -44,7 +44,9 @@ def matrix_product() -> Callable[[], None]:
 def table(title: str, rows: list[tuple[str, ...]]) -> None:
     print(f"\n{title}")
     for row in rows:
-        print("  " + "".join(f"{cell:<24}" if i == 0 else f"{cell:>28}" for i, cell in enumerate(row)))
+        print(
+            "  " + "".join(f"{cell:<24}" if i == 0 else f"{cell:>28}" for i, cell in enumerate(row))
+        )
 
 
 @pytest.mark.parametrize("size", peers.SIZES, ids=str)

@@ -40,11 +40,11 @@ def test_normal_values_have_the_written_deviation(role: str) -> None:
 
 
 def test_unit_weights_keep_unit_variance_and_unit_embeddings_have_it() -> None:
-    weight = drawn("unit", "weight", (300, 200))
+    weight = drawn("unit_variance", "weight", (300, 200))
     assert weight.std().item() == pytest.approx(200**-0.5, rel=0.02)
     x = torch.randn(400, 200, generator=torch.Generator().manual_seed(1))
     assert (x @ weight.T).std().item() == pytest.approx(1, rel=0.02)
-    embedding = drawn("unit", "embedding", (300, 200))
+    embedding = drawn("unit_variance", "embedding", (300, 200))
     assert embedding.std().item() == pytest.approx(1, rel=0.02)
     for values in (weight, embedding):
         deviation = values.std()

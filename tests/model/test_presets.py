@@ -17,6 +17,7 @@ PARITY = Path(__file__).parent.parent / "parity"
 PUBLISHED = {
     "gpt2": 124_439_808,
     "bert-base": 108_891_648,  # with two segments and the embedding's norm, without the pooler
+    "bert-classifier": 109_483_778,
     "t5-small": 60_506_624,
     "tinyllama": 1_100_048_384,
     "bloom-560m": 559_214_592,
