@@ -242,6 +242,7 @@ _COLUMNS = ("parameters", "FLOPs/token", "steps", "s/trial", "seeds")
 
 def run_plan(options: argparse.Namespace) -> int:
     plan = _plan(options)
+    from ablations.expand import announce
     from ablations.launch.local import LocalLauncher
     from ablations.runner import FAILED, run
     from ablations.train import pick_device
@@ -249,7 +250,8 @@ def run_plan(options: argparse.Namespace) -> int:
     results = _results(options)
     device = str(pick_device(options.device))
     jobs = options.jobs or (1 if device != "cpu" else os.cpu_count() or 1)
-    with LocalLauncher(jobs, preload=["torch", "ablations.worker"]) as launcher:
+    announce(want.config["task"] for want in plan.wanted.values())
+    with LocalLauncher(jobs, preload=["torch", "ablations.warm"]) as launcher:
         counts = run(plan, results, launcher, device, options.imports, options.rerun)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     print(f"{len(plan.wanted)} trials in {results.root}; {ended or 'nothing was left to run'}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -261,6 +262,18 @@ def load_task(frozen: str) -> Any:
     from ablations.tasks import TASK
 
     return TASK.build(json.loads(frozen))
+
+
+def announce(tasks: Iterable[Mapping[str, Any]]) -> None:
+    """Let processes that this one starts know which tasks their jobs will ask for."""
+    os.environ[_ANNOUNCED] = json.dumps(sorted({freeze(task) for task in tasks}))
+
+
+def announced() -> list[str]:
+    return json.loads(os.environ.get(_ANNOUNCED, "[]"))
+
+
+_ANNOUNCED = "ABLATIONS_TASKS"
 
 
 @cache

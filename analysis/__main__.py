@@ -41,10 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from analysis import report
-    from analysis.evidence import gather
+    from analysis import fresh
 
-    paths = report.write(gather(options.results))
+    paths = fresh.paths(options.results)
+    if paths is None:
+        from analysis import report
+        from analysis.evidence import gather
+
+        seen = fresh.inputs(options.results)
+        paths = report.write(gather(options.results))
+        fresh.note(options.results, seen, paths)
     _print_paths(paths, options.json)
     return 0
 

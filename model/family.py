@@ -93,7 +93,9 @@ class Family:
         key = (part, repr(written))
         if key not in self._known:
             options = {key: value for key, value in written.items() if key != "name"}
-            self._known[key] = validate(_config(part), options, path)
+            config = validate(_config(part), options, path)
+            resolved = {"name": written["name"], **asdict(config)}
+            self._known[key] = self._known[part, repr(resolved)] = config
         return written["name"], self._known[key]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ class Timing:
         raise NotImplementedError
 
 
+@cache
 def discover() -> Family:
     """The family, with every measure of this folder in it."""
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):

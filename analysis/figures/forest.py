@@ -18,6 +18,10 @@ from analysis.names import short
 COLOURS = {stats.WORSE: style.VERMILION, stats.BETTER: style.BLUE}
 
 
+MANY = 12  # rows from which the axis is cut to where most of them are
+FAR = 4  # times the 80th percentile of seeds: beyond it a row is an arrow
+
+
 def panels(evidence: Evidence) -> list[pd.DataFrame]:
     """One panel per task and metric: only equal units share an axis."""
     keys = ["task", "metric_label", "split", "unit", "better"]
@@ -85,9 +89,16 @@ def _remark(data: dict[str, Any]) -> str:
 
 
 def _limits(frame: pd.DataFrame) -> tuple[float, float]:
-    """Room for every seed; for intervals up to as much again on either side."""
+    """Room for every seed; for intervals up to as much again on either side.
+
+    Among many rows a few that lie far out do not squeeze the rest: they become arrows.
+    """
     seeds = [value for values in frame["differences"] for value in values]
-    least, most = min(0.0, *seeds, 0.0), max(0.0, *seeds, 0.0)
+    far = math.inf
+    if len(frame) >= MANY and seeds:
+        far = FAR * float(np.quantile(np.abs(seeds), 0.8)) or math.inf
+    near = [value for value in seeds if abs(value) <= far]
+    least, most = min(0.0, *near, 0.0), max(0.0, *near, 0.0)
     room = (most - least) or 1.0
     ends = [end for end in (*frame["low"], *frame["high"]) if not math.isnan(end)]
     least = max(least - room, min([least, *ends]))
@@ -99,7 +110,7 @@ def _limits(frame: pd.DataFrame) -> tuple[float, float]:
 def _draw_row(ax: Axes, y: float, data: dict[str, Any], low: float, high: float) -> None:
     colour = COLOURS.get(data["word"], style.QUIET)
     if data["n"] > 1:
-        seeds = np.asarray(data["differences"])
+        seeds = np.asarray([seed for seed in data["differences"] if low <= seed <= high])
         ax.plot(seeds, np.full(seeds.size, y + 0.3), "o", ms=2, mew=0, color=colour, alpha=0.45)
     if not math.isnan(data["low"]):
         ends = np.clip([data["low"], data["high"]], low, high)
@@ -107,6 +118,19 @@ def _draw_row(ax: Axes, y: float, data: dict[str, Any], low: float, high: float)
         for end, edge, marker in ((data["low"], low, "<"), (data["high"], high, ">")):
             if (end - edge) * (1 if marker == ">" else -1) > 0:
                 ax.plot(edge, y, marker, ms=3, mew=0, color=colour, clip_on=False)
+    if not low <= data["difference"] <= high:
+        edge, side, shift = (high, ">", -6) if data["difference"] > high else (low, "<", 6)
+        ax.plot(edge, y, side, ms=4, mew=0, color=colour, clip_on=False, zorder=3)
+        ax.annotate(
+            _signed(data["difference"], 0),
+            (edge, y),
+            (shift, 3),
+            textcoords="offset points",
+            ha="right" if shift < 0 else "left",
+            fontsize=style.SMALL,
+            color=colour,
+        )
+        return
     hollow = math.isnan(data["low"])
     ax.plot(
         data["difference"],
