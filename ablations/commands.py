@@ -11,11 +11,12 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ablations.config import parse_overrides
 from ablations.expand import catalogue, find, read_ablation
-from ablations.record import STATUSES, RecordError, Results
+from ablations.record import STATUSES, Record, RecordError, Results, write_atomic
 from model.family import ConfigError, nearest
 
 BAD_INPUT = 2
@@ -75,11 +76,14 @@ class _Parser(argparse.ArgumentParser):
 def _parser(command: str) -> argparse.ArgumentParser:
     parser = _Parser(prog=f"python -m ablations {command}", description=_COMMANDS[command][1])
     parser.allow_abbrev = False
-    if command == "show":
+    if command in ("show", "try"):
         parser.add_argument("trial", help="a trial's id, or its first digits")
+        if command == "try":
+            parser.add_argument("input", help="what to ask, such as a word")
+            parser.add_argument("--figure", metavar="FILE.svg", help="draw the attention there too")
     else:
         parser.add_argument("names", nargs="*", metavar="NAME", help="default: the whole catalogue")
-    if command != "show":
+    if command not in ("show", "try"):
         parser.add_argument("--json", action="store_true", help="one JSON document, nothing else")
     if command != "list":
         parser.add_argument("--profile", default="quick", help="smoke, quick, full or gpu")
@@ -298,6 +302,24 @@ def show_status(options: argparse.Namespace) -> int:
 
 
 def show_record(options: argparse.Namespace) -> int:
+    print(json.dumps(_find_record(options)[1].to_dict(), indent=1, ensure_ascii=False))
+    return 0
+
+
+def try_trial(options: argparse.Namespace) -> int:
+    results, record = _find_record(options)
+    from ablations.answer import answer, drawn, picture
+
+    reply = answer(record, results, options.input)
+    print(f"{options.input} → {reply.text}    probability {reply.probability:.2g}\n")
+    print(drawn(reply))
+    if options.figure:
+        write_atomic(Path(options.figure), picture(reply))
+        print(f"\n{options.figure}")
+    return 0
+
+
+def _find_record(options: argparse.Namespace) -> tuple[Results, Record]:
     results = _results(options)
     if not re.fullmatch(r"[0-9a-f]{1,12}", options.trial):
         raise ConfigError([f"'{options.trial[:100]}': a trial's id is up to 12 digits 0-9a-f"])
@@ -307,8 +329,7 @@ def show_record(options: argparse.Namespace) -> int:
         raise ConfigError([f"{kind} '{options.trial}…' in {results.root}"])
     record = results.read(found[0])
     assert record is not None
-    print(json.dumps(record.to_dict(), indent=1, ensure_ascii=False))
-    return 0
+    return results, record
 
 
 _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
@@ -317,4 +338,5 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "run": (run_plan, "run what is missing"),
     "status": (show_status, "what is done, failed, stale or waiting"),
     "show": (show_record, "one trial's record"),
+    "try": (try_trial, "a trained model's answer to your own input"),
 }

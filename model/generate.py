@@ -1,15 +1,17 @@
-"""Answers, one token at a time.
+"""Answers, one token at a time: greedy, sampled, or by beam search.
 
-B: sequences, T: positions given now, S: source positions, V: vocabulary.
+B: sequences, W: beams, T: positions given now, S: source positions, V: vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.batch import BOS, EOS, Batch
 
@@ -55,38 +57,238 @@ class Generator(Protocol):
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]: ...
 
 
-@torch.inference_mode()
-def greedy(
-    model: Generator, source_BS: Tensor, source_lengths_B: Tensor | None, max_new: int
-) -> list[list[int]]:
-    """The likeliest next token, again and again, until each sequence has ended.
+@dataclass(frozen=True)
+class Question:
+    """What is asked: a source, a prompt, or both. Without a prompt an answer starts from BOS."""
 
-    The answers carry neither BOS nor EOS. Dropout is off meanwhile.
-    """
-    assert isinstance(model, torch.nn.Module)
+    source: Tensor | None = None  # B S
+    source_lengths: Tensor | None = None  # B
+    prompt: Tensor | None = None  # B T
+    prompt_lengths: Tensor | None = None  # B
+
+    def __post_init__(self) -> None:
+        """Whatever a batch would refuse is refused here."""
+        if self.source is None and self.prompt is None:
+            raise ValueError("nothing is asked: give a source or a prompt")
+        if self.source is not None:
+            Batch(self.source, source=self.source, source_lengths=self.source_lengths)
+        if self.prompt is not None:
+            if self.prompt.numel() == 0:
+                raise ValueError("prompt is empty: give at least one token, such as BOS")
+            Batch(self.prompt, inputs=self.prompt, lengths=self.prompt_lengths)
+
+    def prompts(self) -> tuple[Tensor, Tensor]:
+        """B T and B: what each sequence is given before it answers."""
+        if self.prompt is not None:
+            whole_B = self.prompt.new_full((len(self.prompt),), self.prompt.shape[1])
+            return self.prompt, whole_B if self.prompt_lengths is None else self.prompt_lengths
+        assert self.source is not None
+        start_B1 = self.source.new_full((len(self.source), 1), BOS)
+        return start_B1, start_B1.new_ones(len(self.source))
+
+
+@dataclass
+class Answer:
+    """Tokens without BOS and EOS, and how probable the model found them, EOS included."""
+
+    tokens: list[int]
+    log_probability: float = 0.0
+
+
+Pick = Callable[[Tensor], Tensor]  # B V → B
+
+
+@contextmanager
+def _answering(model: Generator) -> Iterator[None]:
+    """Without dropout and without gradients; the model's mode is put back afterwards."""
+    assert isinstance(model, nn.Module)
     was_training = model.training
     model.eval()
     try:
-        Batch(labels=source_BS, source=source_BS, source_lengths=source_lengths_B)  # do they fit?
-        sequences = source_BS.shape[0]
-        decoding = model.begin(sequences, max_new, source_BS, source_lengths_B)
-        tokens_B1 = source_BS.new_full((sequences, 1), BOS)
-        rows_B = torch.arange(sequences, device=source_BS.device)  # sequences still open
-        answers: list[list[int]] = [[] for _ in range(sequences)]
-        for _ in range(max_new):
-            logits_B1V, decoding = model.step(tokens_B1, decoding)
-            tokens_B1 = logits_B1V[:, -1].argmax(dim=-1, keepdim=True)
-            is_open_B = tokens_B1[:, 0] != EOS
-            for row, token, is_open in zip(
-                rows_B.tolist(), tokens_B1[:, 0].tolist(), is_open_B.tolist(), strict=True
-            ):
-                if is_open:
-                    answers[row].append(token)
-            if not is_open_B.all():
-                kept = is_open_B.nonzero()[:, 0]
-                if len(kept) == 0:
-                    break
-                rows_B, tokens_B1, decoding = rows_B[kept], tokens_B1[kept], decoding.select(kept)
+        with torch.inference_mode():
+            yield
     finally:
         model.train(was_training)
-    return answers
+
+
+def greedy(model: Generator, question: Question, max_new: int) -> list[Answer]:
+    """The likeliest next token, again and again, until each sequence has ended."""
+    return generate(model, question, max_new, lambda logits_BV: logits_BV.argmax(dim=-1))
+
+
+def sample(
+    model: Generator,
+    question: Question,
+    max_new: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+) -> list[Answer]:
+    """Tokens drawn by their probability, from the top_k likeliest, or from the fewest that hold
+    top_p of it (Holtzman et al. 2020)."""
+    if temperature <= 0:
+        raise ValueError(f"temperature={temperature}: must be positive; use greedy for 0")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k={top_k}: must be at least 1")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p={top_p}: must be above 0 and at most 1")
+    prompt, _ = question.prompts()
+    generator = torch.Generator(prompt.device).manual_seed(seed)
+
+    def pick(logits_BV: Tensor) -> Tensor:
+        kept_BV = narrow(logits_BV / temperature, top_k, top_p)
+        return torch.multinomial(kept_BV.softmax(dim=-1), 1, generator=generator)[:, 0]
+
+    return generate(model, question, max_new, pick)
+
+
+def narrow(logits_BV: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
+    """Logits with all but the likeliest tokens at −∞."""
+    if top_k is not None and top_k < logits_BV.shape[-1]:
+        least_B1 = logits_BV.topk(top_k, dim=-1).values[:, -1:]
+        logits_BV = logits_BV.masked_fill(logits_BV < least_B1, float("-inf"))
+    if top_p is not None:
+        sorted_BV, order_BV = logits_BV.sort(dim=-1, descending=True)
+        share_BV = sorted_BV.softmax(dim=-1)
+        beyond_BV = share_BV.cumsum(dim=-1) - share_BV >= top_p  # the first is always kept
+        drop_BV = torch.zeros_like(beyond_BV).scatter(-1, order_BV, beyond_BV)
+        logits_BV = logits_BV.masked_fill(drop_BV, float("-inf"))
+    return logits_BV
+
+
+def generate(model: Generator, question: Question, max_new: int, pick: Pick) -> list[Answer]:
+    """Answer every sequence, each until its own EOS or `max_new` tokens.
+
+    What prompts have in common in length is read at once; longer ones then go on being read while
+    shorter ones are answered already.
+    """
+    prompt_BT, lengths_B = question.prompts()
+    if max_new < 1:
+        raise ValueError(f"max_new={max_new}: must be at least 1")
+    answers = [Answer([]) for _ in range(len(prompt_BT))]
+    at, longest = int(lengths_B.min()), int(lengths_B.max())
+    with _answering(model):
+        decoding = model.begin(
+            len(prompt_BT), longest + max_new, question.source, question.source_lengths
+        )
+        logits_BTV, decoding = model.step(prompt_BT[:, :at], decoding)
+        rows = list(range(len(prompt_BT)))  # which question each row of the batch belongs to
+        is_open = [True] * len(rows)
+        ends = (lengths_B + max_new).tolist()
+        while True:
+            logits_BV = logits_BTV[:, -1]
+            chosen_B = pick(logits_BV)
+            log_p = logits_BV.log_softmax(-1).gather(-1, chosen_B[:, None])[:, 0].tolist()
+            if at < longest:
+                chosen_B = torch.where(at < lengths_B, prompt_BT[:, min(at, longest - 1)], chosen_B)
+            tokens = chosen_B.tolist()
+            for index, row in enumerate(rows):
+                if not is_open[index] or at < ends[row] - max_new:
+                    continue
+                answers[row].log_probability += log_p[index]
+                if tokens[index] == EOS:
+                    is_open[index] = False
+                    continue
+                answers[row].tokens.append(tokens[index])
+                is_open[index] = at + 1 < ends[row]
+            at += 1
+            still = [index for index, going in enumerate(is_open) if going]
+            if not still:
+                return answers
+            if 4 * len(still) <= 3 * len(rows):  # rarely: it copies every cache
+                kept_B = torch.tensor(still, device=prompt_BT.device)
+                chosen_B, prompt_BT, lengths_B = (
+                    chosen_B[kept_B],
+                    prompt_BT[kept_B],
+                    lengths_B[kept_B],
+                )
+                rows, is_open = [rows[index] for index in still], [True] * len(still)
+                decoding = decoding.select(kept_B)
+            logits_BTV, decoding = model.step(chosen_B[:, None], decoding)
+
+
+def beam(
+    model: Generator, question: Question, max_new: int, width: int = 4, length_power: float = 1.0
+) -> list[list[Answer]]:
+    """The best `width` answers of each sequence, best first.
+
+    An answer's worth is its log probability over (tokens with EOS) ** length_power (Wu et al.
+    2016, simplified); 0 does not normalise. Prompts must be of one length.
+    """
+    prompt_BT, lengths_B = question.prompts()
+    if width < 1:
+        raise ValueError(f"width={width}: must be at least 1")
+    if int(lengths_B.min()) != int(lengths_B.max()):
+        raise ValueError("beam search needs prompts of one length: ask them apart")
+    sequences = len(prompt_BT)
+    with _answering(model):
+        decoding = model.begin(
+            sequences, prompt_BT.shape[1] + max_new, question.source, question.source_lengths
+        )
+        logits_BTV, decoding = model.step(prompt_BT, decoding)
+        each_BW = torch.arange(sequences, device=prompt_BT.device).repeat_interleave(width)
+        decoding, logits_NV = decoding.select(each_BW), logits_BTV[each_BW, -1]
+        hopes = [_Beams(width, max_new, length_power) for _ in range(sequences)]
+        worth_BW = logits_NV.new_full((sequences, width), float("-inf"))
+        worth_BW[:, 0] = 0  # at first all beams are the same one
+        for length in range(1, max_new + 1):
+            log_p = logits_NV.log_softmax(-1).view(sequences, width, -1) + worth_BW[..., None]
+            size = log_p.shape[-1]
+            best = log_p.flatten(1).topk(min(2 * width, width * size), dim=-1)
+            values, places = best.values.tolist(), best.indices.tolist()
+            grown = [
+                hope.grow(values[b], [divmod(place, size) for place in places[b]], length)
+                for b, hope in enumerate(hopes)
+            ]
+            if all(hope.is_done for hope in hopes):
+                break
+            worth_BW = logits_NV.new_tensor([[worth for worth, _, _ in rows] for rows in grown])
+            origin_N = [b * width + beam for b, rows in enumerate(grown) for _, beam, _ in rows]
+            tokens_N = [token for rows in grown for _, _, token in rows]
+            decoding = decoding.select(prompt_BT.new_tensor(origin_N))
+            logits_NTV, decoding = model.step(prompt_BT.new_tensor(tokens_N)[:, None], decoding)
+            logits_NV = logits_NTV[:, -1]
+    return [hope.answers() for hope in hopes]
+
+
+class _Beams:
+    """The hypotheses of one sequence: those still growing and the best that have ended."""
+
+    def __init__(self, width: int, max_new: int, length_power: float) -> None:
+        self.width, self.max_new, self.power = width, max_new, length_power
+        self.growing: list[list[int]] = [[]] * width
+        self.ended: list[tuple[float, Answer]] = []
+        self.is_done = False
+
+    def grow(
+        self, values: list[float], places: list[tuple[int, int]], length: int
+    ) -> list[tuple[float, int, int]]:
+        """(log probability, beam it came from, token) of the beams that go on, best first."""
+        rows: list[tuple[float, int, int]] = []
+        for value, (beam, token) in zip(values, places, strict=True):
+            if value == float("-inf"):
+                continue
+            tokens = self.growing[beam]
+            if token == EOS:
+                self._end(tokens, value, length)
+            elif len(rows) < self.width:
+                rows.append((value, beam, token))
+        grown = [[*self.growing[beam], token] for _, beam, token in rows]
+        if length == self.max_new:
+            for (value, _, _), tokens in zip(rows, grown, strict=True):
+                self._end(tokens, value, length)
+        # Growing only lowers a log probability; at best it is spread over the most tokens.
+        hope = max((value / self.max_new**self.power for value, _, _ in rows), default=-torch.inf)
+        full = len(self.ended) == self.width
+        self.is_done = length == self.max_new or not rows or (full and hope <= self.ended[-1][0])
+        self.growing = grown + [[]] * (self.width - len(grown))
+        return rows + [(float("-inf"), 0, EOS)] * (self.width - len(rows))
+
+    def _end(self, tokens: list[int], value: float, length: int) -> None:
+        self.ended.append((value / length**self.power, Answer(list(tokens), value)))
+        self.ended.sort(key=lambda scored: -scored[0])
+        del self.ended[self.width :]
+
+    def answers(self) -> list[Answer]:
+        return [answer for _, answer in self.ended]

@@ -35,7 +35,7 @@ from ablations.tasks.spelling import (
 from ablations.tasks.task import TASK, Metric, Task
 from model.batch import EOS, Batch
 from model.family import ConfigError
-from model.generate import Generator, greedy
+from model.generate import Generator, Question, greedy
 
 SPLITS = {"train": "words", "valid": "valid_words", "test": "test_words"}  # and their options
 EVALUATION_BATCH = 512
@@ -134,6 +134,15 @@ class G2P(Task):
         target_NT = self.pairs(split).target_NT
         return torch.bincount(target_NT.flatten(), minlength=self.target_size)[EOS:].double()
 
+    def ask(self, text: str) -> Question:
+        return Question(torch.tensor([list(encode_word(text))]))
+
+    def symbols(self, text: str) -> list[str]:
+        return [*text, "end"]
+
+    def tell(self, tokens: Sequence[int]) -> str:
+        return decode_phones(tokens)
+
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str
     ) -> tuple[dict[str, float], list[dict[str, str]]]:
@@ -161,9 +170,10 @@ class G2P(Task):
             given = batch.to(device)
             assert given.source is not None
             generator = cast(Generator, model)
-            written = greedy(generator, given.source, given.source_lengths, self.longest - 1)
+            question = Question(given.source, given.source_lengths)
+            written = greedy(generator, question, self.longest - 1)
             for row, answer in zip(rows_B.tolist(), written, strict=True):
-                answers[row] = answer
+                answers[row] = answer.tokens
         return answers
 
     def pairs(self, split: str) -> Pairs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +11,7 @@ from torch import nn
 
 from model.batch import Batch
 from model.family import Family
+from model.generate import Question
 
 TASK = Family("task")
 
@@ -64,6 +65,18 @@ class Task:
 
     def trivial_loss(self) -> float:
         """Nats per token, on valid, of a model that knows only how frequent each label is."""
+        raise NotImplementedError
+
+    def ask(self, text: str) -> Question:
+        """A question of a reader's own; a ValueError says what cannot be asked."""
+        raise NotImplementedError
+
+    def symbols(self, text: str) -> list[str]:
+        """What the model reads of such a question, token by token."""
+        raise NotImplementedError
+
+    def tell(self, tokens: Sequence[int]) -> str:
+        """An answer, written for a reader, tokens with spaces between."""
         raise NotImplementedError
 
     def scores(

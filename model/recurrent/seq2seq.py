@@ -16,6 +16,7 @@ from model.embedding import Embedding
 from model.generate import Decoding
 from model.head import Head, last
 from model.linear import Joint
+from model.look import Weights
 from model.recurrent import Cell
 from model.recurrent.cell import reverse
 from model.recurrent.language import Layers, Recurrent
@@ -78,6 +79,7 @@ class Seq2Seq(Recurrent):
         dropout: float,
     ) -> None:
         super().__init__(decoder, head)
+        self.weights = Weights()
         self.encoder = encoder
         self.bridges = nn.ModuleList(bridges)
         self.score = score
@@ -121,4 +123,4 @@ class Seq2Seq(Recurrent):
         if lengths_B is not None:
             padded_BS = positions(memory_BSH.shape[1], memory_BSH) >= lengths_B[:, None]
             scores_BTS = scores_BTS.masked_fill(padded_BS[:, None], float("-inf"))
-        return scores_BTS.softmax(dim=-1) @ memory_BSH
+        return self.weights(scores_BTS) @ memory_BSH

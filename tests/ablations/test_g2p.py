@@ -356,7 +356,7 @@ class Oracle(nn.Module):
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         self.modes.add((self.training, torch.is_grad_enabled()))
         next_B = decoding.states[0][:, decoding.start]
-        logits_B1V = nn.functional.one_hot(next_B, G2P.target_size)[:, None]
+        logits_B1V = nn.functional.one_hot(next_B, G2P.target_size).float()[:, None]
         return logits_B1V, Decoding(decoding.start + 1, decoding.states)
 
 

@@ -16,7 +16,7 @@ from torch import nn
 
 from model.attention import PATH, SIMILARITY
 from model.feedforward import FEEDFORWARD
-from model.generate import greedy
+from model.generate import Question, greedy
 from model.kind import MODEL
 from model.mixer import MIXER
 from model.norm import NORM
@@ -122,9 +122,9 @@ def test_greedy_answers_are_the_same_in_a_batch_and_alone(
     subject = model(name, "encoder_decoder" if name == "transformer" else None)
     asked = undecided(subject)
     batch = sample(subject, source_lengths, source_lengths, seed=seed)
-    together = greedy(asked, batch.source, batch.source_lengths, max_new=6)
+    together = greedy(asked, Question(batch.source, batch.source_lengths), max_new=6)
     alone = [
-        greedy(asked, words[None, :length], None, max_new=6)[0]
+        greedy(asked, Question(words[None, :length]), max_new=6)[0]
         for words, length in zip(batch.source, source_lengths, strict=True)
     ]
-    assert together == alone
+    assert [answer.tokens for answer in together] == [answer.tokens for answer in alone]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.batch import Batch
 from model.build import build
-from model.generate import greedy
+from model.generate import Question, greedy
 
 SOURCE, INPUTS = torch.tensor([[3, 7, 4], [5, 6, 0]]), torch.tensor([[1, 5], [1, 4]])
 MODELS = pytest.mark.parametrize("name", ["transformer", "recurrent"])
@@ -77,7 +77,7 @@ def test_an_encoder_asks_for_a_source_and_a_decoder_for_inputs() -> None:
     with pytest.raises(ValueError, match="the batch has no inputs: a decoder needs them"):
         made("transformer", kind="decoder")(Batch(SOURCE, source=SOURCE))
     with pytest.raises(ValueError, match=r"model\.kind=encoder writes nothing: choose decoder"):
-        greedy(made("transformer", kind="encoder"), SOURCE, None, 3)
+        greedy(made("transformer", kind="encoder"), Question(SOURCE), 3)
 
 
 def test_a_model_that_reads_needs_a_task_with_a_source() -> None:
@@ -123,9 +123,9 @@ def test_an_answer_is_not_asked_for_lengths_that_do_not_fit(
     name: str, lengths: list[int], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        greedy(made(name), SOURCE, torch.tensor(lengths), max_new=3)
+        greedy(made(name), Question(SOURCE, torch.tensor(lengths)), max_new=3)
     with pytest.raises(ValueError, match="source is empty"):
-        greedy(made(name), SOURCE[:, :0], None, max_new=3)
+        greedy(made(name), Question(SOURCE[:, :0]), max_new=3)
 
 
 @pytest.mark.parametrize("position", ["learned", "binary"])
@@ -147,7 +147,7 @@ def test_an_answer_that_grows_past_its_positions_says_so_too(position: str) -> N
     with torch.no_grad():
         model.head.project.bias[2] = -100  # never the end
     with pytest.raises(ValueError, match=r"max_len=3, asked for 4: raise max_len"):
-        greedy(model, SOURCE, None, max_new=4)
+        greedy(model, Question(SOURCE), max_new=4)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "encoder_decoder"])

@@ -10,7 +10,7 @@ from given_weights import randomised
 
 from model.batch import BOS, EOS, Batch
 from model.build import build
-from model.generate import greedy
+from model.generate import Question, greedy
 
 SOURCE, LENGTHS = (
     torch.tensor([[3, 7, 4, 5], [6, 3, 0, 0], [5, 4, 3, 0], [7, 7, 7, 7]]),
@@ -40,6 +40,11 @@ def made(choice: dict[str, Any], seed: int) -> Any:
     return model
 
 
+def asked(model: Any, max_new: int) -> list[list[int]]:
+    answers = greedy(model, Question(SOURCE, torch.tensor(LENGTHS)), max_new)
+    return [answer.tokens for answer in answers]
+
+
 def uncached(model: Any, words: list[int], max_new: int) -> list[int]:
     tokens = [BOS]
     while len(tokens) <= max_new:
@@ -55,7 +60,7 @@ def uncached(model: Any, words: list[int], max_new: int) -> list[int]:
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_is_the_argmax_of_the_whole_model_at_every_token(name: str, seed: int) -> None:
     model = made(CHOICES[name], seed)
-    answers = greedy(model, SOURCE, torch.tensor(LENGTHS), max_new=7)
+    answers = asked(model, 7)
     by_hand = [
         uncached(model, words[:length], 7)
         for words, length in zip(SOURCE.tolist(), LENGTHS, strict=True)
@@ -68,7 +73,7 @@ def test_the_cases_above_end_early_late_and_in_between() -> None:
         len(answer)
         for choice in CHOICES.values()
         for seed in range(4)
-        for answer in greedy(made(choice, seed), SOURCE, torch.tensor(LENGTHS), max_new=7)
+        for answer in asked(made(choice, seed), 7)
     }
     assert {0, 7} < ends
     assert len(ends) >= 4
@@ -77,7 +82,7 @@ def test_the_cases_above_end_early_late_and_in_between() -> None:
 def test_an_answer_never_holds_its_end_and_never_exceeds_its_room() -> None:
     model = made(CHOICES["transformer"], seed=1)
     for max_new in (1, 2, 5):
-        for answer in greedy(model, SOURCE, torch.tensor(LENGTHS), max_new):
+        for answer in asked(model, max_new):
             assert EOS not in answer
             assert len(answer) <= max_new
 
@@ -85,13 +90,13 @@ def test_an_answer_never_holds_its_end_and_never_exceeds_its_room() -> None:
 @pytest.mark.parametrize("training", [True, False])
 def test_asking_leaves_the_mode_of_the_model_as_it_was(training: bool) -> None:
     model = made({**CHOICES["transformer"], "dropout": 0.5}, seed=0).train(training)
-    first = greedy(model, SOURCE, torch.tensor(LENGTHS), max_new=7)
+    first = asked(model, 7)
     assert model.training is training
-    assert greedy(model, SOURCE, torch.tensor(LENGTHS), max_new=7) == first
+    assert asked(model, 7) == first
 
 
 def test_the_mode_is_restored_even_after_a_failure() -> None:
     model = made(CHOICES["transformer"], seed=0).train()
     with pytest.raises(ValueError, match="source holds token 107: the vocabulary has 0 to 7"):
-        greedy(model, SOURCE + 100, torch.tensor(LENGTHS), max_new=7)
+        greedy(model, Question(SOURCE + 100, torch.tensor(LENGTHS)), max_new=7)
     assert model.training

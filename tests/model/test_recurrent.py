@@ -17,7 +17,7 @@ from model.batch import BOS, EOS, Batch
 from model.build import build, resolve
 from model.count import flops_per_token, parameters
 from model.family import ConfigError
-from model.generate import greedy
+from model.generate import Question, greedy
 from model.recurrent import CELL, SCORE
 from model.recurrent.seq2seq import BidirectionalEncoder
 
@@ -256,8 +256,8 @@ def test_greedy_follows_the_likeliest_token_of_the_full_pass(options: dict[str, 
     model, batch = made(**options), sample((5, 1, 3, 2, 4), (1,) * 5)
     with torch.no_grad():
         model.head.project.bias[EOS] += 0.7  # so that some answers end before others
-    written = greedy(model, batch.source, batch.source_lengths, max_new=6)
-    for row, tokens in enumerate(written):
+    written = greedy(model, Question(batch.source, batch.source_lengths), max_new=6)
+    for row, tokens in enumerate(answer.tokens for answer in written):
         inputs = torch.tensor([[BOS, *tokens]])
         whole = Batch(
             inputs,

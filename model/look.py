@@ -1,0 +1,50 @@
+"""What a model attends to while it reads a batch.
+
+B: sequences, H: heads, T: queries, S: keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import Explicit
+from model.batch import Batch
+
+
+class Weights(nn.Module):
+    """A softmax whose outcome can be looked at."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        return scores.softmax(dim=-1)
+
+
+@torch.inference_mode()
+def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    """B H T S by the name of the module that attends; the fused path has nothing to show.
+
+    A recurrent model's attention has one head.
+    """
+    found: dict[str, Tensor] = {}
+
+    def watch(name: str) -> Any:
+        def keep(module: nn.Module, given: Any, made: Any) -> None:
+            found[name] = made[1] if isinstance(module, Explicit) else made[:, None]
+
+        return keep
+
+    hooks = [
+        module.register_forward_hook(watch(name))
+        for name, module in model.named_modules()
+        if isinstance(module, Explicit | Weights)
+    ]
+    was_training = model.training
+    try:
+        model.eval()(batch)
+    finally:
+        model.train(was_training)
+        for hook in hooks:
+            hook.remove()
+    return found

@@ -1,0 +1,237 @@
+"""Answers are what the model's own probabilities say, however they are asked for."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from model.batch import EOS
+from model.build import build
+from model.generate import Answer, Question, beam, generate, greedy, narrow, sample
+
+SOURCE, TARGET = 9, 6
+MODELS = {
+    "attention": {"name": "transformer", "kind": "encoder_decoder"},
+    "grouped": {"name": "transformer", "mixer": {"name": "attention", "n_kv_heads": 1}},
+    "window": {"name": "transformer", "mixer": {"name": "window", "reach": 2}},
+    "convolution": {"name": "transformer", "mixer": {"name": "convolution"}},
+    "gru mixer": {"name": "transformer", "mixer": {"name": "gru"}},
+    "mingru": {"name": "transformer", "mixer": {"name": "mingru"}},
+    "rotary": {"name": "transformer", "position": "rotary"},
+    "t5": {"name": "transformer", "position": "t5"},
+    "lstm": {"name": "recurrent"},
+    "lstm, one vector": {"name": "recurrent", "score": "none"},
+}
+KINDS = ("encoder_decoder", "decoder")
+
+
+def make(name: str, kind: str) -> torch.nn.Module:
+    choice = {**MODELS[name], "kind": kind, "d_model": 8, "initial": "unit_variance"}
+    if choice["name"] == "transformer":
+        choice |= {"n_heads": 2, "depth": 2}
+    source = SOURCE if kind == "encoder_decoder" else None
+    return build(choice, source, TARGET, seed=1).double()
+
+
+def ask(kind: str, sequences: int = 5) -> Question:
+    generator = torch.Generator().manual_seed(0)
+    if kind == "decoder":
+        prompt = torch.randint(3, TARGET, (sequences, 4), generator=generator)
+        return Question(prompt=prompt, prompt_lengths=torch.tensor([4, 1, 3, 2, 4])[:sequences])
+    source = torch.randint(3, SOURCE, (sequences, 7), generator=generator)
+    return Question(source, torch.tensor([7, 3, 2, 5, 7])[:sequences])
+
+
+def alone(question: Question, row: int) -> Question:
+    """One of the questions, without its padding."""
+    one = slice(row, row + 1)
+    if question.source is not None and question.source_lengths is not None:
+        return Question(question.source[one, : question.source_lengths[row]])
+    assert question.prompt is not None
+    assert question.prompt_lengths is not None
+    return Question(prompt=question.prompt[one, : question.prompt_lengths[row]])
+
+
+@torch.no_grad()
+def log_probabilities(model: torch.nn.Module, question: Question, answer: list[int]) -> Tensor:
+    """Without any cache: T V after the prompt, for one question and its answer."""
+    prompt, _ = question.prompts()
+    tokens = torch.cat((prompt, torch.tensor([answer], dtype=torch.long)), dim=1)
+    decoding = model.eval().begin(1, tokens.shape[1], question.source, question.source_lengths)
+    logits, _ = model.step(tokens, decoding)
+    return logits[0, prompt.shape[1] - 1 :].log_softmax(-1)
+
+
+def worth(model: torch.nn.Module, question: Question, answer: Answer, max_new: int) -> float:
+    """The log probability of an answer, with its EOS where it has one."""
+    table = log_probabilities(model, question, answer.tokens)
+    said = [*answer.tokens, EOS][:max_new]
+    return sum(float(table[at, token]) for at, token in enumerate(said))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_cached_greedy_is_the_argmax_of_the_uncached_model(name: str, kind: str) -> None:
+    model, question = make(name, kind), ask(kind)
+    for row, answer in enumerate(greedy(model, question, max_new=6)):
+        table = log_probabilities(model, alone(question, row), answer.tokens)
+        said = [*answer.tokens, EOS][:6]
+        assert said == table.argmax(-1).tolist()[: len(said)]
+        assert answer.log_probability == pytest.approx(
+            worth(model, alone(question, row), answer, 6)
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_batch_is_answered_as_each_question_is_alone(name: str, kind: str) -> None:
+    model, question = make(name, kind), ask(kind)
+    for row, answer in enumerate(greedy(model, question, max_new=6)):
+        (single,) = greedy(model, alone(question, row), max_new=6)
+        assert single.tokens == answer.tokens
+
+
+def every_answer(model: torch.nn.Module, question: Question, longest: int) -> list[Answer]:
+    others = [token for token in range(TARGET) if token != EOS]
+    found = []
+    for length in range(longest + 1):
+        for tokens in itertools.product(others, repeat=length):
+            answer = Answer(list(tokens))
+            answer.log_probability = worth(model, question, answer, longest)
+            found.append(answer)
+    return found
+
+
+@pytest.mark.parametrize("power", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("name", ["attention", "lstm"])
+def test_a_wide_beam_finds_what_exhaustive_search_finds(name: str, power: float) -> None:
+    model, question = make(name, "encoder_decoder"), alone(ask("encoder_decoder"), 0)
+    longest = 3
+
+    def rank(answer: Answer) -> float:
+        length = len(answer.tokens) + (len(answer.tokens) < longest)
+        return -answer.log_probability / length**power
+
+    best = sorted(every_answer(model, question, longest), key=rank)
+    (found,) = beam(model, question, longest, width=TARGET**longest, length_power=power)
+    assert [answer.tokens for answer in found] == [answer.tokens for answer in best]
+    for answer, truth in zip(found, best, strict=True):
+        assert answer.log_probability == pytest.approx(truth.log_probability)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_even_a_beam_of_one_does_no_worse_than_greedy(name: str, kind: str) -> None:
+    model, question = make(name, kind), alone(ask(kind), 0)
+    ((one,),) = beam(model, question, max_new=6, width=1, length_power=0.0)
+    (plain,) = greedy(model, question, max_new=6)
+    assert one.log_probability >= plain.log_probability - 1e-9
+    assert one.log_probability == pytest.approx(worth(model, question, one, 6))
+
+
+def test_beams_of_a_batch_are_those_of_each_question_alone() -> None:
+    model, question = make("attention", "encoder_decoder"), ask("encoder_decoder")
+    for row, found in enumerate(beam(model, question, max_new=5, width=3)):
+        (single,) = beam(model, alone(question, row), max_new=5, width=3)
+        assert [answer.tokens for answer in found] == [answer.tokens for answer in single]
+        for answer in found:
+            truth = worth(model, alone(question, row), answer, 5)
+            assert answer.log_probability == pytest.approx(truth)
+
+
+def slow_narrow(logits: list[float], top_k: int | None, top_p: float | None) -> set[int]:
+    order = sorted(range(len(logits)), key=lambda token: -logits[token])
+    if top_k is not None:
+        order = order[:top_k]
+    if top_p is None:
+        return set(order)
+    total = sum(math.exp(logits[token]) for token in order)
+    kept, share = set(), 0.0
+    for token in order:
+        kept.add(token)
+        share += math.exp(logits[token]) / total
+        if share >= top_p:
+            break
+    return kept
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    logits=st.lists(st.integers(-40, 40), min_size=2, max_size=9, unique=True),
+    top_k=st.none() | st.integers(1, 10),
+    top_p=st.none() | st.sampled_from([0.1, 0.5, 0.9, 0.999]),
+)
+def test_only_the_likeliest_tokens_are_drawn_from(
+    logits: list[int], top_k: int | None, top_p: float | None
+) -> None:
+    values = [value / 8 for value in logits]
+    kept = narrow(torch.tensor([values], dtype=torch.float64), top_k, top_p)[0]
+    assert {at for at, value in enumerate(kept.tolist()) if value > -math.inf} == slow_narrow(
+        values, top_k, top_p
+    )
+
+
+def test_samples_come_as_often_as_they_are_probable() -> None:
+    model = make("attention", "decoder")
+    question = Question(prompt=torch.tensor([[3, 4]]).expand(4000, 2))
+    answers = sample(model, question, max_new=1, temperature=0.7, seed=3)
+    drawn = [(answer.tokens or [EOS])[0] for answer in answers]
+    logits = log_probabilities(model, Question(prompt=torch.tensor([[3, 4]])), [])[0]
+    for token, probability in enumerate((logits / 0.7).softmax(-1).tolist()):
+        spread = math.sqrt(probability * (1 - probability) / len(drawn))
+        assert abs(drawn.count(token) / len(drawn) - probability) < 4 * spread + 1e-9
+
+
+def test_the_same_seed_draws_the_same_answers() -> None:
+    model, question = make("lstm", "encoder_decoder"), ask("encoder_decoder")
+    first, again, other = (
+        [answer.tokens for answer in sample(model, question, 6, seed=seed)] for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_a_sequence_stops_at_its_own_end_and_others_go_on() -> None:
+    script = iter([[3, EOS, 4], [EOS, 5], [5], [5]])  # closed rows leave the batch
+
+    def pick(logits: Tensor) -> Tensor:
+        return torch.tensor(next(script))
+
+    question = Question(prompt=torch.tensor([[3], [4], [5]]))
+    answers = generate(make("attention", "decoder"), question, 4, pick)
+    assert [answer.tokens for answer in answers] == [[3], [], [4, 5, 5, 5]]
+
+
+def test_the_mode_is_put_back_and_dropout_is_off_meanwhile() -> None:
+    model = build(
+        {"name": "transformer", "kind": "decoder", "d_model": 8, "n_heads": 2, "dropout": 0.9},
+        None, TARGET, seed=0,
+    ).train()  # fmt: skip
+    question = Question(prompt=torch.tensor([[3, 4]]))
+    first, second = (greedy(model, question, 5)[0] for _ in range(2))
+    assert first == second
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (lambda model: sample(model, ask("decoder"), 3, temperature=0), "temperature"),
+        (lambda model: sample(model, ask("decoder"), 3, top_k=0), "top_k"),
+        (lambda model: sample(model, ask("decoder"), 3, top_p=1.5), "top_p"),
+        (lambda model: beam(model, ask("decoder"), 3, width=0), "width"),
+        (lambda model: beam(model, ask("decoder"), 3), "one length"),
+        (lambda model: greedy(model, ask("decoder"), 0), "max_new"),
+        (lambda model: greedy(model, Question(), 3), "source or a prompt"),
+        (lambda model: greedy(model, Question(prompt=torch.ones(2, 0).long()), 3), "prompt"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_words(wrong: object, named: str) -> None:
+    assert callable(wrong)
+    with pytest.raises(ValueError, match=named):
+        wrong(make("attention", "decoder"))
