@@ -114,22 +114,19 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     """An instance of the dataclass `config`, each option replacing its default whole."""
     if not isinstance(options, Mapping):
         raise ConfigError([f"{path}: expected options, got {options!r}"])
-    tree = OmegaConf.structured(config)
-    OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
     hints = get_type_hints(config)
     families = {f.name: f.metadata["family"] for f in fields(config) if "family" in f.metadata}
     needed = {f.name for f in fields(config) if f.default is f.default_factory is MISSING}
+    given: dict[str, Any] = {}
     problems: list[str] = []
     for key, value in options.items():
         try:
             problem = _unusable(key, value, hints)
             if problem is None:
                 if key in families:
-                    value = families[key].resolve(value, f"{path}.{key}")
-                elif isinstance(value, float) and value.is_integer():
-                    value = int(value) if int in (hints[key], *get_args(hints[key])) else value
-                OmegaConf.update(tree, key, value, merge=False)
-                needed.discard(key)
+                    given[key] = families[key].resolve(value, f"{path}.{key}")
+                else:
+                    given[key] = _converted(config, key, value, hints[key])
         except ConfigError as error:
             problems += error.problems
         except OmegaConfBaseException as error:
@@ -137,19 +134,37 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
         if problem is not None:
             problems.append(f"{path}.{key}: {problem}".lstrip("."))
     for key in families.keys() - options.keys():  # fill the defaults of default parts
-        OmegaConf.update(tree, key, families[key].resolve(getattr(config(), key)), merge=False)
+        given[key] = families[key].resolve(getattr(config(), key))
     problems += [
         f"{path}.{key}: must be given".lstrip(".") for key in sorted(needed - set(options))
     ]
-    if needed:
+    if needed - set(given):
         raise ConfigError(problems)
     try:  # also where something was wrong: what is impossible is to be listed beside it
-        made = config(**OmegaConf.to_container(tree, resolve=False))  # type: ignore[arg-type]
+        made = config(**given)
     except ConfigError as error:
         problems += [f"{path}.{line}".lstrip(".") for line in error.problems]
     if problems:
         raise ConfigError(problems)
     return made
+
+
+@cache
+def _tree(config: Any) -> Any:
+    """The dataclass as OmegaConf knows it; only values that were just written are read from it."""
+    tree = OmegaConf.structured(config)
+    OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
+    return tree
+
+
+def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
+    """The value as the field's type has it."""
+    if isinstance(value, float) and value.is_integer() and int in (hint, *get_args(hint)):
+        value = int(value)
+    tree = _tree(config)
+    OmegaConf.update(tree, key, value, merge=False)
+    node = tree[key]
+    return OmegaConf.to_container(node, resolve=False) if OmegaConf.is_config(node) else node
 
 
 def _unusable(key: Any, value: Any, hints: Mapping[str, Any]) -> str | None:

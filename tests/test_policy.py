@@ -204,3 +204,18 @@ def test_the_project_names_neither_a_machine_nor_a_registry() -> None:
         if path.suffix in (".png", ".svg") or path == Path(__file__) or not path.is_file():
             continue
         assert not words.search(path.read_text(encoding="utf-8")), name
+
+
+def test_a_wheel_carries_every_file_that_is_not_code() -> None:
+    import tomllib
+
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    carried = {
+        path
+        for package, patterns in settings["tool"]["setuptools"]["package-data"].items()
+        for pattern in patterns
+        for path in (ROOT / package).glob(pattern)
+    }
+    files = {path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()}
+    code = {path for path in files if path.suffix in (".py", ".pyc")}
+    assert files - code == carried
