@@ -19,7 +19,7 @@ from ablations.expand import freeze, load_task
 from ablations.record import Record, Results
 from model.batch import BOS, EOS, Batch
 from model.build import build
-from model.family import ConfigError
+from model.config import ConfigError
 from model.generate import Answer, Generator, greedy
 from model.look import attention
 

@@ -17,7 +17,7 @@ from typing import Any
 from ablations.config import parse_overrides
 from ablations.expand import catalogue, find, read_ablation
 from ablations.record import STATUSES, Record, RecordError, Results, write_atomic
-from model.family import ConfigError, nearest
+from model.config import ConfigError, nearest
 
 BAD_INPUT = 2
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from model.family import ConfigError
+from model.config import ConfigError
 
 FOLDER = Path(__file__).parent
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.config import FOLDER, Source, read_yaml, referred, replaced
-from model.family import ConfigError, nearest, validate
+from model.config import ConfigError, nearest, validate
 
 
 @dataclass(frozen=True, kw_only=True)

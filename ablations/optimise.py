@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from model.family import ConfigError, Family
+from model.config import ConfigError
+from model.family import Family
 
 OPTIMISER = Family("optimiser")
 SCHEDULE = Family("schedule")

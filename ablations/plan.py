@@ -22,7 +22,7 @@ from ablations.expand import (
     read_profile,
 )
 from ablations.record import SCHEMA, NewerRecordError, Record, RecordError, Results
-from model.family import ConfigError, nearest, validate
+from model.config import ConfigError, nearest, validate
 
 
 @dataclass

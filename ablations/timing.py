@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from model.family import ConfigError
+from model.config import ConfigError
 
 Call = Callable[[], None]
 

@@ -18,7 +18,8 @@ from ablations.optimise import OPTIMISER, SCHEDULE
 from ablations.record import Reading
 from ablations.tasks.task import Task
 from model.batch import Batch
-from model.family import ConfigError, choice
+from model.config import ConfigError
+from model.family import choice
 from model.loss import cross_entropy
 
 CURVE_POINTS = 100  # at most, of the training loss

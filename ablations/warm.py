@@ -10,7 +10,7 @@ import contextlib
 
 import ablations.worker  # noqa: F401 (what jobs call)
 from ablations.expand import announced, load_task
-from model.family import ConfigError
+from model.config import ConfigError
 
 for frozen in announced():
     with contextlib.suppress(ConfigError):  # a task of a user's own module is read by its worker

@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from model import preset
-from model.family import ConfigError, nearest
+from model.config import ConfigError, nearest
 
 BAD_INPUT = 2
 COMMANDS = {"describe": "a model's structure, parameters, FLOPs and memory; no weight is made"}

@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.family import ConfigError, Family
+from model.config import ConfigError
+from model.family import Family
 
 PATH = Family("path")
 MASK = Family("mask")

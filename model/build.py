@@ -14,8 +14,8 @@ import model.position
 import model.recurrent
 from model.attention import MASK, PATH, SIMILARITY
 from model.block import Block, Stack
+from model.config import ConfigError
 from model.embedding import Embedding
-from model.family import ConfigError
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.head import HEAD, Head
 from model.initialise import INITIAL, NoDraws, initialise

@@ -12,8 +12,8 @@ from torch import nn
 
 from model.attention import PATH, Path
 from model.build import FAMILIES, build, resolve
+from model.config import ConfigError
 from model.count import Cost, count
-from model.family import ConfigError
 from model.linear import Joint
 from model.meter import signature
 from model.recurrent.cell import Layer

@@ -6,38 +6,20 @@ own nested `Config`; a part declares what else it needs by the names of its cons
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from model.config import ConfigError, nearest, validate
 
 T = TypeVar("T")
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be built, with every problem in a line of its own."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
 
 
 @dataclass(frozen=True)
 class NoOptions:
     """The Config of a part that has nothing to choose."""
-
-
-def nearest(word: str, names: Iterable[str]) -> str:
-    """A hint for a misspelt name: the nearest right one, or all of them."""
-    names = sorted(names)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"Did you mean '{close[0]}'?" if close else f"Choose from: {', '.join(names)}."
 
 
 def choice(family: Family, default: str, **options: Any) -> Any:
@@ -108,70 +90,3 @@ def _asked(part: Any) -> list[str]:
 
 def _config(part: Any) -> Any:
     return getattr(part, "Config", NoOptions)
-
-
-def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
-    """An instance of the dataclass `config`, each option replacing its default whole."""
-    if not isinstance(options, Mapping):
-        raise ConfigError([f"{path}: expected options, got {options!r}"])
-    hints = get_type_hints(config)
-    families = {f.name: f.metadata["family"] for f in fields(config) if "family" in f.metadata}
-    needed = {f.name for f in fields(config) if f.default is f.default_factory is MISSING}
-    given: dict[str, Any] = {}
-    problems: list[str] = []
-    for key, value in options.items():
-        try:
-            problem = _unusable(key, value, hints)
-            if problem is None:
-                if key in families:
-                    given[key] = families[key].resolve(value, f"{path}.{key}")
-                else:
-                    given[key] = _converted(config, key, value, hints[key])
-        except ConfigError as error:
-            problems += error.problems
-        except OmegaConfBaseException as error:
-            problem = str(error).splitlines()[0]
-        if problem is not None:
-            problems.append(f"{path}.{key}: {problem}".lstrip("."))
-    for key in families.keys() - options.keys():  # fill the defaults of default parts
-        given[key] = families[key].resolve(getattr(config(), key))
-    problems += [
-        f"{path}.{key}: must be given".lstrip(".") for key in sorted(needed - set(options))
-    ]
-    if needed - set(given):
-        raise ConfigError(problems)
-    try:  # also where something was wrong: what is impossible is to be listed beside it
-        made = config(**given)
-    except ConfigError as error:
-        problems += [f"{path}.{line}".lstrip(".") for line in error.problems]
-    if problems:
-        raise ConfigError(problems)
-    return made
-
-
-@cache
-def _tree(config: Any) -> Any:
-    """The dataclass as OmegaConf knows it; only values that were just written are read from it."""
-    tree = OmegaConf.structured(config)
-    OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
-    return tree
-
-
-def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
-    """The value as the field's type has it."""
-    if isinstance(value, float) and value.is_integer() and int in (hint, *get_args(hint)):
-        value = int(value)
-    tree = _tree(config)
-    OmegaConf.update(tree, key, value, merge=False)
-    node = tree[key]
-    return OmegaConf.to_container(node, resolve=False) if OmegaConf.is_config(node) else node
-
-
-def _unusable(key: Any, value: Any, hints: Mapping[str, Any]) -> str | None:
-    if key not in hints:
-        return f"no such option. {nearest(str(key), hints)}" if hints else "takes no options"
-    if isinstance(value, str) and ("${" in value or value == "???"):
-        return f"'{value}' is not a value"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{value} is not a finite number"
-    return None

@@ -11,7 +11,8 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.family import ConfigError, Family
+from model.config import ConfigError
+from model.family import Family
 from model.linear import Joint
 
 FEEDFORWARD = Family("feedforward")

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from model.family import ConfigError, Family
+from model.config import ConfigError
+from model.family import Family
 
 INITIAL = Family("initial")
 

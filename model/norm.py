@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.family import ConfigError, Family
+from model.config import ConfigError
+from model.family import Family
 
 NORM = Family("norm")
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from model.family import ConfigError, nearest
+from model.config import ConfigError, nearest
 
 FOLDER = Path(__file__).parent / "presets"
 

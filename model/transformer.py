@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.block import Stack
-from model.family import ConfigError, choice
+from model.config import ConfigError
+from model.family import choice
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
 from model.head import HEAD, Head

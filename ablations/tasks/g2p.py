@@ -34,7 +34,7 @@ from ablations.tasks.spelling import (
 )
 from ablations.tasks.task import TASK, Metric, Task
 from model.batch import EOS, Batch
-from model.family import ConfigError
+from model.config import ConfigError
 from model.generate import Generator, Question, greedy
 
 SPLITS = {"train": "words", "valid": "valid_words", "test": "test_words"}  # and their options

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from model.attention import Path
-from model.family import ConfigError
+from model.config import ConfigError
 from model.linear import Joint
 from model.mixer import MIXER, Context, Mixer, State
 from model.position import Position

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from model.attention import Path
-from model.family import ConfigError
+from model.config import ConfigError
 from model.mixer import MIXER
 from model.mixer.attention import Heads
 from model.position import Position

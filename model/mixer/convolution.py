@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.family import ConfigError
+from model.config import ConfigError
 from model.mixer import MIXER, Context, Mixer, State
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from model.family import ConfigError
+from model.config import ConfigError
 from model.mixer import MIXER, Context, Mixer, State
 from model.recurrent import Cell, cell
 

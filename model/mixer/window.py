@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.attention import Path
 from model.batch import positions
-from model.family import ConfigError
+from model.config import ConfigError
 from model.mixer import MIXER, Context, State
 from model.mixer.attention import Attention
 from model.position import Position

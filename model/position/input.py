@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.family import ConfigError
+from model.config import ConfigError
 from model.position import Position
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from model.family import ConfigError
+from model.config import ConfigError
 from model.position import POSITION, Position, angles
 
 

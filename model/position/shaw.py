@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from model.family import ConfigError
+from model.config import ConfigError
 from model.position import POSITION, Position
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.family import ConfigError
+from model.config import ConfigError
 from model.position import POSITION, angles
 from model.position.input import FreeWidth
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.family import ConfigError
+from model.config import ConfigError
 from model.position import POSITION, Position
 
 

@@ -12,8 +12,9 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from model.batch import Batch, positions
+from model.config import ConfigError
 from model.embedding import Embedding
-from model.family import ConfigError, choice
+from model.family import choice
 from model.generate import Decoding
 from model.head import Head
 from model.initialise import INITIAL

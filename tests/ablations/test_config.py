@@ -19,7 +19,7 @@ from ablations.config import (
     referred,
     replaced,
 )
-from model.family import ConfigError
+from model.config import ConfigError
 
 
 def problem(error: pytest.ExceptionInfo[ConfigError]) -> str:

@@ -24,7 +24,7 @@ from ablations.expand import (
     read_profile,
     resolve_trial,
 )
-from model.family import ConfigError
+from model.config import ConfigError
 
 Ask = Callable[..., str]
 SEEDED = {"words": 200, "valid_words": 40, "test_words": 40}

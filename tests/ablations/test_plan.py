@@ -16,7 +16,7 @@ from ablations.expand import catalogue, read_profile
 from ablations.plan import Plan, Want, make_plan, merge_into, missing, seconds_per_step, untimed
 from ablations.record import SCHEMA, Reading, Record, RecordError, Results
 from ablations.timing import TimingConfig
-from model.family import ConfigError, validate
+from model.config import ConfigError, validate
 
 Ask = Callable[..., str]
 POST = {"with": {}, "post": {"model.residual": "post"}}

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ablations.timing import Call, TimingConfig, probe_memory, synchronise, time_blocks
-from model.family import ConfigError
+from model.config import ConfigError
 
 CPU = torch.device("cpu")
 MIB = 1 << 20

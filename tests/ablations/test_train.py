@@ -19,7 +19,7 @@ from ablations.tasks.g2p import G2P
 from ablations.train import CURVE_POINTS, TrainConfig, Training, train, update, validate
 from model.batch import IGNORE, Batch
 from model.build import build
-from model.family import ConfigError
+from model.config import ConfigError
 from model.initialise import logical_parameters
 
 CPU = torch.device("cpu")

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from model.build import FAMILIES, build
-from model.family import ConfigError, Family, NoOptions
+from model.config import ConfigError
+from model.family import Family, NoOptions
 from model.initialise import INITIAL
 from model.kind import MODEL
 from model.position import POSITION

@@ -21,7 +21,7 @@ from covering_set import Row, covering, every_pair, pairs_of
 
 from model.attention import MASK, PATH
 from model.build import build
-from model.family import ConfigError
+from model.config import ConfigError
 from model.feedforward import FEEDFORWARD
 from model.mixer import MIXER
 from model.mixer.attention import Heads

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import positions
-from model.family import ConfigError
+from model.config import ConfigError
 from model.mixer import MIXER, Context
 from model.mixer.attention import Attention
 from model.position import POSITION

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model.build import resolve
-from model.family import ConfigError
+from model.config import ConfigError
 
 IMPOSSIBLE: dict[str, dict[str, Any]] = {
     "model.n_heads=7": {"n_heads": 7, "d_model": 64},

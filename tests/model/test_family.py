@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from model.family import ConfigError, Family, choice
+from model.config import ConfigError
+from model.family import Family, choice
 
 WHEEL = Family("wheel")
 CAR = Family("car")

@@ -12,7 +12,7 @@ from slow_formulas import Vector, add, gelu, layer_norm, linear
 
 from model.batch import Batch
 from model.build import build
-from model.family import ConfigError
+from model.config import ConfigError
 from model.head import HEAD
 from model.norm import NORM
 

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.build import build
-from model.family import ConfigError
+from model.config import ConfigError
 from model.initialise import logical_parameters
 from model.mixer import MIXER, Context, Mixer
 from model.mixer.mingru import scan

@@ -11,7 +11,7 @@ from given_weights import affine, assert_equals, random, randomised
 from slow_formulas import Vector, gelu, gelu_tanh, layer_norm, linear, relu, rms_norm, silu
 
 from model.build import build
-from model.family import ConfigError
+from model.config import ConfigError
 from model.feedforward import FEEDFORWARD
 from model.norm import NORM
 

@@ -17,8 +17,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from model.batch import Batch, positions
 from model.build import build
+from model.config import ConfigError
 from model.count import flops_per_token
-from model.family import ConfigError
 from model.mixer import Context
 from model.position import POSITION
 from model.position.alibi import exponents

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from model.build import build, resolve
+from model.config import ConfigError
 from model.count import parameters
-from model.family import ConfigError
 from model.preset import FOLDER, load, names
 
 PARITY = Path(__file__).parent.parent / "parity"

@@ -15,8 +15,8 @@ from torch.overrides import TorchFunctionMode
 
 from model.batch import BOS, EOS, Batch
 from model.build import build, resolve
+from model.config import ConfigError
 from model.count import flops_per_token, parameters
-from model.family import ConfigError
 from model.generate import Question, greedy
 from model.recurrent import CELL, SCORE
 from model.recurrent.seq2seq import BidirectionalEncoder

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.batch import Batch
 from model.build import build
-from model.family import ConfigError
+from model.config import ConfigError
 
 SOURCE = torch.tensor([[5, 3, 8, 4], [7, 6, 0, 0]])
 LENGTHS = torch.tensor([4, 2])
