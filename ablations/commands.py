@@ -288,7 +288,7 @@ def show_status(options: argparse.Namespace) -> int:
         counts[record.status] += 1
         config = record.config
         with contextlib.suppress(ConfigError):  # a part from a module that is not loaded here
-            made_now = code(freeze(config["model"]), freeze(config["task"]))
+            made_now = code(*(freeze(config[part]) for part in ("model", "task", "train")))
             counts["stale"] += record.env.get("code") != made_now
         if record.reason:
             reasons.append(f"{trial} {record.status}: {record.reason.splitlines()[0]}")

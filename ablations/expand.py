@@ -172,11 +172,12 @@ def expand(
     problems: dict[str, None] = {}  # in order, each once
     for label, variant in ablation.variants.items():
         for crossing in itertools.product(*levels):
-            varied = tree
-            for path, value in itertools.chain(
-                *(paths.items() for _, _, paths in crossing), (variant or {}).items()
-            ):
-                varied = replaced(varied, path, referred(value, tree, source.name))
+            crossed = tree
+            for path, value in itertools.chain(*(paths.items() for _, _, paths in crossing)):
+                crossed = replaced(crossed, path, referred(value, tree, source.name))
+            varied = crossed
+            for path, value in (variant or {}).items():
+                varied = replaced(varied, path, referred(value, crossed, source.name))
             origins = [(f"variants.{label}.", source)]
             origins += [(f"across.{factor}.{level}.", source) for factor, level, _ in crossing]
             origins += [
@@ -309,11 +310,17 @@ def _shape(frozen_model: str, frozen_task: str) -> Any:
 
 
 @cache
-def code(frozen_model: str, frozen_task: str) -> str:
+def code(frozen_model: str, frozen_task: str, frozen_train: str) -> str:
     """The fingerprint of the code that decides a trial's numbers."""
     from ablations.numerics import digest
+    from ablations.optimise import OPTIMISER, SCHEDULE
+    from model.initialise import INITIAL
 
-    return digest(_shape(frozen_model, frozen_task), load_task(frozen_task))
+    model, train = json.loads(frozen_model), json.loads(frozen_train)
+    choices = [(OPTIMISER, train["optimiser"]), (SCHEDULE, train["schedule"])]
+    choices += [(INITIAL, model["initial"])] if "initial" in model else []
+    parts = [family.part(choice["name"]) for family, choice in choices]
+    return digest(_shape(frozen_model, frozen_task), load_task(frozen_task), parts)
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,15 @@ from torch import nn
 PROJECT = ("model", "ablations")
 
 
-def digest(model: nn.Module, task: Any) -> str:
-    """Twelve hex digits; a part from a user's own module counts with its own file."""
+def digest(model: nn.Module, task: Any, parts: Iterable[Any] = ()) -> str:
+    """Twelve hex digits. `parts` are those that are no modules, such as an optimiser.
+
+    A part from a user's own module counts with its own file.
+    """
     roots = {type(module).__module__ for module in model.modules()}
     roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
     roots |= {"ablations.train", "model.initialise", type(task).__module__}
+    roots |= {part.__module__ for part in parts}
     reached = {*roots, "model.build"}  # which imports every part, used or not
     waiting = list(roots)
     while waiting:
@@ -48,7 +53,17 @@ def _syntax(module: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [line for line in node.body if not _is_text(line)]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return hashlib.sha256(repr(_plain(tree)).encode()).hexdigest()
+
+
+def _plain(node: Any) -> Any:
+    """A tree without its empty places: Python versions differ in those alone."""
+    if isinstance(node, list):
+        return [_plain(each) for each in node]
+    if not isinstance(node, ast.AST):
+        return node
+    filled = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
+    return type(node).__name__, [(name, _plain(value)) for name, value in filled]
 
 
 def _is_text(line: ast.stmt) -> bool:

@@ -41,7 +41,7 @@ class Want:
 
     @property
     def code(self) -> str:
-        return code(freeze(self.config["model"]), freeze(self.config["task"]))
+        return code(*(freeze(self.config[part]) for part in ("model", "task", "train")))
 
 
 @dataclass
@@ -77,6 +77,7 @@ class Plan:
                     "across": cell.across,
                     "trial": cell.trial,
                     "measures": _measures_of(ablation, cell, self.seeds),
+                    "code": self.wanted[cell.trial].code,
                 }
                 for cell in cells
             ],

@@ -53,12 +53,18 @@ def run(
                 if event.fraction == 0:
                     display.started(event.job, titles[event.job])
                 display.progress(event.job, event.fraction, event.note)
-            else:
-                record = _record_of(event, plan.wanted[event.job], setting)
-                results.write(record)
-                counts[record.status] += 1
-                title = titles[event.job]
-                display.finished(event.job, title, record.status, event.seconds, _headline(record))
+                continue
+            title = titles[event.job]
+            if event.status != "done" and jobs[event.job].payload["record"] is not None:
+                # A measure that was added later has failed: what the trial knows already stays.
+                counts[event.status] += 1
+                note = event.reason or ""
+                display.finished(event.job, title, event.status, event.seconds, note)
+                continue
+            record = _record_of(event, plan.wanted[event.job], setting)
+            results.write(record)
+            counts["error" if record.reason and record.status == "ok" else record.status] += 1
+            display.finished(event.job, title, record.status, event.seconds, _headline(record))
         for job in sessions:  # one at a time: timing has the machine to itself
             counts[_time(job, plan, results, launcher, display)] += 1
     return counts
@@ -126,6 +132,8 @@ def _sessions(
                 "reference": plan.wanted[reference].config,
                 "candidates": candidates,
                 "timing": plan.profile.timing,
+                "env": code_version(),
+                "code": plan.wanted[reference].code,
             },
         )
         for (measure, reference), candidates in groups.items()
@@ -152,9 +160,12 @@ def _time(job: Job, plan: Plan, results: Results, launcher: Launcher, display: D
             display.progress(event.job, event.fraction, event.note)
             continue
         status = "ok" if event.status == "done" else event.status
-        for trial, readings in (event.value or {}).items():
+        taken = event.value or {"readings": {}}
+        for trial, readings in taken["readings"].items():
             record = results.read(trial)
             assert record is not None
+            sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"]}
+            record.env["sessions"] = sessions
             record.readings += [Reading(**reading) for reading in readings]
             if job.payload["measure"] not in record.measures:
                 record.measures.append(job.payload["measure"])

@@ -82,10 +82,13 @@ def time_blocks(
     return samples
 
 
-def probe_memory(prepare: Callable[[], Call]) -> tuple[int | None, str | None]:
-    """Bytes that one call adds to a fresh process, or the reason why it could not be run.
+def probe_memory(
+    small: Callable[[], Call], prepare: Callable[[], Call], device: torch.device
+) -> tuple[int | None, str | None]:
+    """Bytes that a prepared call adds to a process that has run a small one, or why it could not.
 
-    The call runs in a forked child, so that running out of memory costs the child alone.
+    The small one pays for what any first call loads. Both run in a forked child, so that running
+    out of memory costs the child alone.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -93,9 +96,10 @@ def probe_memory(prepare: Callable[[], Call]) -> tuple[int | None, str | None]:
         code = 1
         try:
             os.close(reader)
-            before = _peak_bytes()
+            small()()
+            before = _peak_bytes(device)
             prepare()()
-            os.write(writer, str(_peak_bytes() - before).encode())
+            os.write(writer, str(_peak_bytes(device) - before).encode())
             code = 0
         except Exception as error:
             words = (str(error) or type(error).__name__).splitlines()[0]
@@ -111,9 +115,8 @@ def probe_memory(prepare: Callable[[], Call]) -> tuple[int | None, str | None]:
     return None, answer.removeprefix("!") or "the memory probe was killed"
 
 
-def _peak_bytes() -> int:
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    if accelerator is not None and torch.accelerator.is_available():
-        return torch.accelerator.max_memory_allocated()
+def _peak_bytes(device: torch.device) -> int:
+    if device.type != "cpu":
+        return torch.accelerator.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -61,12 +61,19 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     else:
         record = Record.from_dict(payload["record"])
         load_model(model, checkpoint, device=str(device))
+    failures = []
     for name in payload["measures"]:
         if record.status != "diverged":  # a diverged model answers nothing
-            readings, examples = discover().build(name).take(model, task, device, steps)
+            try:
+                readings, examples = discover().build(name).take(model, task, device, steps)
+            except Exception as error:  # the training stays; the next run tries the measure again
+                failures.append(f"measure {name} failed: {type(error).__name__}: {error}")
+                continue
             record.readings += readings
             record.examples = examples or record.examples
         record.measures.append(name)
+    before = [part for part in (record.reason or "").split("; ") if not part.startswith("measure ")]
+    record.reason = "; ".join(filter(None, [*before, *failures])) or None
     record.env.setdefault("seconds", round(time.perf_counter() - clock, 3))
     return record.to_dict()
 
@@ -78,28 +85,37 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     config = TimingConfig(**payload["timing"])
     measure = discover().build(payload["measure"])
     place = {"session": secrets.token_hex(4), "against": payload["against"]}
+    env = {"torch": torch.__version__, "device": device_name(device), "code": payload["code"]}
+    env |= {**payload["env"], "threads": torch.get_num_threads()}
     trials: dict[str, Any] = {
         "reference": payload["reference"],
         "twin": payload["reference"],
         **payload["candidates"],
     }
     results: dict[str, list[Reading]] = {trial: [] for trial in payload["candidates"]}
-    for shape in config.shapes:
+
+    def prepare(name: str, length: int, batch: int) -> Callable[[], None]:
+        task = load_task(freeze(trials[name]["task"]))
+        return measure.prepare(trials[name], task, device, length, batch)
+
+    # All probes are forked before this process computes anything: a child that inherits a used heap
+    # would seem to need less, and one that inherits an accelerator cannot use it.
+    probed = {
+        (name, index): probe_memory(
+            lambda name=name: prepare(name, 2, 1),  # type: ignore[misc]
+            lambda name=name, shape=shape: prepare(name, **shape),  # type: ignore[misc]
+            device,
+        )
+        for index, shape in enumerate(config.shapes)
+        for name in trials
+    }
+    for index, shape in enumerate(config.shapes):
         at: dict[str, float] = dict(shape)
-
-        def prepare(name: str, shape: dict[str, int] = shape) -> Callable[[], None]:
-            task = load_task(freeze(trials[name]["task"]))
-            return measure.prepare(trials[name], task, device, **shape)
-
-        calls, failures = {}, {}
-        for name in trials:
-            extra, reason = probe_memory(lambda name=name: prepare(name))  # type: ignore[misc]
-            if name in results:
-                results[name].append(Reading("peak_memory", "bytes", extra, at=at, reason=reason))
-            if reason is None:
-                calls[name] = prepare(name)
-            else:
-                failures[name] = reason
+        failures = {name: probed[name, index][1] for name in trials}
+        for name, readings in results.items():
+            extra, reason = probed[name, index]
+            readings.append(Reading("peak_memory", "bytes", extra, at=at, reason=reason))
+        calls = {name: prepare(name, **shape) for name in trials if failures[name] is None}
         samples = time_blocks(calls, config, device, report=report)
         for name, readings in results.items():
             reason = failures.get(name) or failures.get("reference") or failures.get("twin")
@@ -108,7 +124,8 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
                 times = {role: samples[role] for role in ("reference", "twin")}
                 times["samples"] = samples[name]
             readings.append(Reading(measure.metric, measure.unit, at=at, **place, **times))
-    return {trial: [vars(reading) for reading in readings] for trial, readings in results.items()}
+    taken = {trial: [vars(reading) for reading in readings] for trial, readings in results.items()}
+    return {"session": place["session"], "env": env, "readings": taken}
 
 
 def device_name(device: torch.device) -> str:

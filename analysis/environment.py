@@ -15,9 +15,11 @@ MACHINE = ("machine", "host", "platform", "cpu", "device", "python", "torch", "t
 CODE = ("commit", "dirty", "code")
 
 
-def machine(record: Record) -> str:
-    """What the speed of a trial depends on, in one line."""
-    return _line(record.env, MACHINE)
+def machine(record: Record, session: str | None = None) -> str:
+    """What the speed of a trial depends on, in one line: where it was timed, or else trained."""
+    sessions = record.env.get("sessions")
+    timed = sessions.get(session) if isinstance(sessions, dict) else None
+    return _line(timed if isinstance(timed, dict) else record.env, MACHINE)
 
 
 def code(record: Record) -> str:

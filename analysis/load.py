@@ -43,6 +43,8 @@ class Loaded:
     unreadable: dict[str, str]
     cells: pd.DataFrame
     readings: pd.DataFrame
+    stale: frozenset[str] = frozenset()
+    """Trials whose record was made by other code than the plan's."""
 
     @property
     def ablations(self) -> dict[str, dict[str, Any]]:
@@ -91,6 +93,21 @@ def load(root: str | Path) -> Loaded:
         unreadable=unreadable,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
         readings=pd.DataFrame(readings, columns=[*READING, *coordinates]),
+        stale=_stale(plan, records),
+    )
+
+
+def _stale(plan: dict[str, Any], records: dict[str, Record]) -> frozenset[str]:
+    wanted = {
+        str(cell["trial"]): cell["code"]
+        for ablation in plan["ablations"].values()
+        for cell in ablation["cells"]
+        if "code" in cell
+    }
+    return frozenset(
+        trial
+        for trial, record in records.items()
+        if trial in wanted and record.env.get("code") != wanted[trial]
     )
 
 

@@ -53,6 +53,7 @@ def render(evidence: Evidence, shown: list[dict[str, Any]]) -> str:
     return _template().render(
         profile=loaded.plan.get("profile", ""),
         done=done,
+        stale=len(loaded.stale),
         planned=planned,
         owed=int(loaded.cells.drop_duplicates("trial")["owed"].sum()),
         answers=answers(evidence),

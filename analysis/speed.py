@@ -21,7 +21,7 @@ COLUMNS = [
 def speeds(loaded: Loaded) -> pd.DataFrame:
     """One row per timed cell and point; the control's own rows are it beside itself."""
     frame = loaded.readings
-    timed = frame[(frame["metric"] == "step_time") & frame["samples"].notna()]
+    timed = frame[frame["metric"] == "step_time"]
     memory = _peak_memory(frame)
     controls = _controls(loaded)
     rows: list[dict[str, Any]] = []
@@ -42,9 +42,9 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
                 "name": f"{row['label']} [{row['across']}]" if row["across"] else row["label"],
                 "at": at(row["at"]),
                 "session": row["session"],
-                "machine": environment.machine(loaded.records[row["trial"]]),
+                "machine": environment.machine(loaded.records[row["trial"]], row["session"]),
                 **vars(ratio),
-                "seconds": sum(row["samples"]) / len(row["samples"]) if row["samples"] else None,
+                "seconds": _mean(row["samples"]),
                 "floor": math.exp(floor),
                 "verdict": SAME if same else stats.speed_verdict(ratio, floor),
                 "reason": reason,
@@ -69,8 +69,14 @@ def at(coordinates: dict[str, float]) -> str:
     return ", ".join(f"{name} {coordinates[name]:g}" for name in sorted(coordinates))
 
 
+def _mean(samples: Any) -> float | None:
+    return sum(samples) / len(samples) if isinstance(samples, list) and samples else None
+
+
 def _ratio(row: dict[str, Any]) -> tuple[stats.Ratio, str]:
     reference = row["reference"]
+    if not isinstance(row["samples"], list):
+        return stats.Ratio(0), str(row["reason"])
     if not isinstance(reference, list):
         return stats.Ratio(0), "timed without a reference"
     try:

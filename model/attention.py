@@ -72,6 +72,8 @@ def visible(
 class Path(nn.Module):
     """Queries, keys and values in, mixed values and (where the path has them) weights out."""
 
+    hides = True  # whether the causal mask truly hides the future; padding is always hidden
+
     def forward(
         self,
         q_BHTK: Tensor,
@@ -93,6 +95,7 @@ class Explicit(Path):
     def __init__(self, mask: nn.Module) -> None:
         super().__init__()
         self.mask = mask
+        self.hides = bool(mask.hides)
 
     def scores(self, q_BHTK: Tensor, k_BHSK: Tensor) -> Tensor:
         return q_BHTK @ k_BHSK.transpose(-2, -1)
@@ -114,9 +117,11 @@ class Explicit(Path):
         scores_BHTS = self.scores(q_BHTK * scale, k_BHSK)
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
-        seen = visible(q_BHTK, k_BHSK, causal, keep_BHTS)
-        if seen is not None:
-            scores_BHTS = self.mask(scores_BHTS, seen)
+        past = visible(q_BHTK, k_BHSK, causal, None)
+        if past is not None:
+            scores_BHTS = self.mask(scores_BHTS, past)
+        if keep_BHTS is not None:
+            scores_BHTS = scores_BHTS.masked_fill(~keep_BHTS, float("-inf"))
         weights_BHTS = scores_BHTS.softmax(dim=-1)
         return self.mix(F.dropout(weights_BHTS, dropout), v_BHSK), weights_BHTS
 

@@ -219,8 +219,11 @@ def beam(
     prompt_BT, lengths_B = question.prompts()
     if width < 1:
         raise ValueError(f"width={width}: must be at least 1")
+    if max_new < 1:
+        raise ValueError(f"max_new={max_new}: must be at least 1")
     if int(lengths_B.min()) != int(lengths_B.max()):
         raise ValueError("beam search needs prompts of one length: ask them apart")
+    prompt_BT = prompt_BT[:, : int(lengths_B.max())]
     sequences = len(prompt_BT)
     with _answering(model):
         decoding = model.begin(

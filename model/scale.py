@@ -6,10 +6,12 @@ B: sequences, H: heads, T: queries, K: width of a head.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from model.config import ConfigError
 from model.family import Family
 
 SCALE = Family("scale")
@@ -58,12 +60,21 @@ class NoScale(Scale):
 
 @SCALE.register("learned")
 class LearnedScale(Scale):
-    """e^s with one s for each head, 1/√d_head at the start (Henry et al. 2020)."""
+    """e^s with one s for each head (Henry et al. 2020)."""
 
-    def __init__(self, n_heads: int, d_head: int) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        start: float | None = None
+        """The scale before training. Left out: 1/√d_head."""
+
+        def __post_init__(self) -> None:
+            if self.start is not None and self.start <= 0:
+                raise ConfigError([f"start={self.start}: must be positive"])
+
+    def __init__(self, config: Config, n_heads: int, d_head: int) -> None:
         super().__init__()
         self.log = nn.Parameter(torch.empty(n_heads))
-        self.roles = {"log": -0.5 * math.log(d_head)}
+        self.roles = {"log": math.log(config.start or d_head**-0.5)}
 
     def forward(self, q_BHTK: Tensor) -> tuple[Tensor, float]:
         return q_BHTK * self.log.exp()[:, None, None], 1.0

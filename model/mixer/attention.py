@@ -85,7 +85,7 @@ class Heads(Mixer):
                 k_BGSK, v_BGSK = (cache[:, :, :end] for cache in state)
             bias_BHTS = self.bias(q_BHTK, factor, context.positions, context.seen)
             # Padding stands to the right, where no real query of a causal model looks.
-            real_BS = None if context.causal else context.real
+            real_BS = None if context.causal and self.path.hides else context.real
         y_BHTK, weights_BHTS = self.attend(
             q_BHTK,
             k_BGSK,

@@ -449,3 +449,10 @@ def test_no_value_of_the_environment_gets_in_by_any_field(
         except ConfigError as error:
             told = str(error)
         assert "hunter2" not in told
+
+
+def test_a_reference_follows_the_level_it_is_crossed_with(ask: Ask) -> None:
+    rival = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
+    across = {"width": {"narrow": {"model.d_model": 16}, "wide": {"model.d_model": 32}}}
+    file = ask(variants={"with": {}, "lstm": rival}, across=across)
+    assert settings_of(file, "model.d_model") == [16, 32, 16, 32]

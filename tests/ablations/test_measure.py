@@ -111,10 +111,14 @@ def session(ask: Ask, shape: dict[str, int], **rival: Any) -> tuple[dict[str, li
             "reference": control.config,
             "candidates": {control.trial: control.config, other.trial: other.config},
             "timing": {**TINY, "shapes": [shape]},
+            "env": {"commit": "abc", "dirty": False},
+            "code": "def",
         },
         lambda *_: None,
     )
-    return {t: [Reading(**r) for r in readings] for t, readings in told.items()}, control.trial
+    taken = told["readings"].items()
+    assert {"torch", "device", "threads", "commit", "code"} <= set(told["env"])
+    return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.trial
 
 
 def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:

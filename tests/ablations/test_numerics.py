@@ -163,7 +163,9 @@ def test_variants_of_other_parts_are_made_by_other_code() -> None:
     ablation, source = read_ablation(catalogue()["position"])
     cells = expand(ablation, source, read_profile("smoke"), {}, [0, 1])
     made_by = {
-        (cell.label, cell.seed): code(freeze(cell.config["model"]), freeze(cell.config["task"]))
+        (cell.label, cell.seed): code(
+            *(freeze(cell.config[part]) for part in ("model", "task", "train"))
+        )
         for cell in cells
     }
     assert len(set(made_by.values())) == len(ablation.variants)

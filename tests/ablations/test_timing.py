@@ -153,6 +153,10 @@ def test_a_session_that_could_show_nothing_is_refused(option: str, value: int) -
 # Memory.
 
 
+def probed(prepare: Callable[[], Call]) -> tuple[int | None, str | None]:
+    return probe_memory(allocating(1), prepare, torch.device("cpu"))
+
+
 def allocating(size: int) -> Callable[[], Call]:
     def prepare() -> Call:
         def call() -> None:
@@ -164,8 +168,8 @@ def allocating(size: int) -> Callable[[], Call]:
 
 
 def test_memory_grows_with_what_a_call_allocates() -> None:
-    small, none = probe_memory(allocating(1))
-    large, nothing = probe_memory(allocating(64 * MIB))
+    small, none = probed(allocating(1))
+    large, nothing = probed(allocating(64 * MIB))
     assert (none, nothing) == (None, None)
     assert small is not None
     assert large is not None
@@ -178,7 +182,7 @@ def test_what_a_call_keeps_counts_with_what_it_frees() -> None:
         kept = torch.ones(64 * MIB, dtype=torch.uint8)
         return lambda: print(kept[0]) if kept.sum() < 0 else None
 
-    extra, _ = probe_memory(prepare)
+    extra, _ = probed(prepare)
     assert extra is not None
     assert extra >= 60 * MIB
 
@@ -209,21 +213,21 @@ def die() -> None:
 def test_running_out_of_memory_costs_the_child_alone_and_has_a_reason(
     prepare: Callable[[], Call], words: str
 ) -> None:
-    extra, reason = probe_memory(prepare)
+    extra, reason = probed(prepare)
     assert extra is None
     assert reason
     assert words in reason
     assert "\n" not in reason
-    assert probe_memory(allocating(1))[1] is None  # the parent goes on
+    assert probed(allocating(1))[1] is None  # the parent goes on
 
 
 def test_any_other_mistake_is_told_in_its_own_words() -> None:
     wrong = ValueError("learned positions end at max_len=8, asked for 16")
-    assert "learned positions end at max_len=8" in (probe_memory(raising(wrong))[1] or "")
+    assert "learned positions end at max_len=8" in (probed(raising(wrong))[1] or "")
 
 
 def test_a_probe_leaves_no_file_open() -> None:
     before = len(os.listdir("/dev/fd"))
-    probe_memory(allocating(1))
-    probe_memory(raising(MemoryError()))
+    probed(allocating(1))
+    probed(raising(MemoryError()))
     assert len(os.listdir("/dev/fd")) == before

@@ -241,3 +241,15 @@ def test_a_number_has_the_digits_that_its_interval_deserves(
 def test_both_ends_of_an_interval_have_the_same_precision() -> None:
     assert bounds(0.3512, 0.4698) == "0.35 to 0.47"
     assert [count(n) for n in (241_066, 1.4e6, 999_999, 12)] == ["241 k", "1.4 M", "1 M", "12"]
+
+
+def test_records_made_by_other_code_are_said_to_be_stale(folder: Any) -> None:
+    folder.ablation("position", ["control", "none"], seeds=[0])
+    folder.record("control", 0, 0.2)
+    folder.record("none", 0, 0.3)
+    plan = folder.results.read_plan()
+    for cell in plan["ablations"]["position"]["cells"]:
+        made = folder.results.read(cell["trial"]).env.get("code")
+        cell["code"] = "othercode" if cell["label"] == "none" else made
+    folder.results.write_plan(plan)
+    assert "1 of the records are stale" in written(folder.root)

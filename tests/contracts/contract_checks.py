@@ -239,11 +239,8 @@ OF_DECODERS: tuple[Check, ...] = (
     steps_on_with_chosen_sequences,
 )
 OF_ENCODER_DECODERS: tuple[Check, ...] = (sees_order_as_declared,)
-OF_HIDING: tuple[Check, ...] = (  # what nothing keeps that shows what should be hidden
+OF_HIDING: tuple[Check, ...] = (  # what nothing keeps that shows the future
     never_looks_ahead,
-    ignores_padding,
-    treats_each_sequence_alone,
-    keeps_to_itself,
     steps_as_it_runs,
     steps_on_with_chosen_sequences,
 )

@@ -235,3 +235,10 @@ def test_what_cannot_be_asked_is_said_in_words(wrong: object, named: str) -> Non
     assert callable(wrong)
     with pytest.raises(ValueError, match=named):
         wrong(make("attention", "decoder"))
+
+
+def test_a_beam_does_not_read_the_padding_of_its_prompt() -> None:
+    model, words = make("attention", "decoder"), torch.tensor([[3, 4, 5]])
+    padded = Question(prompt=torch.tensor([[3, 4, 5, 0, 0]]), prompt_lengths=torch.tensor([3]))
+    (plain,), (found,) = (beam(model, q, 4, width=2) for q in (Question(prompt=words), padded))
+    assert [answer.tokens for answer in found] == [answer.tokens for answer in plain]

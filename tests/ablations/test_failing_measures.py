@@ -1,0 +1,74 @@
+"""A measure that fails costs itself alone: what the trial knows already stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.launch import Event, Job, Outcome
+from ablations.measure.quality import Quality
+from ablations.plan import make_plan, missing
+from ablations.record import Reading, Record, Results
+from ablations.runner import run
+from ablations.worker import run_trial
+
+
+class Broken:
+    """A launcher whose every job fails."""
+
+    capacity = 1
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def events(self) -> Iterator[Event]:
+        while self.jobs:
+            yield Outcome(self.jobs.pop().id, "killed", reason="SIGKILL")
+
+
+def test_a_measure_that_is_added_later_and_fails_leaves_the_record(
+    ask: Callable[..., str], tmp_path: Path
+) -> None:
+    plan = make_plan([ask(measures=["quality"])], "smoke", {}, [0])
+    results = Results(tmp_path / "out")
+    results.checkpoints.mkdir(parents=True)
+    for want in plan.wanted.values():
+        loss = Reading("loss", "nats/token", 1.0, split="valid", at={"step": 1})
+        results.write(
+            Record(want.trial, "ok", want.config, env={"code": want.code}, readings=[loss])
+        )
+        results.checkpoint(want.trial).touch()
+    before = {path: path.read_bytes() for path in results.trials.iterdir()}
+    launcher: Any = Broken()
+    assert run(plan, results, launcher, "cpu")["killed"] == len(plan.wanted)
+    assert {path: path.read_bytes() for path in results.trials.iterdir()} == before
+    assert len(missing(plan, results, None).measure) == len(plan.wanted), "to be tried again"
+
+
+def test_a_measure_that_fails_after_training_leaves_the_training(
+    ask: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(Quality, "take", fail)
+    settings = {"train.steps": 2, "task.words": 200, "task.valid_words": 20}
+    plan = make_plan([ask()], "smoke", settings, [0])
+    want = next(iter(plan.wanted.values()))
+    payload = {
+        "trial": want.trial, "config": want.config, "counts": want.counts, "code": want.code,
+        "measures": ["quality"], "record": None, "env": {}, "device": "cpu", "imports": [],
+        "checkpoint": str(tmp_path / "weights.safetensors"),
+    }  # fmt: skip
+    record = Record.from_dict(run_trial(payload, lambda *_: None))
+    assert record.measures == []
+    assert record.reason is not None
+    assert "measure quality failed: RuntimeError: no room" in record.reason
+    assert record.status in ("ok", "stuck")
+    assert [reading for reading in record.readings if reading.metric == "loss"]
