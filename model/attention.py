@@ -22,19 +22,26 @@ MASK = Family("mask")
 SIMILARITY = Family("similarity")
 
 
+class Similarity(nn.Module):
+    """Queries and keys in, such that their dot product is what is to be compared, out."""
+
+    def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError
+
+
 @SIMILARITY.register("dot")
-class DotProduct(nn.Module):
+class DotProduct(Similarity):
     """qᵀk: long vectors count more."""
 
-    def forward(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
         return q_BHTK, k_BHSK
 
 
 @SIMILARITY.register("cosine")
-class Cosine(nn.Module):
+class Cosine(Similarity):
     """qᵀk / |q||k|: only directions count (Henry et al. 2020)."""
 
-    def forward(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
         return F.normalize(q_BHTK, dim=-1), F.normalize(k_BHSK, dim=-1)
 
 
@@ -67,6 +74,17 @@ def visible(
     T, S = q_BHTK.shape[-2], k_BHSK.shape[-2]
     past_TS = torch.ones(T, S, dtype=torch.bool, device=q_BHTK.device).tril(S - T)
     return past_TS if keep_BHTS is None else past_TS & keep_BHTS
+
+
+class Shown(nn.Module):
+    """B H T S: weights on their way, for whoever watches (`model.look`)."""
+
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._forward_hooks)
+
+    def forward(self, weights_BHTS: Tensor) -> Tensor:
+        return weights_BHTS
 
 
 class Path(nn.Module):

@@ -43,7 +43,8 @@ class Block(nn.Module):
     def forward(
         self, x_BTD: Tensor, context: Context, state: BlockState | None = None
     ) -> tuple[Tensor, BlockState | None]:
-        states: list[State | None] = [None] * len(self.mixers) if state is None else list(state)
+        mixers = self.mixers
+        states: list[State | None] = [None] * len(mixers) if state is None else list(state)
 
         def mixing(index: int, mixer: Mixer) -> Sublayer:
             def sublayer(x_BTD: Tensor) -> Tensor:
@@ -52,7 +53,7 @@ class Block(nn.Module):
 
             return sublayer
 
-        sublayers = [mixing(index, mixer) for index, mixer in enumerate(self.mixers)]
+        sublayers = [mixing(index, mixer) for index, mixer in enumerate(mixers)]
         if self.feedforward is not None:
             sublayers.append(self.feedforward)
         x_BTD = self.residual(x_BTD, sublayers)

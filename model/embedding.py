@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from model.dropout import Dropout
 from model.position import Position
 
 
@@ -29,7 +30,7 @@ class Embedding(nn.Module):
         self.position = position
         self.norm = norm
         self.scale = scale
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, tokens_BT: Tensor, positions_T: Tensor, segments_BT: Tensor | None = None

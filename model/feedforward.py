@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ConfigError
+from model.dropout import Dropout
 from model.family import Family
 from model.linear import Joint
 
@@ -44,7 +45,7 @@ class TwoLayers(nn.Module):
         width = config.inside(d_model)
         self.up = nn.Linear(d_model, width, bias=config.bias)
         self.down = nn.Linear(width, d_model, bias=config.bias)
-        self.dropout = nn.Dropout(feedforward_dropout)
+        self.dropout = Dropout(feedforward_dropout)
 
     def activation(self, x_BTF: Tensor) -> Tensor:
         raise NotImplementedError
@@ -96,7 +97,7 @@ class Gated(nn.Module):
         width = config.inside(d_model)
         self.into = Joint(d_model, {"gate": width, "up": width}, config.bias)
         self.down = nn.Linear(width, d_model, bias=config.bias)
-        self.dropout = nn.Dropout(feedforward_dropout)
+        self.dropout = Dropout(feedforward_dropout)
 
     def activation(self, x_BTF: Tensor) -> Tensor:
         raise NotImplementedError

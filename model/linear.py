@@ -15,4 +15,4 @@ class Joint(nn.Linear):
         self.splits = {"weight": rows, "bias": rows}
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
-        return super().forward(x).split(self.widths, dim=-1)
+        return super().forward(x).split_with_sizes(self.widths, dim=-1)

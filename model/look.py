@@ -10,35 +10,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.attention import Explicit
+from model.attention import Shown
 from model.batch import Batch
-
-
-class Weights(nn.Module):
-    """A softmax whose outcome can be looked at."""
-
-    def forward(self, scores: Tensor) -> Tensor:
-        return scores.softmax(dim=-1)
 
 
 @torch.inference_mode()
 def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-    """B H T S by the name of the module that attends; the fused path has nothing to show.
+    """B H T S by the name of what attends; the fused path has nothing to show.
 
     A recurrent model's attention has one head.
     """
     found: dict[str, Tensor] = {}
 
     def watch(name: str) -> Any:
-        def keep(module: nn.Module, given: Any, made: Any) -> None:
-            found[name] = made[1] if isinstance(module, Explicit) else made[:, None]
+        def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:
+            found[name.removesuffix(".shown")] = weights_BHTS
 
         return keep
 
     hooks = [
         module.register_forward_hook(watch(name))
         for name, module in model.named_modules()
-        if isinstance(module, Explicit | Weights)
+        if isinstance(module, Shown)
     ]
     was_training = model.training
     try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
+from model.dropout import Dropout
 from model.family import Family
 
 RESIDUAL = Family("residual")
@@ -24,7 +25,7 @@ class Residual(nn.Module):
     def __init__(self, make_norm: Callable[[], nn.Module], sublayers: int, dropout: float) -> None:
         super().__init__()
         self.norms = nn.ModuleList(make_norm() for _ in range(self.count(sublayers)))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def count(self, sublayers: int) -> int:
         """Norms in a block of so many sublayers."""

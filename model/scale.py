@@ -22,7 +22,7 @@ class Scale(nn.Module):
 
     factor: float = 1.0
 
-    def forward(self, q_BHTK: Tensor) -> tuple[Tensor, float]:
+    def scaled(self, q_BHTK: Tensor) -> tuple[Tensor, float]:
         return q_BHTK, self.factor
 
 
@@ -76,5 +76,5 @@ class LearnedScale(Scale):
         self.log = nn.Parameter(torch.empty(n_heads))
         self.roles = {"log": math.log(config.start or d_head**-0.5)}
 
-    def forward(self, q_BHTK: Tensor) -> tuple[Tensor, float]:
+    def scaled(self, q_BHTK: Tensor) -> tuple[Tensor, float]:
         return q_BHTK * self.log.exp()[:, None, None], 1.0

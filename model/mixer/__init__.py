@@ -29,7 +29,6 @@ class Context:
     lengths: Tensor | None = None  # B: real tokens of the input; None: all are real
     memory: Tensor | None = None  # B S D: what cross-attention reads
     memory_lengths: Tensor | None = None  # B
-    weights: list[Tensor] | None = None  # collects attention weights where a path has them
 
     @cached_property
     def seen(self) -> Tensor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from model.attention import Path
+from model.attention import Path, Shown, Similarity
 from model.config import ConfigError
 from model.linear import Joint
 from model.mixer import MIXER, Context, Mixer, State
@@ -29,7 +29,7 @@ class Heads(Mixer):
         d_head: int,
         position: Position,
         scale: Scale,
-        similarity: nn.Module,
+        similarity: Similarity,
         path: Path,
         attention_dropout: float,
         cross: bool,
@@ -39,6 +39,7 @@ class Heads(Mixer):
         self.d_head, self.cross = d_head, cross
         self.weight_dropout = attention_dropout
         self.position, self.scale, self.similarity, self.path = position, scale, similarity, path
+        self.shown = Shown()
 
     def ask(self, x_BTD: Tensor) -> Tensor:
         """Queries for a memory."""
@@ -57,7 +58,7 @@ class Heads(Mixer):
         raise NotImplementedError
 
     def heads(self, x_BTD: Tensor) -> Tensor:
-        return x_BTD.unflatten(-1, (-1, self.d_head)).transpose(1, 2)
+        return x_BTD.view(*x_BTD.shape[:2], -1, self.d_head).transpose(1, 2)
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
         if self.cross:
@@ -73,8 +74,8 @@ class Heads(Mixer):
         if self.cross:
             q_BHTK = self.ask(x_BTD)
             k_BGSK, v_BGSK = state or self.start(x_BTD[:, 0], 0, context)
-            q_BHTK, k_BGSK = self.similarity(q_BHTK, k_BGSK)
-            q_BHTK, factor = self.scale(q_BHTK)
+            q_BHTK, k_BGSK = self.similarity.compared(q_BHTK, k_BGSK)
+            q_BHTK, factor = self.scale.scaled(q_BHTK)
             real_BS = context.memory_real
         else:
             q_BHTK, k_BGSK, v_BGSK, factor = self.placed(x_BTD, context)
@@ -95,16 +96,16 @@ class Heads(Mixer):
             keep=None if real_BS is None else real_BS[:, None, None],
             bias=bias_BHTS,
         )
-        if context.weights is not None and weights_BHTS is not None:
-            context.weights.append(weights_BHTS)
+        if weights_BHTS is not None:
+            self.shown(weights_BHTS)
         return self.join(y_BHTK.transpose(1, 2).flatten(2)), state
 
     def placed(self, x_BTD: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor, float]:
         """Queries, keys and values that know where they stand, and what scores are scaled by."""
         q_BHTK, k_BGTK, v_BGTK = self.own(x_BTD)
         q_BHTK, k_BGTK = self.position.rotate(q_BHTK, k_BGTK, context.positions)
-        q_BHTK, k_BGTK = self.similarity(q_BHTK, k_BGTK)
-        q_BHTK, factor = self.scale(q_BHTK)
+        q_BHTK, k_BGTK = self.similarity.compared(q_BHTK, k_BGTK)
+        q_BHTK, factor = self.scale.scaled(q_BHTK)
         return q_BHTK, k_BGTK, v_BGTK, factor
 
     def bias(
@@ -154,7 +155,7 @@ class Attention(Heads):
         d_head: int,
         position: Position,
         scale: Scale,
-        similarity: nn.Module,
+        similarity: Similarity,
         path: Path,
         attention_dropout: float,
         cross: bool,

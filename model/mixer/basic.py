@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from model.attention import Path
+from model.attention import Path, Similarity
 from model.config import ConfigError
 from model.mixer import MIXER
 from model.mixer.attention import Heads
@@ -26,7 +26,7 @@ class Basic(Heads):
         d_head: int,
         position: Position,
         scale: Scale,
-        similarity: nn.Module,
+        similarity: Similarity,
         path: Path,
         attention_dropout: float,
         cross: bool,

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.attention import Path
+from model.attention import Path, Similarity
 from model.batch import positions
 from model.config import ConfigError
 from model.mixer import MIXER, Context, State
@@ -88,7 +88,7 @@ class Window(Attention):
         d_head: int,
         position: Position,
         scale: Scale,
-        similarity: nn.Module,
+        similarity: Similarity,
         path: Path,
         mask: nn.Module,
         attention_dropout: float,
@@ -127,9 +127,8 @@ class Window(Attention):
             keep=self.keep(blocks, context),
             bias=self.bias_blocks(blocks, q_BHTK, factor, context),
         )
-        if context.weights is not None and weights_BHNCW is not None:
-            weights_BHTS = blocks.spread(weights_BHNCW)
-            context.weights.append(F.pad(weights_BHTS, (context.start - past, 0)))
+        if weights_BHNCW is not None and self.shown.is_watched:
+            self.shown(F.pad(blocks.spread(weights_BHNCW), (context.start - past, 0)))
         return self.join(blocks.joined(y_BHNCK).transpose(1, 2).flatten(2)), state
 
     def keep(self, blocks: Blocks, context: Context) -> Tensor:

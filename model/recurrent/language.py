@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from model.batch import Batch, positions
 from model.config import ConfigError
+from model.dropout import Dropout
 from model.embedding import Embedding
 from model.family import choice
 from model.generate import Decoding
@@ -29,7 +30,7 @@ class Layers(nn.Module):
         super().__init__()
         self.embedding = embedding
         self.cells: Sequence[Cell] = nn.ModuleList(cells)  # type: ignore[arg-type,assignment]
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, sequences: int) -> list[State]:
         """Each layer's state before the first token of text that nothing precedes."""

@@ -11,12 +11,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from model.attention import Shown
 from model.batch import positions
+from model.dropout import Dropout
 from model.embedding import Embedding
 from model.generate import Decoding
 from model.head import Head, last
 from model.linear import Joint
-from model.look import Weights
 from model.recurrent import Cell
 from model.recurrent.cell import reverse
 from model.recurrent.language import Layers, Recurrent
@@ -38,7 +39,7 @@ class BidirectionalEncoder(nn.Module):
         ahead, back = zip(*layers, strict=True)
         self.forwards: Sequence[Cell] = nn.ModuleList(ahead)  # type: ignore[assignment]
         self.backwards: Sequence[Cell] = nn.ModuleList(back)  # type: ignore[assignment]
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, source_BS: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         """B S H: each position in its context; and of each layer B H, where both ways end."""
@@ -79,12 +80,12 @@ class Seq2Seq(Recurrent):
         dropout: float,
     ) -> None:
         super().__init__(decoder, head)
-        self.weights = Weights()
+        self.shown = Shown()
         self.encoder = encoder
         self.bridges = nn.ModuleList(bridges)
         self.score = score
         self.combine = combine
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def begin(
         self,
@@ -123,4 +124,6 @@ class Seq2Seq(Recurrent):
         if lengths_B is not None:
             padded_BS = positions(memory_BSH.shape[1], memory_BSH) >= lengths_B[:, None]
             scores_BTS = scores_BTS.masked_fill(padded_BS[:, None], float("-inf"))
-        return self.weights(scores_BTS) @ memory_BSH
+        weights_BTS = scores_BTS.softmax(dim=-1)
+        self.shown(weights_BTS[:, None])
+        return weights_BTS @ memory_BSH

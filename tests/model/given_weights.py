@@ -36,3 +36,10 @@ def assert_equals(actual: Tensor, by_hand: Any) -> None:
     """To twelve digits or so: both sides are in double precision."""
     expected = torch.tensor(by_hand, dtype=torch.float64)
     torch.testing.assert_close(actual.detach(), expected, rtol=1e-10, atol=1e-10)
+
+
+def watched(mixer: Any) -> list[Tensor]:
+    """A list that the weights of every later call will be put into."""
+    shown: list[Tensor] = []
+    mixer.shown.register_forward_hook(lambda _, __, weights: shown.append(weights))
+    return shown

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from given_weights import affine, assert_equals, random, randomised
+from given_weights import affine, assert_equals, random, randomised, watched
 from slow_formulas import Matrix, Vector, attention, dot, linear
 from torch import Tensor
 
@@ -165,9 +165,9 @@ def test_a_mask_of_zero_leaves_the_future_its_weight_and_infinity_does_not() -> 
     x_BTD = random(1, 4, D_MODEL)
     shares = {}
     for mask in ("zero", "infinity"):
-        shown: list[Tensor] = []
         mixer = build("explicit", mask=mask)
-        mixer(x_BTD, Context(positions(4, x_BTD), causal=True, weights=shown))
+        shown = watched(mixer)
+        mixer(x_BTD, Context(positions(4, x_BTD), causal=True))
         shares[mask] = shown[0].triu(1).sum(-1)[0, :, :-1]  # of what each query should not see
     assert shares["zero"].min() > 0.01
     assert not shares["infinity"].any()
@@ -193,8 +193,8 @@ def test_a_bias_is_added_to_the_scaled_scores(path: str) -> None:
 @pytest.mark.parametrize("path", ["explicit", "row", "loop"])
 def test_a_path_that_has_weights_shows_them(path: str) -> None:
     mixer = build(path)
-    x_BTD, shown = random(2, 5, D_MODEL), []
-    mixer(x_BTD, Context(positions(5, x_BTD), causal=True, weights=shown))
+    x_BTD, shown = random(2, 5, D_MODEL), watched(mixer)
+    mixer(x_BTD, Context(positions(5, x_BTD), causal=True))
     (weights_BHTS,) = shown
     assert weights_BHTS.shape == (2, N_HEADS, 5, 5)
     torch.testing.assert_close(weights_BHTS.sum(-1), torch.ones(2, N_HEADS, 5).double())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from given_weights import watched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -374,22 +375,22 @@ def test_a_window_shows_its_weights_as_full_attention_does(causal: bool) -> None
     window = make({"name": "window", "reach": 3})
     full = copied(window, make("attention", position=Banded(scheme("none", causal), 3, causal)))
     x = noise(2, 8, D)
-    shown: list[Tensor] = []
+    shown = [watched(mixer) for mixer in (window, full)]
     for mixer in (window, full):
-        mixer(x, Context(positions(8, x), causal=causal, weights=shown))
-    assert_same(shown[0], shown[1])
+        mixer(x, Context(positions(8, x), causal=causal))
+    assert_same(shown[0][0], shown[1][0])
 
 
 def test_a_stepping_window_shows_weights_over_all_that_was_seen() -> None:
     window, x = make({"name": "window", "reach": 3}), noise(1, 7, D)
-    whole: list[Tensor] = []
-    window(x, Context(positions(7, x), causal=True, weights=whole))
+    shown = watched(window)
+    window(x, Context(positions(7, x), causal=True))
+    (whole,) = shown
     state = window.start(x[:, 0], 7, Context(positions(0, x)))
     for start, end in ((0, 5), (5, 6), (6, 7)):
-        shown: list[Tensor] = []
         at = positions(end - start, x, start)
-        _, state = window(x[:, start:end], Context(at, start, True, weights=shown), state)
-        assert_same(shown[0], whole[0][:, :, start:end, :end])
+        _, state = window(x[:, start:end], Context(at, start, True), state)
+        assert_same(shown[-1], whole[:, :, start:end, :end])
 
 
 @BOTH

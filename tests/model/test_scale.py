@@ -27,7 +27,7 @@ def attended(name: str, q: Tensor, k: Tensor, v: Tensor, d_head: int) -> tuple[T
     scale = SCALE.build(name, d_model=D_MODEL, n_heads=q.shape[1], d_head=d_head).double()
     if name == "learned":
         randomised(scale)
-    scaled, factor = scale(q)
+    scaled, factor = scale.scaled(q)
     y, _ = PATH.build("explicit", mask=MASK.build("infinity"))(scaled, k, v, factor)
     return y[0].transpose(0, 1).flatten(1), scale
 
@@ -50,7 +50,7 @@ def test_a_learned_scale_starts_at_one_over_the_root_and_is_each_heads_own() -> 
     q = torch.ones(1, 2, 3, 4)
     with torch.no_grad():
         scale.log.copy_(torch.tensor([math.log(2), math.log(3)]))
-    scaled, factor = scale(q)
+    scaled, factor = scale.scaled(q)
     assert factor == 1.0
     torch.testing.assert_close(scaled[0, :, 0, 0], torch.tensor([2.0, 3.0]))
 
@@ -58,7 +58,7 @@ def test_a_learned_scale_starts_at_one_over_the_root_and_is_each_heads_own() -> 
 @pytest.mark.parametrize("name", FIXED)
 def test_a_fixed_scale_leaves_queries_alone(name: str) -> None:
     q = random(1, 1, 2, 4)
-    scaled, factor = SCALE.build(name, d_model=D_MODEL, d_head=4)(q)
+    scaled, factor = SCALE.build(name, d_model=D_MODEL, d_head=4).scaled(q)
     assert scaled is q
     assert factor == pytest.approx(FIXED[name](4), rel=1e-15)
 
@@ -72,7 +72,7 @@ def test_the_worked_example_of_a_lecture(path: str) -> None:
     q[0, 0, 0, 0] = q[0, 0, 1, 1] = 1.0
     k[0, 0, :, :2] = torch.tensor(products).double().T
     torch.testing.assert_close((q @ k.transpose(-2, -1))[0, 0].tolist(), products)
-    scaled, factor = SCALE.build("sqrt_d_head", d_head=64)(q)
+    scaled, factor = SCALE.build("sqrt_d_head", d_head=64).scaled(q)
     assert factor == 1 / 8
     along = PATH.build(path, mask=MASK.build("infinity"))
     _, shown = along(scaled, k, k, factor)
