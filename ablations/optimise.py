@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,54 +16,174 @@ from model.family import Family
 OPTIMISER = Family("optimiser")
 SCHEDULE = Family("schedule")
 
+Range = tuple[Callable[[float], bool], str]
+
+_positive: Range = (lambda x: x > 0, "must be positive")
+_not_negative: Range = (lambda x: x >= 0, "must not be negative")
+_below_one: Range = (lambda x: 0 <= x < 1, "must be from 0 to below 1")
+_share: Range = (lambda x: 0 <= x <= 1, "must be from 0 to 1")
+
+RANGES = {
+    "rate": _positive, "eps": _positive, "beta1": _below_one, "beta2": _below_one,
+    "momentum": _below_one, "weight_decay": _not_negative, "warmup": _not_negative,
+    "floor": _share,
+}  # fmt: skip
+
+
+class Checked:
+    """Options of one name have one range, whoever takes them."""
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name}={value}: {RANGES[name][1]}"
+            for name, value in vars(self).items()
+            if name in RANGES and not RANGES[name][0](value)
+        ]
+        if problems:
+            raise ConfigError(problems)
+
 
 @OPTIMISER.register("adam")
 class Adam(torch.optim.Adam):
     """Steps scaled by running moments of the gradient (Kingma & Ba 2015)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         rate: float = 1e-3
         beta1: float = 0.9
         beta2: float = 0.98
         eps: float = 1e-9
-
-        def __post_init__(self) -> None:
-            if self.rate <= 0:
-                raise ConfigError([f"rate={self.rate}: must be positive"])
 
     def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
         betas = (config.beta1, config.beta2)
         super().__init__(parameters, lr=config.rate, betas=betas, eps=config.eps, fused=True)
 
 
-class Schedule:
-    """The share of the peak rate at a step; steps count from 1."""
+@OPTIMISER.register("adamw")
+class AdamW(torch.optim.AdamW):
+    """Adam, beside which weights shrink by rate · weight_decay (Loshchilov & Hutter 2019)."""
 
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Adam.Config):
+        weight_decay: float = 0.01
+        """Of matrices, embeddings among them; biases and the gains of norms do not decay."""
+
+    def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
+        groups, betas = _groups(parameters, config.weight_decay), (config.beta1, config.beta2)
+        super().__init__(groups, lr=config.rate, betas=betas, eps=config.eps, fused=True)
+
+
+@OPTIMISER.register("sgd")
+class SGD(torch.optim.SGD):
+    """v = momentum · v + g, and weights move by −rate · v (Sutskever et al. 2013)."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Checked):
+        rate: float = 0.1
+        momentum: float = 0.9
+        nesterov: bool = False
+        """Whether the gradient counts as if v had already been followed."""
+        weight_decay: float = 0.0
+        """Of the same weights as adamw's, but added to the gradient."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.nesterov and not self.momentum:
+                raise ConfigError(["nesterov=True: needs a momentum; set momentum above 0"])
+
+    def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
+        super().__init__(
+            _groups(parameters, config.weight_decay),
+            lr=config.rate,
+            momentum=config.momentum,
+            nesterov=config.nesterov,
+            fused=True,
+        )
+
+
+def _groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """The field's rule: what has two dimensions or more decays, what has fewer does not."""
+    every = list(parameters)
+    return [
+        {"params": [p for p in every if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
+    ]
+
+
+class Schedule:
+    """The share of the peak rate at a step, counted from 1: up in a line over `warmup` steps."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Checked):
+        warmup: int = 0
+
+    def __init__(self, config: Config, steps: int) -> None:
+        self.steps, self.warmup = steps, config.warmup
 
     def share(self, step: int) -> float:
+        return step / self.warmup if step <= self.warmup else self.after(step)
+
+    def after(self, step: int) -> float:
+        """The share past the warm-up."""
         raise NotImplementedError
+
+    def left(self, step: int) -> float:
+        """What is left of the way from the peak, 1, to the end of training.
+
+        The end is one step past the last, so that every step moves the weights.
+        """
+        return (self.steps + 1 - step) / (self.steps + 1 - self.warmup)
+
+
+@SCHEDULE.register("constant")
+class Constant(Schedule):
+    """The peak rate to the end."""
+
+    def after(self, step: int) -> float:
+        return 1.0
 
 
 @SCHEDULE.register("linear")
 class Linear(Schedule):
-    """Up in a straight line over `warmup` steps, then down to zero after the last step."""
+    """Down in a straight line to zero after the last step."""
+
+    def after(self, step: int) -> float:
+        return self.left(step)
+
+
+@SCHEDULE.register("cosine")
+class Cosine(Schedule):
+    """Down half a wave to `floor` after the last step (Loshchilov & Hutter 2017)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        warmup: int = 0
-
-        def __post_init__(self) -> None:
-            if self.warmup < 0:
-                raise ConfigError([f"warmup={self.warmup}: must not be negative"])
+    class Config(Schedule.Config):
+        floor: float = 0.0
+        """The share of the peak rate that it ends at."""
 
     def __init__(self, config: Config, steps: int) -> None:
-        super().__init__(steps)
-        self.warmup = config.warmup
+        super().__init__(config, steps)
+        self.floor = config.floor
 
-    def share(self, step: int) -> float:
-        if step <= self.warmup:
-            return step / self.warmup
-        return (self.steps + 1 - step) / (self.steps + 1 - self.warmup)
+    def after(self, step: int) -> float:
+        wave = (1 - math.cos(math.pi * self.left(step))) / 2
+        return self.floor + (1 - self.floor) * wave
+
+
+@SCHEDULE.register("noam")
+class Noam(Schedule):
+    """min(step^−½, step · warmup^−1½) as a share of its peak (Vaswani et al. 2017, eq. 3).
+
+    The optimiser's rate is the peak; rate = (d_model · warmup)^−½ gives the paper's own. The
+    formula does not know the length of training, which may end before the peak.
+    """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Schedule.Config):
+        warmup: int = 4000
+
+        def __post_init__(self) -> None:
+            if self.warmup < 1:
+                raise ConfigError([f"warmup={self.warmup}: must be at least 1, the peak's step"])
+
+    def after(self, step: int) -> float:
+        return math.sqrt(self.warmup / step)
