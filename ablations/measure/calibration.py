@@ -1,0 +1,89 @@
+"""Whether a model is right as often as it is sure to be.
+
+N: labels that count, V: vocabulary or classes, K: bins.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ablations.measure import MEASURE, Measure
+from ablations.record import Reading
+from ablations.tasks.task import Task
+from model.batch import IGNORE
+
+BINS = 15  # as Guo et al. have it
+UNITS = {
+    "calibration_error": "1",
+    "overconfidence": "1",
+    "confidence": "probability",
+    "label_accuracy": "right/label",
+}
+
+
+@MEASURE.register("calibration")
+class Calibration(Measure):
+    """Confidence, the largest probability, beside accuracy, at each label given those before.
+
+    calibration_error: Σ n_k / N |accuracy_k − confidence_k| over bins of equal width, each without
+    its lower edge and with its upper one (Guo et al. 2017). overconfidence: mean confidence less
+    accuracy. reliability has a row for each bin: lower edge, upper edge, mean confidence, accuracy
+    (both null where it is empty), count. The counts are the histogram of confidence.
+    """
+
+    def take(
+        self, model: nn.Module, task: Task, device: torch.device, step: int
+    ) -> tuple[list[Reading], list[dict[str, str]]]:
+        confidence_N, right_N = answers(model, task, device, "test")
+        at: dict[str, float] = {"step": step}
+        if not confidence_N.isfinite().all():
+            reason = "the model's probabilities are not finite"
+            nulls = UNITS.items()
+            return [
+                Reading(name, unit, None, "test", at, reason=reason) for name, unit in nulls
+            ], []
+        confidence, accuracy = float(confidence_N.mean()), float(right_N.mean())
+        rows = reliability(confidence_N, right_N)
+        gaps = (n * abs(right - sure) for _, _, sure, right, n in rows if n)
+        values = (sum(gaps) / len(right_N), confidence - accuracy, confidence, accuracy)
+        readings = [
+            Reading(name, unit, value, "test", at)
+            for (name, unit), value in zip(UNITS.items(), values, strict=True)
+        ]
+        table = [[None if math.isnan(entry) else entry for entry in row] for row in rows]
+        axes = ["bin", "quantity"]
+        diagram = Reading("reliability", "probability", None, "test", at, axes=axes, values=table)
+        return [*readings, diagram], []
+
+
+@torch.inference_mode()
+def answers(
+    model: nn.Module, task: Task, device: torch.device, split: str
+) -> tuple[Tensor, Tensor]:
+    """The largest probability at each label, and 1 where it is the label's, else 0."""
+    was_training = model.training
+    model.eval()
+    sure, right = [], []
+    for batch in task.evaluation_batches(split):
+        moved = batch.to(device)
+        labels_N = moved.labels.flatten()
+        counts_N = labels_N != IGNORE
+        logits_NV = model(moved).flatten(0, -2)[counts_N]
+        confidence_N, answer_N = logits_NV.float().softmax(-1).max(-1)
+        sure.append(confidence_N.cpu())
+        right.append((answer_N == labels_N[counts_N]).cpu())
+    model.train(was_training)
+    return torch.cat(sure).double(), torch.cat(right).double()
+
+
+def reliability(confidence_N: Tensor, right_N: Tensor) -> list[list[float]]:
+    """Of each bin its edges, mean confidence, accuracy (NaN where it is empty) and count."""
+    edges = torch.arange(BINS + 1).double() / BINS
+    bin_N = torch.bucketize(confidence_N, edges[1:-1])
+    count_K = torch.bincount(bin_N, minlength=BINS)
+    means = (torch.bincount(bin_N, each_N, BINS) / count_K for each_N in (confidence_N, right_N))
+    columns = (edges[:-1], edges[1:], *means, count_K)
+    return [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
