@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
-from safetensors.torch import load_model
 
 from ablations.config import replaced
 from ablations.expand import freeze, load_task
 from ablations.record import Record, Results
+from ablations.weights import load_weights
 from model.batch import BOS, EOS, Batch
 from model.build import build
 from model.config import ConfigError
@@ -52,7 +52,7 @@ def answer(record: Record, results: Results, text: str) -> Reply:
     if "path" in written:  # the same weights and numbers, with nothing hidden
         written = replaced(written, "path", {"name": "explicit"})
     model = build(written, task.source_size, task.target_size, seed=None)
-    load_model(model, checkpoint)
+    load_weights(model, checkpoint)
     (said,) = greedy(cast(Generator, model), question, task.longest - 1)
     weights, where = _looked_at(model, question.source, said)
     phones = task.tell(said.tokens)
@@ -73,7 +73,7 @@ def _looked_at(
     inputs = torch.tensor([[BOS, *said.tokens]])
     batch = Batch(torch.full_like(inputs, EOS), inputs=inputs)
     found = attention(model, replace(batch, source=source))
-    names = [name for name in found if "cross" in name or "weights" in name] or list(found)
+    names = [name for name in found if "cross" in name or name == "shown"] or list(found)
     if not names:
         return None, ""
     return found[names[-1]][0].mean(dim=0).tolist(), names[-1]

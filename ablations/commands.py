@@ -246,10 +246,10 @@ _COLUMNS = ("parameters", "FLOPs/token", "steps", "s/trial", "seeds")
 
 def run_plan(options: argparse.Namespace) -> int:
     plan = _plan(options)
+    from ablations.device import pick_device
     from ablations.expand import announce
     from ablations.launch.local import LocalLauncher
     from ablations.runner import FAILED, run
-    from ablations.train import pick_device
 
     results = _results(options)
     device = str(pick_device(options.device))

@@ -340,4 +340,6 @@ def count(frozen_model: str, frozen_task: str) -> dict[str, float]:
 def identity(config: Mapping[str, Any]) -> str:
     """Twelve hex digits of what decides the numbers of a trial."""
     task = load_task(freeze(config["task"]))
-    return hashlib.sha256(freeze({**config, "data": task.digest()}).encode()).hexdigest()[:12]
+    options = {key: value for key, value in config["task"].items() if key not in task.files}
+    decisive = {**config, "task": options, "data": task.digest()}
+    return hashlib.sha256(freeze(decisive).encode()).hexdigest()[:12]

@@ -18,6 +18,7 @@ from typing import Any
 from torch import nn
 
 PROJECT = ("model", "ablations")
+KEEPING = {"ablations.record", "ablations.checkpoint"}  # where numbers go, not where they come from
 
 
 def digest(model: nn.Module, task: Any, parts: Iterable[Any] = ()) -> str:
@@ -32,7 +33,7 @@ def digest(model: nn.Module, task: Any, parts: Iterable[Any] = ()) -> str:
     reached = {*roots, "model.build"}  # which imports every part, used or not
     waiting = list(roots)
     while waiting:
-        for name in _imports(waiting.pop()) - reached:
+        for name in _imports(waiting.pop()) - reached - KEEPING:
             reached.add(name)
             waiting.append(name)
     text = "\n".join(f"{name} {_syntax(name)}" for name in sorted(reached))

@@ -219,7 +219,7 @@ def untimed(want: Want, record: Record | None) -> list[tuple[str, str]]:
 
 
 def seconds_per_step(want: Want) -> float:
-    """What a training step of this trial takes here and now, on its first real batch."""
+    """What a training step of this trial takes here and now, on its first real batches."""
     import torch
 
     from ablations.optimise import OPTIMISER
@@ -232,10 +232,11 @@ def seconds_per_step(want: Want) -> float:
     with torch.random.fork_rng(devices=[]):
         model = build(want.config["model"], task.source_size, task.target_size, seed=0)
         optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
-        batch = next(iter(task.train_batches(0, settings.batch_size)))
+        parts = next(task.steps(0, settings.budget))
+        tokens = sum(part.tokens for part in parts)
         took = []
         for _ in range(3):
             begun = time.perf_counter()
-            update(model, batch, batch.tokens, optimiser, settings)
+            update(model, parts, tokens, optimiser, settings)
             took.append(time.perf_counter() - begun)
     return min(took)

@@ -150,6 +150,16 @@ class Results:
     def checkpoint(self, trial: str) -> Path:
         return self.checkpoints / f"{trial}.safetensors"
 
+    def in_training(self, trial: str) -> Path:
+        """Where a training that has not ended yet is kept."""
+        return self.checkpoints / f"{trial}.training"
+
+    def end_training(self, trial: str) -> None:
+        """Its record is written: what it would have gone on from can go."""
+        for pattern in (f"{trial}.training*", f".{trial}.training.*.tmp"):
+            for path in self.checkpoints.glob(pattern):
+                path.unlink(missing_ok=True)
+
     def write(self, record: Record) -> None:
         plain = record.to_dict()
         write_atomic(self.path(record.trial), _strict_json({**plain, "sha256": checksum(plain)}))
@@ -212,13 +222,13 @@ def _refuse_constant(word: str) -> float:
     raise ValueError(f"{word} is not strict JSON")
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Old text or new text, never a mix: write beside, sync, rename over, sync the folder."""
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """The old or the new, never a mix: write beside, sync, rename over, sync the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
     try:
-        with open(temporary, "x", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -12,7 +12,7 @@ from ablations.config import FOLDER
 from ablations.launch import Job, Launcher, Outcome, Progress
 from ablations.plan import Plan, Want, merge_into, missing, untimed
 from ablations.progress import Display
-from ablations.record import Reading, Record, Results
+from ablations.record import TRAINED, Reading, Record, Results
 
 FAILED = ("error", "oom", "timeout", "killed")
 
@@ -63,6 +63,8 @@ def run(
                 continue
             record = _record_of(event, plan.wanted[event.job], setting)
             results.write(record)
+            if record.status in TRAINED:  # any other may go on from its checkpoint
+                results.end_training(record.trial)
             counts["error" if record.reason and record.status == "ok" else record.status] += 1
             display.finished(event.job, title, record.status, event.seconds, _headline(record))
         for job in sessions:  # one at a time: timing has the machine to itself
@@ -81,6 +83,7 @@ def _trial_job(want: Want, record: Record | None, results: Results, setting: dic
         "measures": [name for name in want.measures if name not in held],
         "record": None if record is None else record.to_dict(),
         "checkpoint": str(results.checkpoint(want.trial)),
+        "in_training": str(results.in_training(want.trial)),
         "env": code_version(),
     }
     return Job(want.trial, "ablations.worker:run_trial", payload)
@@ -108,7 +111,7 @@ def _headline(record: Record) -> str:
 def _work(want: Want) -> float:
     """The relative size of a trial: its arithmetic."""
     train = want.config["train"]
-    return float(want.counts["flops_per_token"] * train["steps"] * train["batch_size"])
+    return float(want.counts["flops_per_token"] * train["steps"] * train["batch_tokens"])
 
 
 def _sessions(

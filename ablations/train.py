@@ -1,22 +1,28 @@
 """Training: one model, one task, one seed, a fixed number of steps.
 
-The same seed on the same machine gives the same losses to the last bit.
+The same seed on the same machine gives the same losses to the last bit, also when a training was
+interrupted and went on from its checkpoint.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from ablations.checkpoint import Keeper
 from ablations.optimise import OPTIMISER, SCHEDULE
 from ablations.record import Reading
-from ablations.tasks.task import Task
+from ablations.resume import remember, resume
+from ablations.tasks.task import Budget, Task
+from ablations.weights import Average, copied, restore
 from model.batch import Batch
 from model.config import ConfigError
 from model.family import choice
@@ -30,8 +36,10 @@ class TrainConfig:
     """How a trial is trained. All of it is part of the trial's identity."""
 
     steps: int = 1000
-    batch_size: int = 64
-    """Sequences in a batch."""
+    batch_tokens: int = 2048
+    """Source and target tokens of a step, about."""
+    parts: int = 1
+    """Batches of like length that a step is made of; their gradients are added up."""
     optimiser: dict[str, Any] = choice(OPTIMISER, "adam")
     schedule: dict[str, Any] = choice(SCHEDULE, "linear")
     clip: float | None = 1.0
@@ -42,19 +50,33 @@ class TrainConfig:
     """Which words share it: all, or all but the right one."""
     evaluations: int = 5
     """How often the validation loss is taken, the last time at the end."""
+    select: Literal["last", "best"] = "last"
+    """The weights that are measured: those at the end, or those with the best validation loss."""
+    average: float | None = None
+    """Decay of a running mean of the weights, which then is what is evaluated and measured."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16: matrix products of training in half the bits; weights and loss stay float32."""
+    compile: bool = False
+    """Whether training runs through torch.compile."""
 
     def __post_init__(self) -> None:
         problems = [
             f"{name}={getattr(self, name)}: must be at least 1"
-            for name in ("steps", "batch_size", "evaluations")
+            for name in ("steps", "batch_tokens", "parts", "evaluations")
             if getattr(self, name) < 1
         ]
         if not 0 <= self.smoothing < 1:
             problems.append(f"smoothing={self.smoothing}: must be from 0 to below 1")
         if self.clip is not None and self.clip <= 0:
             problems.append(f"clip={self.clip}: must be positive, or null for none")
+        if self.average is not None and not 0 < self.average < 1:
+            problems.append(f"average={self.average}: must be between 0 and 1, or null for none")
         if problems:
             raise ConfigError(problems)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.batch_tokens, self.parts)
 
 
 @dataclass
@@ -68,6 +90,114 @@ class Training:
     def note(self, metric: str, unit: str, value: float, step: int, split: str) -> None:
         self.readings.append(Reading(metric, unit, value, split=split, at={"step": step}))
 
+    def losses(self, split: str) -> list[Reading]:
+        return [r for r in self.readings if (r.metric, r.split) == ("loss", split)]
+
+
+class Trainer:
+    """All that changes while a model is trained, so that it can be kept and gone on from."""
+
+    def __init__(
+        self, model: nn.Module, task: Task, config: TrainConfig, seed: int, device: torch.device
+    ) -> None:
+        self.model, self.task, self.config, self.seed = model, task, config, seed
+        self.device = device
+        self.optimiser = OPTIMISER.build(config.optimiser, parameters=model.parameters())
+        self.schedule = SCHEDULE.build(config.schedule, steps=config.steps)
+        self.peaks = [group["lr"] for group in self.optimiser.param_groups]
+        self.average = None if config.average is None else Average(model, config.average)
+        self.forward = compiled(model, config)
+        self.training = Training()
+        self.step = 0
+        self.recent: list[Tensor] = []  # losses that are in no reading yet
+        self.best: dict[str, Tensor] | None = None  # weights
+        self.best_loss = math.inf
+
+    def run(self, report: Callable[[float, str], None], keeper: Keeper | None) -> Training:
+        steps = self.config.steps
+        evaluate_at = _spread(steps, self.config.evaluations)
+        note_at = _spread(steps, CURVE_POINTS)
+        if keeper is not None and (kept := keeper.load()) is not None:
+            resume(self, *kept)
+        else:
+            torch.manual_seed(_stream(self.seed, "dropout"))
+            self.evaluate()
+        self.model.train()
+        stream = self.task.steps(self.seed, self.config.budget, self.step)
+        for parts in islice(stream, steps - self.step):
+            self.step += 1
+            norm = self.learn(parts)
+            if self.step in note_at and not self.note(norm, report):
+                return self.training
+            if self.step in evaluate_at:
+                self.evaluate()
+            if keeper is not None and keeper.is_due() and self.step < steps:
+                keeper.save(*remember(self))
+        self.finish()
+        return self.training
+
+    def learn(self, parts: Sequence[Batch]) -> Tensor:
+        """One step; the norm of its gradient."""
+        for group, peak in zip(self.optimiser.param_groups, self.peaks, strict=True):
+            group["lr"] = peak * self.schedule.share(self.step)
+        tokens = sum(part.tokens for part in parts)
+        moved = [part.to(self.device) for part in parts]
+        loss, norm = update(self.forward, moved, tokens, self.optimiser, self.config)
+        if self.average is not None:
+            self.average.follow(self.step)
+        self.recent.append(loss)
+        return norm
+
+    def note(self, norm: Tensor, report: Callable[[float, str], None]) -> bool:
+        """Write a point of the curves; False if the loss is no number any more."""
+        losses = torch.stack(self.recent)
+        mean = float(losses.mean())
+        self.training.note("loss", "nats/token", mean, self.step, "train")
+        self.training.note("gradient_norm", "1", float(norm), self.step, "train")
+        self.training.note("rate", "1", self.optimiser.param_groups[0]["lr"], self.step, "train")
+        report(self.step / self.config.steps, f"loss {mean:.2f}")
+        if not math.isfinite(mean):
+            first = self.step - len(losses) + 1 + int((~losses.isfinite()).nonzero()[0])
+            self.training.status = "diverged"
+            self.training.reason = f"loss {float(losses[first - self.step - 1])} at step {first}"
+        self.recent.clear()
+        return self.training.status == "ok"
+
+    def evaluate(self) -> None:
+        """The validation loss, and the best trained weights so far where they are wanted."""
+        with self.measured():
+            loss = validate(self.model, self.task, self.device)
+            self.training.note("loss", "nats/token", loss, self.step, "valid")
+            if self.config.select == "best" and self.step > 0 and loss < self.best_loss:
+                self.best, self.best_loss = copied(self.model), loss
+
+    def measured(self) -> AbstractContextManager[None]:
+        """The model with the weights that count: its own, or their running mean."""
+        return nullcontext() if self.average is None else self.average.applied()
+
+    def finish(self) -> None:
+        """Judge the training and leave the chosen weights in the model."""
+        losses = [r.value for r in self.training.losses("valid")]
+        trivial = self.task.trivial("valid")["loss"]
+        self.training.note("trivial_loss", "nats/token", trivial, 0, "valid")
+        if self.best is not None:
+            restore(self.model, self.best)
+        elif self.average is not None:
+            restore(self.model, self.average.weights)
+        untrained, final = (math.nan if x is None else x for x in (losses[0], losses[-1]))
+        if self.best is not None:
+            final = self.best_loss
+        if not math.isfinite(final) or final > untrained:
+            self.training.status = "diverged"
+            self.training.reason = (
+                f"validation loss {final:.3g} at the end, {untrained:.3g} untrained"
+            )
+        elif final >= trivial:
+            self.training.status = "stuck"
+            self.training.reason = (
+                f"validation loss {final:.3g}, no better than the trivial {trivial:.3g}"
+            )
+
 
 def train(
     model: nn.Module,
@@ -76,101 +206,63 @@ def train(
     seed: int,
     device: torch.device,
     report: Callable[[float, str], None],
+    keeper: Keeper | None = None,
 ) -> Training:
-    """Train the model in place."""
-    torch.manual_seed(_stream(seed, "dropout"))
-    optimiser = OPTIMISER.build(config.optimiser, parameters=model.parameters())
-    schedule = SCHEDULE.build(config.schedule, steps=config.steps)
-    peaks = [group["lr"] for group in optimiser.param_groups]
-    evaluate_at = {
-        round(config.steps * k / config.evaluations) for k in range(config.evaluations + 1)
-    }
-    note_at = {math.ceil(config.steps * k / CURVE_POINTS) for k in range(1, CURVE_POINTS + 1)}
-    training = Training()
-    untrained = validate(model, task, device)
-    training.note("loss", "nats/token", untrained, 0, "valid")
-    model.train()
-    recent: list[Tensor] = []
-    for step, batch in zip(
-        range(1, config.steps + 1), task.train_batches(seed, config.batch_size), strict=False
-    ):
-        for group, peak in zip(optimiser.param_groups, peaks, strict=True):
-            group["lr"] = peak * schedule.share(step)
-        loss, norm = update(model, batch.to(device), batch.tokens, optimiser, config)
-        recent.append(loss)
-        if step in note_at:
-            mean = float(torch.stack(recent).mean())
-            recent.clear()
-            training.note("loss", "nats/token", mean, step, "train")
-            training.note("gradient_norm", "1", float(norm), step, "train")
-            training.note("rate", "1", optimiser.param_groups[0]["lr"], step, "train")
-            report(step / config.steps, f"loss {mean:.2f}")
-            if not math.isfinite(mean):
-                training.status, training.reason = "diverged", f"loss {mean} by step {step}"
-                return training
-        if step in evaluate_at:
-            valid = validate(model, task, device)
-            training.note("loss", "nats/token", valid, step, "valid")
-    _judge(training, untrained, valid, task.trivial_loss())
-    return training
+    """Train the model in place, from where the keeper has it or from the start."""
+    return Trainer(model, task, config, seed, device).run(report, keeper)
+
+
+def compiled(model: nn.Module, config: TrainConfig) -> Callable[[Batch], Tensor]:
+    """What training calls: the model, or the same weights behind torch.compile."""
+    return torch.compile(model, dynamic=True) if config.compile else model
 
 
 def update(
-    model: nn.Module,
-    batch: Batch,
+    model: Callable[[Batch], Tensor],
+    parts: Sequence[Batch],
     tokens: int,
     optimiser: torch.optim.Optimizer,
     config: TrainConfig,
 ) -> tuple[Tensor, Tensor]:
-    """One step: the loss per label of the whole batch, and the norm of its gradient."""
-    logits = model(batch)
-    loss = cross_entropy(logits, batch.labels, config.smoothing, config.smoothing_over) / tokens
+    """One step: the loss per label of all parts together, and the norm of its gradient."""
     optimiser.zero_grad()
-    loss.backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip or math.inf)
+    total = parts[0].labels.new_zeros((), dtype=torch.float32)
+    half = config.precision == "bfloat16"
+    for batch in parts:
+        with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half):
+            logits = model(batch)
+            summed = cross_entropy(logits, batch.labels, config.smoothing, config.smoothing_over)
+        loss = summed / tokens
+        loss.backward()
+        total += loss.detach()
+    every = [p for group in optimiser.param_groups for p in group["params"]]
+    norm = nn.utils.get_total_norm([p.grad for p in every if p.grad is not None])
+    if config.clip is not None:
+        nn.utils.clip_grads_with_norm_(every, config.clip, norm)
     optimiser.step()
-    return loss.detach(), norm
+    return total, norm
 
 
-@torch.inference_mode()
 def validate(model: nn.Module, task: Task, device: torch.device, split: str = "valid") -> float:
     """Unsmoothed nats per label over a whole split; the model's mode is left as it was."""
+    batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
     was_training = model.training
     model.eval()
     total, tokens = 0.0, 0
-    for batch in task.evaluation_batches(split):
-        moved = batch.to(device)
-        total += float(cross_entropy(model(moved), moved.labels))
-        tokens += batch.tokens
+    with torch.inference_mode():
+        for batch in batches:
+            moved = batch.to(device)
+            total += float(cross_entropy(model(moved), moved.labels))
+            tokens += batch.tokens
     model.train(was_training)
     return total / tokens
 
 
-def _judge(training: Training, untrained: float, final: float, trivial: float) -> None:
-    """Diverged: worse than untrained. Stuck: no better than knowing how frequent each label is."""
-    training.note("trivial_loss", "nats/token", trivial, 0, "valid")
-    if not math.isfinite(final) or final > untrained:
-        training.status = "diverged"
-        training.reason = f"validation loss {final:.3g} at the end, {untrained:.3g} untrained"
-    elif final >= trivial:
-        training.status = "stuck"
-        training.reason = f"validation loss {final:.3g}, no better than the trivial {trivial:.3g}"
+def _spread(steps: int, times: int) -> set[int]:
+    """So many steps, evenly spread, the last of them the last."""
+    return {math.ceil(steps * k / times) for k in range(1, times + 1)}
 
 
 def _stream(seed: int, name: str) -> int:
     """A seed for one use of randomness, apart from all others."""
     return int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode()).digest()[:8], "big") >> 1
-
-
-def pick_device(word: str | None) -> torch.device:
-    """The named device, or the accelerator when there is one, or the CPU."""
-    if word is None:
-        found = torch.accelerator.current_accelerator(check_available=True)
-        return found or torch.device("cpu")
-    try:
-        device = torch.device(word)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError([f"--device {word}: not usable here ({reason})"]) from None
-    return device

@@ -13,13 +13,15 @@ from typing import Any
 
 import torch
 import torch._dynamo  # every optimiser loads it: here that happens once, in the server
-from safetensors.torch import load_model, save_model
 
+from ablations.checkpoint import Keeper
+from ablations.device import device_name
 from ablations.expand import freeze, load_task
 from ablations.measure import discover
 from ablations.record import Reading, Record
 from ablations.timing import TimingConfig, probe_memory, time_blocks
 from ablations.train import TrainConfig, train
+from ablations.weights import load_weights, save_weights
 from model.build import build
 
 Report = Callable[[float, str], None]
@@ -43,12 +45,13 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
             **payload["counts"],
             data=task.card(),
         )
-        training = train(
-            model, task, TrainConfig(**config["train"]), config["seed"], device, report
-        )
+        stamp = {"trial": payload["trial"], "code": payload["code"], "device": device.type}
+        keeper = Keeper(Path(payload["in_training"]), {**stamp, "torch": torch.__version__})
+        settings = TrainConfig(**config["train"])
+        training = train(model, task, settings, config["seed"], device, report, keeper)
         record.status, record.reason = training.status, training.reason
         record.readings += training.readings
-        _save(model, checkpoint)
+        save_weights(model, checkpoint)
         record.env = {
             **payload["env"],
             "code": payload["code"],
@@ -60,7 +63,7 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
         }
     else:
         record = Record.from_dict(payload["record"])
-        load_model(model, checkpoint, device=str(device))
+        load_weights(model, checkpoint)
     failures = []
     for name in payload["measures"]:
         if record.status != "diverged":  # a diverged model answers nothing
@@ -126,30 +129,6 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
             readings.append(Reading(measure.metric, measure.unit, at=at, **place, **times))
     taken = {trial: [vars(reading) for reading in readings] for trial, readings in results.items()}
     return {"session": place["session"], "env": env, "readings": taken}
-
-
-def device_name(device: torch.device) -> str:
-    """What ran it, in words: the accelerator's type or the processor's."""
-    if device.type == "cpu":
-        return f"cpu ({_processor()})"
-    return f"{device.type} ({torch.get_device_module(device).get_device_name(device)})"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def _save(model: torch.nn.Module, path: Path) -> None:
-    """Whole or not at all; tied weights once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    save_model(model, str(temporary))
-    temporary.replace(path)
 
 
 def _import(payload: dict[str, Any]) -> None:

