@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from ablations.launch import Event, Job, Outcome, Progress, failure, resolve
 
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
+
 SIZES = {
     "task.words": 200,
     "task.valid_words": 40,
@@ -19,7 +22,8 @@ SIZES = {
     "model.d_model": 16,
     "model.depth": 1,
     "train.steps": 4,
-    "train.batch_size": 16,
+    "train.batch_tokens": 256,
+    "train.parts": 1,
     "train.schedule": {"name": "linear", "warmup": 2},
     "train.evaluations": 2,
 }

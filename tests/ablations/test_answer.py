@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_model
 
 from ablations.answer import Reply, answer, drawn, picture
 from ablations.commands import main
 from ablations.expand import freeze, load_task, resolve_trial
 from ablations.record import Record, Results
+from ablations.weights import save_weights
 from model.build import build
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -31,12 +31,9 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Results, Reco
     config = {**resolve_trial(tree), "seed": 0}
     results, record = Results(tmp_path), Record("a" * 12, "ok", config)
     results.write(record)
-    results.checkpoints.mkdir()
     g2p = load_task(freeze(config["task"]))
-    save_model(
-        build(config["model"], g2p.source_size, g2p.target_size, seed=0),
-        str(results.checkpoint(record.trial)),
-    )
+    model = build(config["model"], g2p.source_size, g2p.target_size, seed=0)
+    save_weights(model, results.checkpoint(record.trial))
     return results, record
 
 

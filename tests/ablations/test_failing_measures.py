@@ -65,6 +65,7 @@ def test_a_measure_that_fails_after_training_leaves_the_training(
         "trial": want.trial, "config": want.config, "counts": want.counts, "code": want.code,
         "measures": ["quality"], "record": None, "env": {}, "device": "cpu", "imports": [],
         "checkpoint": str(tmp_path / "weights.safetensors"),
+        "in_training": str(tmp_path / "weights.training"),
     }  # fmt: skip
     record = Record.from_dict(run_trial(payload, lambda *_: None))
     assert record.measures == []

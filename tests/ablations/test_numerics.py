@@ -109,10 +109,9 @@ def modules(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> set[str]:
 
     monkeypatch.setattr(numerics, "_syntax", note)
     written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
-    model = build(
-        changes.pop("model", {**written, **changes}), G2P.source_size, G2P.target_size, seed=None
-    )
-    numerics.digest(model, G2P(G2P.Config(words=10, valid_words=1, test_words=1)))
+    task = G2P(G2P.Config(words=10, valid_words=1, test_words=1))
+    chosen = changes.pop("model", {**written, **changes})
+    numerics.digest(build(chosen, task.source_size, task.target_size, seed=None), task)
     return counted
 
 

@@ -1,0 +1,85 @@
+"""A task small enough to be trained on in milliseconds: write the digits backwards.
+
+As a program it trains in the folder that it is given, and kills itself when it is told to.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from ablations.checkpoint import Keeper
+from ablations.record import Record, Results
+from ablations.tasks.pairs import Pairs
+from ablations.tasks.task import Budget, Task
+from ablations.train import TrainConfig, train
+from ablations.weights import save_weights
+from model.batch import BOS, EOS, Batch
+from model.build import build
+
+DIGITS = 5
+SIZES = {"train": 120, "valid": 24, "test": 24}
+
+
+class Backwards(Task):
+    """From one to seven digits, and the same from the last to the first."""
+
+    kind: ClassVar[str] = "encoder_decoder"
+    source_size = target_size = 3 + DIGITS
+    longest = 9
+
+    def __init__(self) -> None:
+        drawn = random.Random(0)
+        self.pairs = {}
+        for split, size in SIZES.items():
+            numbers = [
+                [3 + drawn.randrange(DIGITS) for _ in range(1 + drawn.randrange(7))]
+                for _ in range(size)
+            ]
+            targets = [[BOS, *reversed(number), EOS] for number in numbers]
+            self.pairs[split] = Pairs([[*number, EOS] for number in numbers], targets)
+
+    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
+        return self.pairs["train"].steps(seed, "backwards", budget, start)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        pairs = self.pairs[split]
+        return [pairs.batch(rows_B) for rows_B in pairs.by_length(100)]
+
+    def trivial(self, split: str) -> dict[str, float]:
+        return {"loss": math.log(DIGITS + 1)}
+
+
+def small_model(seed: int = 0, **options: Any) -> nn.Module:
+    choice = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "depth": 1}
+    size = Backwards.target_size
+    return build({**choice, "n_heads": 2, "max_len": 16, **options}, size, size, seed)
+
+
+def train_in(folder: Path, death: float = math.inf) -> None:
+    """Train with all there is to be kept, and keep it after every step; die at that fraction."""
+
+    def report(fraction: float, note: str) -> None:
+        if fraction >= death:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    results, model = Results(folder), small_model(1, dropout=0.2, tied="all")
+    config = TrainConfig(steps=30, batch_tokens=60, parts=2, average=0.9, select="best")
+    keeper = Keeper(results.in_training("small"), {}, seconds=0.0)
+    training = train(model, Backwards(), config, 1, torch.device("cpu"), report, keeper)
+    save_weights(model, results.checkpoint("small"))
+    results.write(Record("small", training.status, {}, readings=training.readings))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    train_in(Path(sys.argv[1]), float(sys.argv[2]))
