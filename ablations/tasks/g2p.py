@@ -43,7 +43,8 @@ class G2P(Task):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         words: int | None = None
-        """Training words; null takes all. A smaller choice is contained in a larger one."""
+        """Training words; null takes all. A smaller choice is contained in a larger one. Of files
+        of your own, so many at most."""
         valid_words: int | None = None
         test_words: int | None = None
         split: Literal["stem", "word"] = "stem"
@@ -92,7 +93,7 @@ class G2P(Task):
             for split, size in sizes.items()
             if size is not None and size > len(self.words[split])
         ]
-        if problems:
+        if problems and config.train is None:  # of a user's own words a size is the most
             raise ConfigError(problems)
         self.letters = Vocabulary(self.dictionary.letters)
         self.phones = Vocabulary(self.dictionary.phones)

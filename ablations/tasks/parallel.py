@@ -49,9 +49,13 @@ def _read(path: str) -> list[str]:
 
 
 def choose(
-    given: Mapping[str, Sentences], sizes: Mapping[str, int | None], max_words: int | None
+    given: Mapping[str, Sentences],
+    sizes: Mapping[str, int | None],
+    max_words: int | None,
+    at_most: bool,
 ) -> tuple[dict[str, Sentences], dict[str, int]]:
-    """As many pairs of each split as asked for; and how many were left out for being too long."""
+    """As many pairs of each split as asked for (or at most as many); and how many were left out
+    for being too long."""
     chosen: dict[str, Sentences] = {}
     left_out: dict[str, int] = {}
     problems: list[str] = []
@@ -64,7 +68,7 @@ def choose(
         size = sizes[split]
         if not fit:
             problems.append(f"max_words={max_words}: nothing is left in {split}; choose more")
-        elif size is not None and size > len(fit):
+        elif size is not None and size > len(fit) and not at_most:
             problems.append(
                 f"{SPLITS[split]}={size}: {split} has {len(fit)} pairs; "
                 "choose at most that, or null for all"

@@ -214,6 +214,6 @@ def _cut(config: Text.Config) -> dict[str, str]:
         for split, size in asked.items()
         if size is not None and size > len(texts[split])
     ]
-    if problems:
+    if problems and config.file is None:  # of a user's own text a size is the most
         raise ConfigError(problems)
     return {split: text[: asked[split]] for split, text in texts.items()}

@@ -92,7 +92,9 @@ class Translation(Task):
         paths = {option: getattr(config, option) for option in FILES}
         given = bible.chapters() if None in paths.values() else from_files(paths)
         sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
-        self.sentences, self.left_out = choose(given, sizes, config.max_words)
+        self.sentences, self.left_out = choose(
+            given, sizes, config.max_words, at_most=config.train_source is not None
+        )
         both = [side for pair in self.sentences["train"] for side in pair]
         try:
             self.tokens: Tokens = TOKENS.build(config.tokens, text="\n".join(both))
