@@ -1,0 +1,249 @@
+"""What is the value of this nested list? Ten classes, read off a whole sequence.
+
+    [MAX 2 9 [MIN 4 7 ] 0 ]  →  9
+
+MED is the median rounded down, SM the sum modulo 10 (Nangia & Bowman 2018). A tree is drawn as in
+the Long Range Arena (Tay et al. 2021): a node above the last level is a list with probability 1/4
+and a digit otherwise, and a list has from 2 to max_args members. A tree whose number of tokens is
+not asked for is drawn again, and no expression comes twice, so splits share none.
+
+The defaults are far smaller than the Arena's, which are max_depth 10, max_args 10, lengths 501 to
+1999, 96,000 training examples and 2,000 of each other split. Its encoding also had a parenthesis
+for each member; published models drop them, and so does this.
+
+B: examples of a batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import sha256
+from itertools import islice
+from random import Random
+from statistics import median
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from ablations.tasks.generated import share_right, some_of_each
+from ablations.tasks.pairs import Pairs
+from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
+from ablations.tasks.vocabulary import Vocabulary
+from model.batch import BOS, Batch
+from model.config import ConfigError
+from model.generate import Question, greedy
+
+OPERATORS: dict[str, Callable[[list[int]], int]] = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": lambda members: int(median(members)),
+    "[SM": lambda members: sum(members) % 10,
+}
+CLASSES = 10
+LIST_SHARE = 0.25
+TRIES = 10_000  # trees in a row that are of no use: then there are hardly any of use
+EVALUATION_TOKENS = 8192
+
+Tree = tuple[list[str], int]  # its symbols and its value
+
+
+@TASK.register("listops")
+class ListOps(Task):
+    """Nested lists of digits, to be evaluated."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        max_depth: int = 4
+        """Levels of a tree, the digits' own included: 2 is one flat list."""
+        max_args: int = 4
+        """Members of a list, at most."""
+        min_length: int = 4
+        """Tokens of the shortest expression."""
+        max_length: int = 32
+        examples: int = 20_000
+        """Expressions to learn from, in an order that the seed decides."""
+        test_examples: int = 1000
+        """Expressions in valid, and as many in test."""
+
+        def __post_init__(self) -> None:
+            least = {"max_depth": 2, "max_args": 2, "min_length": 4}
+            least |= {"examples": 1, "test_examples": 1}
+            problems = [
+                f"{name}={getattr(self, name)}: must be at least {number}"
+                for name, number in least.items()
+                if getattr(self, name) < number
+            ]
+            if self.max_length < self.min_length:
+                problems.append(
+                    f"max_length={self.max_length}: must be at least min_length={self.min_length}"
+                )
+            if problems:
+                raise ConfigError(problems)
+
+    kind: ClassVar[str] = "encoder"
+    metrics: ClassVar[dict[str, Metric]] = {
+        "accuracy": Metric("right/expression", "higher", "accuracy")
+    }
+    vocabulary = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
+    source_size = len(vocabulary)
+    target_size = CLASSES
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.longest = config.max_length
+        self._pairs: dict[str, Pairs] = {}
+        self._drawn = self._unique()
+
+    def _unique(self) -> Iterator[Tree]:
+        """Expressions without end, none twice. Valid has the first, then test, then train."""
+        config = self.config
+        shape = (config.max_depth, config.max_args, config.min_length, config.max_length)
+        digest = sha256(f"listops {shape}".encode()).digest()
+        random = Random(int.from_bytes(digest[:8], "big")).random
+        seen: set[str] = set()
+        tries = 0
+        while tries < TRIES:
+            symbols: list[str] = []
+            value = self._grow(random, symbols, 1)
+            text = "".join(symbols)
+            if value is None or len(symbols) < config.min_length or text in seen:
+                tries += 1
+                continue
+            tries = 0
+            seen.add(text)
+            yield symbols, value
+
+    def _grow(self, random: Callable[[], float], symbols: list[str], depth: int) -> int | None:
+        """The value of one more tree, whose symbols are appended; None once there are too many."""
+        if depth == self.config.max_depth or (depth > 1 and random() > LIST_SHARE):
+            digit = int(random() * 10)
+            symbols.append(str(digit))
+            return digit
+        operator = _NAMES[int(random() * len(_NAMES))]
+        symbols.append(operator)
+        members = []
+        for _ in range(2 + int(random() * (self.config.max_args - 1))):
+            member = self._grow(random, symbols, depth + 1)
+            if member is None or len(symbols) >= self.config.max_length:
+                return None
+            members.append(member)
+        symbols.append("]")
+        return OPERATORS[operator](members)
+
+    @cached_property
+    def _asked(self) -> dict[str, list[Tree]]:
+        return {split: self._take(self.config.test_examples) for split in ("valid", "test")}
+
+    @cached_property
+    def _taught(self) -> list[Tree]:
+        assert self._asked
+        return self._take(self.config.examples)
+
+    def _take(self, number: int) -> list[Tree]:
+        taken = list(islice(self._drawn, number))
+        if len(taken) < number:
+            raise ConfigError(
+                ["task.max_length: there are too few different expressions of these lengths; widen "
+                 "min_length and max_length, or raise max_depth or max_args"]
+            )  # fmt: skip
+        return taken
+
+    def trees(self, split: str) -> list[Tree]:
+        """The expressions of a split and their values."""
+        if split not in ("train", "valid", "test"):
+            raise ValueError(f"listops has no split '{split}'. Choose from: train, valid, test.")
+        return self._taught if split == "train" else self._asked[split]
+
+    def pairs(self, split: str) -> Pairs:
+        if split not in self._pairs:
+            trees = self.trees(split)
+            sources = [self.vocabulary.encode(symbols) for symbols, _ in trees]
+            self._pairs[split] = Pairs(sources, [[BOS, value] for _, value in trees])
+        return self._pairs[split]
+
+    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
+        for parts in self.pairs("train").steps(seed, "listops", budget, start):
+            yield tuple(map(_classed, parts))
+
+    def _rows(self, split: str) -> list[torch.Tensor]:
+        return self.pairs(split).by_length(EVALUATION_TOKENS)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        return [_classed(self.pairs(split).batch(rows_B)) for rows_B in self._rows(split)]
+
+    def trivial(self, split: str) -> dict[str, float]:
+        """Each class as likely as in train, counted once more than seen; the likeliest of them."""
+        taught = Counter(value for _, value in self.trees("train"))
+        seen = np.array([taught[value] + 1 for value in range(CLASSES)])
+        asked = np.bincount([value for _, value in self.trees(split)], minlength=CLASSES)
+        loss = -(asked * np.log(seen / seen.sum())).sum() / asked.sum()
+        return {"loss": float(loss), "accuracy": float(asked[seen.argmax()] / asked.sum())}
+
+    def scores(
+        self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
+    ) -> tuple[list[Score], list[Example]]:
+        trees = self.trees(split)
+        outputs = [0] * len(trees)
+        was_training = model.training
+        model.eval()
+        with torch.inference_mode():
+            for rows_B, batch in zip(
+                self._rows(split), self.evaluation_batches(split), strict=True
+            ):
+                said_B = model(batch.to(device)).argmax(dim=-1).tolist()
+                for row, said in zip(rows_B.tolist(), said_B, strict=True):
+                    outputs[row] = said
+        model.train(was_training)
+        truths = [value for _, value in trees]
+        examples = [
+            {
+                "input": " ".join(trees[index][0]),
+                "target": str(truths[index]),
+                "output": str(outputs[index]),
+            }
+            for index in some_of_each([a == b for a, b in zip(outputs, truths, strict=True)])
+        ]
+        return [Score("accuracy", share_right(outputs, truths))], examples
+
+    def digest(self) -> str:
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        """Of what is asked and of the options: these decide what is taught."""
+        told = [asdict(self.config), self._asked]
+        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def card(self) -> dict[str, Any]:
+        asked = self.config.test_examples
+        return {
+            "task": "listops",
+            "source": "generated",
+            "licence": "none needed",
+            "size": {"train": self.config.examples, "valid": asked, "test": asked},
+            "split": "in the order in which they are drawn, each expression once",
+            "sha256": self.digest(),
+        }
+
+    def ask(self, text: str) -> Question:
+        return Question(torch.tensor([self.vocabulary.encode(text.split())]))
+
+    def symbols(self, text: str) -> list[str]:
+        return text.split()
+
+    def tell(self, tokens: Sequence[int]) -> str:
+        return " ".join(map(str, tokens))
+
+
+_NAMES = tuple(OPERATORS)
+
+
+def _classed(batch: Batch) -> Batch:
+    """One label for each source, not a target of one token."""
+    return Batch(batch.labels[:, 0], source=batch.source, source_lengths=batch.source_lengths)

@@ -1,0 +1,203 @@
+"""Strings to copy, turn round and sort: lengths that are chosen, answers by their definition."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from ablations.tasks import TASK
+from ablations.tasks.task import Budget, Score
+from model.batch import BOS, EOS
+from model.generate import Decoding
+
+NAMES = ("copy", "reverse", "sort")
+
+
+def make(name: str, **options: Any) -> Any:
+    return TASK.build({"name": name, **options})
+
+
+def answer(name: str, string: list[int]) -> list[int]:
+    """The answer by selection: each time the symbol whose turn it is."""
+    left, told = list(string), []
+    while left:
+        turn = {"copy": 0, "reverse": -1, "sort": left.index(min(left))}[name]
+        told.append(left.pop(turn))
+    return told
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from(NAMES),
+    st.integers(10, 40),
+    st.integers(3, 9),
+    st.integers(0, 9),
+    st.integers(0, 5),
+)
+def test_a_batch_asks_for_the_answer_of_its_task(
+    name: str, symbols: int, shortest: int, more: int, seed: int
+) -> None:
+    task = make(name, symbols=symbols, min_length=shortest, length=shortest + more)
+    for batch in next(task.steps(seed, Budget(500, 2))):
+        assert batch.source is not None
+        assert batch.inputs is not None
+        for source, inputs, labels in zip(
+            batch.source.tolist(), batch.inputs.tolist(), batch.labels.tolist(), strict=True
+        ):
+            *string, end = source
+            assert shortest <= len(string) <= shortest + more
+            assert all(EOS < symbol < 3 + symbols for symbol in string)
+            assert end == EOS
+            assert labels == [*answer(name, string), EOS]
+            assert inputs == [BOS, *labels[:-1]]
+
+
+def test_each_length_gets_as_many_tokens_and_parts_go_from_short_to_long() -> None:
+    task = make("copy", min_length=5, length=10)
+    drawn = [
+        [batch.labels.shape[1] - 1 for batch in step]
+        for step in islice(task.steps(0, Budget(400, 4)), 300)
+    ]
+    assert all(step == sorted(step) for step in drawn)
+    counts = Counter(length for step in drawn for length in step)
+    assert sorted(counts) == [5, 6, 7, 8, 9, 10]
+    assert min(counts.values()) > 150  # of 200
+    assert max(counts.values()) < 250
+
+
+def test_evaluation_is_spread_over_the_training_lengths() -> None:
+    task = make("sort", min_length=5, length=8, examples=42)
+    batches = task.evaluation_batches("valid")
+    assert [tuple(batch.labels.shape) for batch in batches] == [(11, 6), (11, 7), (10, 8), (10, 9)]
+
+
+def test_model_lengths_cover_training_and_not_what_is_tested_beyond() -> None:
+    assert make("copy", length=12, test_lengths=[40]).longest == 14
+    assert make("copy", length=12).config.test_lengths == [12]
+
+
+class Oracle(nn.Module):
+    """Answers as it is told to, from the source alone."""
+
+    def __init__(self, tell: Any, size: int) -> None:
+        super().__init__()
+        self.tell, self.size = tell, size
+
+    def begin(
+        self, sequences: int, capacity: int, source_BS: Tensor, source_lengths_B: Tensor | None
+    ) -> Decoding:
+        assert source_lengths_B is None
+        rows = [self.tell(row[:-1]) for row in source_BS.tolist()]
+        padded = [(row + [EOS] * capacity)[:capacity] for row in rows]
+        return Decoding(0, (torch.tensor(padded),))
+
+    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        next_B = decoding.states[0][:, decoding.start]
+        logits_B1V = nn.functional.one_hot(next_B, self.size).float()[:, None]
+        return logits_B1V, Decoding(decoding.start + 1, decoding.states)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_right_answers_score_full_marks_at_every_length(name: str) -> None:
+    task = make(name, examples=20, test_lengths=[3, 16, 50])
+    oracle = Oracle(lambda string: answer(name, string), task.target_size)
+    scores, examples = task.scores(oracle, "test", "cpu")
+    assert [score.at for score in scores[::2]] == [{}, *({"length": n} for n in (3, 16, 50))]
+    assert {(score.metric, score.value) for score in scores} == {
+        ("sequence_accuracy", 1.0),
+        ("token_error", 0.0),
+    }
+    string = [int(symbol) for symbol in examples[0]["input"].split()]
+    assert examples[0]["output"] == " ".join(map(str, answer(name, string)))
+
+
+def test_one_wrong_symbol_spoils_a_string_and_costs_one_edit() -> None:
+    task = make("copy", min_length=5, length=5, examples=20)
+    oracle = Oracle(lambda string: [min(string[0], 10), *string[1:]], task.target_size)
+    wrong = sum(
+        row[0] > 10 for batch in task.evaluation_batches("test") for row in batch.source.tolist()
+    )
+    scores, examples = task.scores(oracle, "test", "cpu")
+    assert 0 < wrong < 20
+    assert scores[:2] == [
+        Score("sequence_accuracy", pytest.approx(1 - wrong / 20)),
+        Score("token_error", pytest.approx(wrong / 100)),
+    ]
+    assert len(examples) == 12
+
+
+def test_an_endless_answer_is_stopped_one_symbol_too_late() -> None:
+    task = make("copy", min_length=5, length=5, examples=20)
+    oracle = Oracle(lambda string: string + [string[0]] * 100, task.target_size)
+    scores, _ = task.scores(oracle, "test", "cpu")
+    assert [score.value for score in scores[:2]] == [0.0, pytest.approx(1 / 5)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_trivial_loss_is_that_of_labels_counted_in_training(name: str) -> None:
+    task = make(name, symbols=10, min_length=3, length=6)
+    counts = Counter(
+        label
+        for step in islice(task.steps(0, Budget(1120, 4)), 400)
+        for batch in step
+        for label in batch.labels.flatten().tolist()
+    )
+    total = sum(counts.values())
+    asked = [
+        label for b in task.evaluation_batches("valid") for label in b.labels.flatten().tolist()
+    ]
+    loss = -sum(math.log(counts[label] / total) for label in asked) / len(asked)
+    assert task.trivial("valid")["loss"] == pytest.approx(loss, abs=0.01)
+
+
+def test_one_answer_to_everything_sorts_better_than_it_copies() -> None:
+    copied, sorted_ = (make(name).trivial("valid") for name in ("copy", "sort"))
+    assert copied["sequence_accuracy"] == sorted_["sequence_accuracy"] == 0
+    assert sorted_["token_error"] < copied["token_error"] < 1 - 1 / 16
+
+
+def test_a_reader_may_ask_for_a_string() -> None:
+    task = make("reverse", symbols=12)
+    assert task.ask("3 11 0").source.tolist() == [[6, 14, 3, EOS]]
+    assert task.symbols("3 11 0") == ["3", "11", "0", "end"]
+    assert task.tell([3, 14, 6]) == "0 11 3"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"symbols": 1}, "task.symbols=1: must be at least 2"),
+        ({"min_length": 0}, "task.min_length=0: must be at least 1"),
+        ({"examples": 0}, "task.examples=0: must be at least 1"),
+        ({"length": 3}, "task.length=3: must be at least min_length=4"),
+        (
+            {"test_lengths": []},
+            "task.test_lengths=[]: name at least one length from 1 on, each once",
+        ),
+        (
+            {"test_lengths": [8, 0]},
+            "task.test_lengths=[8, 0]: name at least one length from 1 on, each once",
+        ),
+        (
+            {"test_lengths": [8, 8]},
+            "task.test_lengths=[8, 8]: name at least one length from 1 on, each once",
+        ),
+        (
+            {"symbols": 2, "min_length": 4},
+            "task.symbols=2: there are 16 strings of length 4, too few to split; raise symbols or "
+            "the length, so that there are 1000",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_one_line(options: Any, problem: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        make("copy", **options)
+    assert str(refused.value) == problem
