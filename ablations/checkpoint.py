@@ -6,6 +6,7 @@ and then the one before it is used. No pickle is ever read.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,12 +21,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ablations.record import write_atomic
+from ablations.stop import Stopped as Stopped
 
 SECONDS = 60.0  # between two checkpoints of one training
-
-
-class Stopped(Exception):
-    """The training was asked to stop; its checkpoint is written."""
 
 
 class Keeper:
@@ -54,7 +52,8 @@ class Keeper:
         words["sha256"] = _checksum(tensors, words)
         data = save({name: t.contiguous() for name, t in tensors.items()}, metadata=words)
         if self._is_whole:
-            os.replace(self.path, self.previous)
+            with contextlib.suppress(FileNotFoundError):  # another has ended this training since
+                os.replace(self.path, self.previous)
         write_atomic(self.path, data)
         self._is_whole = True
         self._saved = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -87,6 +88,8 @@ class Cell:
     across: dict[str, str]
     config: dict[str, Any]
     trial: str
+    frozen: Mapping[str, str]
+    """Each section as one text, made once for all seeds."""
 
 
 def catalogue() -> dict[str, Path]:
@@ -110,12 +113,15 @@ def read_ablation(path: Path) -> tuple[Ablation, Source]:
         raise located(error, [("", source)]) from None
 
 
-def read_profile(name: str) -> Profile:
-    path = FOLDER / "profiles" / f"{name}.yaml"
-    known = [file.stem for file in path.parent.glob("*.yaml")]
+def find_profile(name: str) -> Path:
+    known = {path.stem: path for path in (FOLDER / "profiles").glob("*.yaml")}
     if name not in known:
-        raise ConfigError([f"no profile '{name[:100]}'. {nearest(name, known)}"])
-    source = read_yaml(path)
+        raise ConfigError([f"no profile '{name[:100]}'. {nearest(name[:100], known)}"])
+    return known[name]
+
+
+def read_profile(name: str) -> Profile:
+    source = read_yaml(find_profile(name))
     values = dict(source.values)
     return Profile(
         name, values.pop("seeds"), values.pop("timing"), Source(source.name, values, source.lines)
@@ -142,6 +148,11 @@ def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> Config
         return problem
 
     return ConfigError([place(problem) for problem in error.problems])
+
+
+def size(ablation: Ablation, seeds: Sequence[int]) -> int:
+    """How many cells an ablation has, without making one."""
+    return len(ablation.variants) * math.prod(map(len, ablation.across.values())) * len(seeds)
 
 
 def expand(
@@ -192,9 +203,11 @@ def expand(
                 problems |= dict.fromkeys(located(error, origins).problems)
                 continue
             across = {factor: level for factor, level, _ in crossing}
+            frozen = {name: freeze(section) for name, section in config.items()}
+            decisive = _decisive(config)
             for seed in seeds:
                 full = {**config, "seed": seed}
-                cells.append(Cell(label, seed, across, full, identity(full)))
+                cells.append(Cell(label, seed, across, full, _identity(decisive, seed), frozen))
     if problems:
         raise ConfigError(list(problems))
     return cells
@@ -253,7 +266,7 @@ def _plain(config: Any) -> dict[str, Any]:
     return dict(vars(config))
 
 
-def freeze(plain: Mapping[str, Any]) -> str:
+def freeze(plain: Any) -> str:
     """One text for equal settings, whatever the order they were written in."""
     return json.dumps(plain, sort_keys=True, allow_nan=False)
 
@@ -324,22 +337,41 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> str:
 
 
 @cache
+def parameters(frozen_model: str, frozen_task: str) -> int:
+    from model.count import parameters
+
+    return parameters(_shape(frozen_model, frozen_task))
+
+
+@cache
 def count(frozen_model: str, frozen_task: str) -> dict[str, float]:
     """Parameters, and forward FLOPs per token at the task's longest sequences."""
     import torch
 
-    from model.count import flops_per_token, parameters
+    from model.count import flops_per_token
 
     model, task = _shape(frozen_model, frozen_task), load_task(frozen_task)
     source_length = None if task.source_size is None else task.longest
     with torch.device("meta"):
         flops = flops_per_token(model, source_length, task.longest)
-    return {"parameters": parameters(model), "flops_per_token": flops}
+    return {"parameters": parameters(frozen_model, frozen_task), "flops_per_token": flops}
 
 
 def identity(config: Mapping[str, Any]) -> str:
     """Twelve hex digits of what decides the numbers of a trial."""
+    return _identity(_decisive(config), config["seed"])
+
+
+def _decisive(config: Mapping[str, Any]) -> dict[str, str]:
+    """What decides besides the seed, frozen; the digest of the data stands for its files."""
     task = load_task(freeze(config["task"]))
     options = {key: value for key, value in config["task"].items() if key not in task.files}
-    decisive = {**config, "task": options, "data": task.digest()}
-    return hashlib.sha256(freeze(decisive).encode()).hexdigest()[:12]
+    parts = {"data": task.digest(), "task": options}
+    parts |= {name: config[name] for name in ("model", "train")}
+    return {name: freeze(part) for name, part in parts.items()}
+
+
+def _identity(decisive: Mapping[str, str], seed: int) -> str:
+    parts = {**decisive, "seed": freeze(seed)}
+    text = ", ".join(f'"{name}": {parts[name]}' for name in sorted(parts))
+    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:12]

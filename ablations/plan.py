@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +17,15 @@ from ablations.expand import (
     find,
     freeze,
     load_task,
+    parameters,
     read_ablation,
     read_profile,
+    size,
 )
-from ablations.record import SCHEMA, NewerRecordError, Record, RecordError, Results
+from ablations.record import SCHEMA, TRAINED, Head, NewerRecordError, Record, RecordError, Results
 from model.config import ConfigError, nearest, validate
+
+LARGE = 20_000  # trials; whoever wants more says so
 
 
 @dataclass
@@ -32,16 +35,30 @@ class Want:
     trial: str
     config: dict[str, Any]
     title: str
+    frozen: Mapping[str, str]  # the config's sections, each as one text
     measures: list[str] = field(default_factory=list)  # taken from the trained model
     timings: list[tuple[str, str]] = field(default_factory=list)  # (measure, reference trial)
 
     @property
     def counts(self) -> dict[str, float]:
-        return count(freeze(self.config["model"]), freeze(self.config["task"]))
+        return count(self.frozen["model"], self.frozen["task"])
 
     @property
     def code(self) -> str:
-        return code(*(freeze(self.config[part]) for part in ("model", "task", "train")))
+        return code(*(self.frozen[part] for part in ("model", "task", "train")))
+
+    @property
+    def parameters(self) -> int:
+        return parameters(self.frozen["model"], self.frozen["task"])
+
+    @property
+    def work(self) -> float:
+        return work(self.parameters, self.config["train"])
+
+
+def work(parameters: int, train: Mapping[str, Any]) -> float:
+    """The relative size of a trial, without counting its arithmetic."""
+    return float(parameters * train["steps"] * train["batch_tokens"])
 
 
 @dataclass
@@ -78,6 +95,7 @@ class Plan:
                     "trial": cell.trial,
                     "measures": _measures_of(ablation, cell, self.seeds),
                     "code": self.wanted[cell.trial].code,
+                    "work": self.wanted[cell.trial].work,
                 }
                 for cell in cells
             ],
@@ -85,7 +103,11 @@ class Plan:
 
 
 def make_plan(
-    words: Sequence[str], profile_name: str, overrides: Mapping[str, Any], seeds: list[int] | None
+    words: Sequence[str],
+    profile_name: str,
+    overrides: Mapping[str, Any],
+    seeds: list[int] | None,
+    large: bool = False,
 ) -> Plan:
     """ConfigError lists every problem of every ablation before anything runs."""
     named = [find(word) for word in words]
@@ -96,6 +118,8 @@ def make_plan(
             raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
     chosen = profile.seeds if seeds is None else seeds
     read = {name: read_ablation(path) for name, path in named}
+    if not large:
+        _refuse_large({name: size(ablation, chosen) for name, (ablation, _) in read.items()})
     plan = Plan(profile, dict(overrides), chosen, {}, {})
     problems: dict[str, None] = {}
     for name, (ablation, source) in read.items():
@@ -111,6 +135,19 @@ def make_plan(
     if problems:
         raise ConfigError(list(problems))
     return plan
+
+
+def _refuse_large(sizes: Mapping[str, int]) -> None:
+    """Before a million cells are made: that alone takes hours."""
+    total = sum(sizes.values())
+    if total > LARGE:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise ConfigError(
+            [
+                f"{total:,} trials, {sizes[largest]:,} of them for '{largest}': "
+                f"more than {LARGE:,}; name fewer ablations, levels or seeds, or add --large"
+            ]
+        )
 
 
 def _measures_of(ablation: Ablation, cell: Cell, seeds: Sequence[int]) -> list[str]:
@@ -146,7 +183,7 @@ def _want(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> N
     }
     for cell in cells:
         title = ":".join((name, cell.label, *cell.across.values())) + f" seed {cell.seed}"
-        want = plan.wanted.setdefault(cell.trial, Want(cell.trial, cell.config, title))
+        want = plan.wanted.setdefault(cell.trial, Want(cell.trial, cell.config, title, cell.frozen))
         for measure in _measures_of(ablation, cell, plan.seeds):
             if is_timing(measure):
                 pair = (measure, controls[cell.seed, freeze(cell.across)])
@@ -170,73 +207,64 @@ class Missing:
 
     train: list[Want] = field(default_factory=list)
     measure: list[tuple[Want, Record]] = field(default_factory=list)
+    untimed: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Trial → timings, of those that are trained."""
     stale: list[Want] = field(default_factory=list)
     failed: list[Want] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
 
 
 def missing(plan: Plan, results: Results, rerun: str | None, dry: bool = False) -> Missing:
-    """Compare the plan with the records; an unusable record is set aside and run again."""
+    """Compare the plan with the records; an unusable record is set aside and run again.
+
+    Unless this is only a look (`dry`), OSError where something is lacking and cannot be kept.
+    """
     found = Missing()
     for want in plan.wanted.values():
         try:
-            record = results.read(want.trial)
+            _compare(want, results, rerun, found)
         except NewerRecordError:
             raise
         except RecordError as error:
             where = "" if dry else f"; kept as {results.set_aside(want.trial).name}"
             found.set_aside.append(f"{error}{where}")
-            record = None
-        if record is None:
             found.train.append(want)
-            continue
-        is_stale = record.env.get("code") != want.code
-        is_failed = record.status not in ("ok", "diverged", "stuck")
-        found.stale += [want] if is_stale else []
-        found.failed += [want] if is_failed else []
-        if (rerun == "stale" and is_stale) or (rerun == "failed" and is_failed):
-            found.train.append(want)
-        elif not is_failed and set(want.measures) - set(record.measures):
-            if results.checkpoint(want.trial).exists():
-                found.measure.append((want, record))
-            else:
-                found.train.append(want)
+    if not dry and (found.train or found.measure or found.untimed):
+        results.check_writable()
     return found
 
 
-def untimed(want: Want, record: Record | None) -> list[tuple[str, str]]:
+def _compare(want: Want, results: Results, rerun: str | None, found: Missing) -> None:
+    head = results.head(want.trial)
+    if head is None:
+        found.train.append(want)
+        return
+    is_stale = head.env.get("code") != want.code
+    is_failed = head.status not in TRAINED
+    lacks = not is_failed and bool(set(want.measures) - set(head.measures))
+    record = None
+    if lacks and results.checkpoint(want.trial).exists():
+        record = results.read(want.trial)  # before it is counted: it may be unusable
+    found.stale += [want] if is_stale else []
+    found.failed += [want] if is_failed else []
+    if (rerun == "stale" and is_stale) or (rerun == "failed" and is_failed):
+        found.train.append(want)
+    elif record is not None:
+        found.measure.append((want, record))
+    elif lacks:
+        found.train.append(want)
+    elif pairs := untimed(want, head):
+        found.untimed[want.trial] = pairs
+
+
+def untimed(want: Want, record: Record | Head | None) -> list[tuple[str, str]]:
     """The timings that a trial's record still lacks."""
+    if record is None or record.status not in TRAINED or not want.timings:
+        return []
     from ablations.measure import discover
 
-    if record is None or record.status not in ("ok", "diverged", "stuck"):
-        return []
-    metrics = {(reading.metric, reading.against) for reading in record.readings}
     return [
         (measure, reference)
         for measure, reference in want.timings
-        if (discover().part(measure).metric, reference) not in metrics
+        if (discover().part(measure).metric, reference) not in record.timed
     ]
-
-
-def seconds_per_step(want: Want) -> float:
-    """What a training step of this trial takes here and now, on its first real batches."""
-    import torch
-
-    from ablations.optimise import OPTIMISER
-    from ablations.train import TrainConfig, update
-    from model.build import build
-
-    task = load_task(freeze(want.config["task"]))
-    settings = TrainConfig(**want.config["train"])
-    torch.set_num_threads(1)  # as in a worker
-    with torch.random.fork_rng(devices=[]):
-        model = build(want.config["model"], task.source_size, task.target_size, seed=0)
-        optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
-        parts = next(task.steps(0, settings.budget))
-        tokens = sum(part.tokens for part in parts)
-        took = []
-        for _ in range(3):
-            begun = time.perf_counter()
-            update(model, parts, tokens, optimiser, settings)
-            took.append(time.perf_counter() - begun)
-    return min(took)

@@ -19,16 +19,15 @@ _WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the other
 
 
 class TimeLeft:
-    """How long the rest takes: expected seconds, rescaled by what finished jobs really took.
+    """How long the rest takes: relative sizes, and what jobs that finished really took.
 
-    A job that `expected` does not name counts as an average one.
+    A job whose size is not known counts as an average one.
     """
 
     def __init__(
-        self, jobs: int, expected: Mapping[str, float] | None = None, workers: int = 1
+        self, jobs: int, sizes: Mapping[str, float] | None = None, workers: int = 1
     ) -> None:
-        self._sizes = dict(expected or {})
-        self._guessed = bool(self._sizes)
+        self._sizes = dict(sizes or {})
         self._average = sum(self._sizes.values()) / len(self._sizes) if self._sizes else 1.0
         self._rest = dict(self._sizes)
         self._unnamed = max(0, jobs - len(self._sizes))
@@ -40,6 +39,12 @@ class TimeLeft:
         self._name(job_id)
         if job_id in self._rest:
             self._rest[job_id] = self._sizes[job_id] * (1 - min(max(fraction, 0.0), 1.0))
+
+    def running(self, job_id: str, seconds: float) -> None:
+        """A job that tells nothing of its progress has run for so long."""
+        self._name(job_id)
+        if self._took > 0 and self._sizes[job_id] > 0:
+            self.progress(job_id, seconds * self._sized / self._took / self._sizes[job_id])
 
     def finished(self, job_id: str, seconds: float | None) -> None:
         """One job less; None for a time that says nothing about the others."""
@@ -54,13 +59,9 @@ class TimeLeft:
         rest = [*self._rest.values(), *[self._average] * self._unnamed]
         if not rest:
             return 0.0
-        if self._sized > 0:
-            scale = self._took / self._sized
-        elif self._guessed:
-            scale = 1.0
-        else:
+        if self._sized == 0:
             return None
-        return scale * max(sum(rest) / self._workers, max(rest))
+        return self._took / self._sized * max(sum(rest) / self._workers, max(rest))
 
     def _name(self, job_id: str) -> None:
         if job_id not in self._sizes:
@@ -71,21 +72,21 @@ class TimeLeft:
 class Display:
     """The live picture of a sweep of `total` trials, of which `done` were on disk before.
 
-    `expected` gives the seconds of the trials that are still to run, as far as they are known.
+    `sizes` says how large the trials that are still to run are, beside each other.
     """
 
     def __init__(
         self,
         total: int,
         done: int = 0,
-        expected: Mapping[str, float] | None = None,
+        sizes: Mapping[str, float] | None = None,
         workers: int = 1,
         stream: TextIO | None = None,
     ) -> None:
         self._total = total
         self._done = done
         self._counts: Counter[str] = Counter()
-        self._left = TimeLeft(total - done, expected, workers)
+        self._left = TimeLeft(total - done, sizes, workers)
         self._stream = stream or sys.stderr
         self._lines: dict[str, TaskID] = {}
         self._bars: Progress | None = None
@@ -171,12 +172,15 @@ class Display:
 
 
 def roughly(seconds: float) -> str:
-    """A duration as one would say it: about 40 s, about 12 min, about 3 h 20 min."""
+    """A duration as one would say it: about 40 s, about 3 h 20 min, about 5 days."""
     if seconds < 55:
         return f"about {max(5, 5 * round(seconds / 5))} s"
     minutes = max(1, round(seconds / 60))
     if minutes < 60:
         return f"about {minutes} min"
+    if minutes >= 24 * 60:
+        days = round(minutes / 60 / 24, 1 if minutes < 3 * 24 * 60 else None)
+        return f"about {days:,.10g} day{'s' * (days != 1)}"
     hours, minutes = divmod(10 * round(minutes / 10), 60)
     return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
 

@@ -11,22 +11,24 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
+import socket
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-SCHEMA = 1
-STATUSES = ("ok", "diverged", "stuck", "oom", "error", "timeout", "killed")
+from ablations.schema import SCHEMA as SCHEMA
+from ablations.schema import STATUSES as STATUSES
+from ablations.schema import TRIAL, check_head, check_readings, check_schema
+from ablations.schema import NewerRecordError as NewerRecordError
+from ablations.schema import RecordError as RecordError
+from ablations.seal import seal, unseal, unseal_head
+
+T = TypeVar("T", "Record", "Head")
+
 TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the readings mean something
-
-
-class RecordError(ValueError):
-    """A file in a results folder that cannot be used, with the reason in one line."""
-
-
-class NewerRecordError(RecordError):
-    """Written by a later version of this code: to be left alone."""
 
 
 @dataclass
@@ -48,6 +50,8 @@ class Reading:
     reason: str | None = None
 
     def __post_init__(self) -> None:
+        if not self.metric or not self.unit:
+            raise ValueError(f"reading {self.metric!r} in {self.unit!r}: name a metric and a unit")
         if self.value is not None and not math.isfinite(self.value):
             self.reason = self.reason or f"not finite ({self.value})"
             self.value = None
@@ -82,6 +86,11 @@ class Record:
     examples: list[dict[str, str]] = field(default_factory=list)
     schema: int = SCHEMA
 
+    @property
+    def timed(self) -> set[tuple[str, str]]:
+        """What was timed, and beside which trial."""
+        return {(r.metric, r.against) for r in self.readings if r.against is not None}
+
     def to_dict(self) -> dict[str, Any]:
         plain = {name: value for name, value in vars(self).items() if name != "readings"}
         plain["readings"] = [_without_blanks(vars(reading)) for reading in self.readings]
@@ -90,41 +99,34 @@ class Record:
     @classmethod
     def from_dict(cls, plain: Any) -> Record:
         """A record from parsed JSON; a RecordError says in one line what is wrong with it."""
-        if not isinstance(plain, dict):
-            raise RecordError("not a record: expected a JSON object")
-        if not isinstance(plain.get("schema"), int):
-            raise RecordError("not a record: it has no schema number")
-        if plain["schema"] > SCHEMA:
-            raise NewerRecordError(
-                f"written by a newer version (schema {plain['schema']}, this one reads {SCHEMA}): "
-                "update the code or use another results folder"
-            )
-        fields = {name: plain[name] for name in cls.__dataclass_fields__ if name in plain}
-        unknown = sorted(set(plain) - set(fields))
-        if unknown:
-            raise RecordError(f"unknown field {unknown[0]!r}")
-        for name, kind in _TYPES.items():
-            if name not in fields or not isinstance(fields[name], kind):
-                raise RecordError(f"field {name!r} is missing or of the wrong type")
-        if fields["status"] not in STATUSES:
-            raise RecordError(f"unknown status {fields['status']!r}")
-        try:
-            fields["readings"] = [Reading(**reading) for reading in fields["readings"]]
-        except (TypeError, ValueError, OverflowError) as error:
-            raise RecordError(f"bad reading: {error}") from None
-        return cls(**fields)
+        check_schema(plain)
+        head = dict(plain)
+        readings = head.pop("readings", None)
+        check_head(head)
+        check_readings(readings)
+        return cls(**head, readings=[Reading(**reading) for reading in readings])
 
 
-_TYPES: dict[str, type] = {
-    "trial": str,
-    "status": str,
-    "config": dict,
-    "env": dict,
-    "data": dict,
-    "measures": list,
-    "readings": list,
-    "examples": list,
-}
+@dataclass
+class Head:
+    """What a record says besides its readings: enough to know what is done."""
+
+    trial: str
+    status: str
+    config: dict[str, Any]
+    reason: str | None
+    attempts: int
+    parameters: int | None
+    env: dict[str, Any]
+    measures: list[str]
+    timed: set[tuple[str, str]]
+
+    @classmethod
+    def from_dict(cls, head: Any, timed: set[tuple[str, str]]) -> Head:
+        check_schema(head)
+        check_head(head)
+        wanted = {name: head[name] for name in cls.__dataclass_fields__ if name in head}
+        return cls(**wanted, timed=timed)
 
 
 def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:
@@ -145,6 +147,8 @@ class Results:
         self.checkpoints = self.root / "checkpoints"
 
     def path(self, trial: str) -> Path:
+        if not TRIAL.fullmatch(trial):
+            raise RecordError(f"{trial[:40]!r} is no trial id")
         return self.trials / f"{trial}.json"
 
     def checkpoint(self, trial: str) -> Path:
@@ -162,30 +166,40 @@ class Results:
 
     def write(self, record: Record) -> None:
         plain = record.to_dict()
-        write_atomic(self.path(record.trial), _strict_json({**plain, "sha256": checksum(plain)}))
+        text = seal(plain)  # first, for what JSON cannot say at all
+        Record.from_dict(plain)
+        write_atomic(self.path(record.trial), text)
 
     def read(self, trial: str) -> Record | None:
         """The trial's record, or None where there is none; RecordError where it is unusable."""
+        return self._read(trial, lambda data: Record.from_dict(unseal(data)))
+
+    def head(self, trial: str) -> Head | None:
+        """The same without its readings, whose bytes are checked but not taken apart."""
+        return self._read(trial, lambda data: Head.from_dict(*unseal_head(data)))
+
+    def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
         path = self.path(trial)
         try:
-            text = path.read_text(encoding="utf-8")
+            data = path.read_bytes()
         except FileNotFoundError:
             return None
-        except UnicodeDecodeError:
-            raise RecordError(f"{path.name}: not UTF-8") from None
         try:
-            plain = json.loads(text, parse_constant=_refuse_constant)
-            digest = plain.pop("sha256", None) if isinstance(plain, dict) else None
-            record = Record.from_dict(plain)
-            if digest != checksum(plain):
-                raise RecordError("damaged: it is not what was written")
+            found = take(data)
+            if found.trial != trial:
+                raise RecordError(f"holds trial {found.trial}")
         except RecordError as error:
             raise type(error)(f"{path.name}: {error}") from None
-        except (ValueError, RecursionError) as error:
-            raise RecordError(f"{path.name}: not readable as JSON ({error})") from None
-        if record.trial != trial:
-            raise RecordError(f"{path.name}: holds trial {record.trial}")
-        return record
+        return found
+
+    def check_writable(self) -> None:
+        """OSError where nothing can be kept; to be asked before anything is computed."""
+        for folder in (self.trials, self.checkpoints):
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = _beside(folder / "probe")
+            with _cleared(probe, folder):
+                probe.write_bytes(bytes(4096))
+            probe.unlink()
 
     def set_aside(self, trial: str) -> Path:
         """Move an unusable record out of the way without losing a byte of it."""
@@ -205,37 +219,57 @@ class Results:
             raise RecordError(f"{self.plan_file}: not a plan of schema {SCHEMA}")
         return plan
 
+    def planned(self) -> dict[str, dict[str, float]]:
+        """The trials of each ablation of the plan, with their sizes beside each other."""
+        plan = self.read_plan()
+        try:
+            return {
+                name: {str(cell["trial"]): float(cell.get("work", 1)) for cell in entry["cells"]}
+                for name, entry in plan["ablations"].items()
+            }
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise RecordError(f"{self.plan_file}: not shaped like a plan") from None
+
     def write_plan(self, plan: dict[str, Any]) -> None:
-        write_atomic(self.plan_file, _strict_json(plan))
+        text = json.dumps(plan, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        write_atomic(self.plan_file, text.encode("utf-8", "backslashreplace"))
 
 
-def _strict_json(plain: Any) -> str:
-    return json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
-def checksum(plain: Any) -> str:
-    """What a record carries so that a flipped bit is noticed."""
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+def writer_of(temporary: str) -> int | None:
+    """The process of this machine that wrote, or writes, a temporary file; None: who knows."""
+    match = re.fullmatch(rf"\..+\.{_HOST}-(\d{{1,9}})-[0-9a-f]{{8}}\.tmp", temporary)
+    return int(match[1]) if match else None
 
 
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is not strict JSON")
+def _beside(path: Path) -> Path:
+    return path.parent / f".{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+
+
+@contextlib.contextmanager
+def _cleared(temporary: Path, path: Path) -> Iterator[None]:
+    """Leave no half of a file behind, and say where it was that the disk was full."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """The old or the new, never a mix: write beside, sync, rename over, sync the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
+    temporary = _beside(path)
+    with _cleared(temporary, path), open(temporary, "xb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+        file.flush()
+        os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

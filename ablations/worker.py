@@ -19,6 +19,7 @@ from ablations.device import device_name
 from ablations.expand import freeze, load_task
 from ablations.measure import discover
 from ablations.record import Reading, Record
+from ablations.stop import Notice, Stopped, noticing
 from ablations.timing import TimingConfig, probe_memory, time_blocks
 from ablations.train import TrainConfig, train
 from ablations.weights import load_weights, save_weights
@@ -28,7 +29,16 @@ Report = Callable[[float, str], None]
 
 
 def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
-    """Train a trial and take its measures, or take missing measures from its checkpoint."""
+    """Train a trial and take its measures, or take missing measures from its checkpoint.
+
+    Told to stop, it raises `Stopped` while it trains, and goes on from there the next time; after
+    that it gives the record with what is measured by then.
+    """
+    with noticing() as notice:
+        return _run_trial(payload, report, notice)
+
+
+def _run_trial(payload: dict[str, Any], report: Report, notice: Notice) -> dict[str, Any]:
     started, clock = datetime.now(UTC), time.perf_counter()
     report(0.0, "starting")
     _import(payload)
@@ -46,7 +56,8 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
             data=task.card(),
         )
         stamp = {"trial": payload["trial"], "code": payload["code"], "device": device.type}
-        keeper = Keeper(Path(payload["in_training"]), {**stamp, "torch": torch.__version__})
+        stamp["torch"] = torch.__version__
+        keeper = Keeper(Path(payload["in_training"]), stamp, is_stopping=notice)
         settings = TrainConfig(**config["train"])
         training = train(model, task, settings, config["seed"], device, report, keeper)
         record.status, record.reason = training.status, training.reason
@@ -68,7 +79,10 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     for name in payload["measures"]:
         if record.status != "diverged":  # a diverged model answers nothing
             try:
-                readings, examples = discover().build(name).take(model, task, device, steps)
+                with notice.raising():
+                    readings, examples = discover().build(name).take(model, task, device, steps)
+            except Stopped:
+                break
             except Exception as error:  # the training stays; the next run tries the measure again
                 failures.append(f"measure {name} failed: {type(error).__name__}: {error}")
                 continue

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from ablations.stop import Stopped
+
 Report = Callable[[float, str], None]
 
+NOT_STARTED = "no process could be started"  # how the reason of such an error begins
 _REASON = 300  # characters: one line for people
 _DETAIL = 20_000  # a message that prints a whole tensor must not fill a record
 
@@ -47,7 +50,8 @@ class Outcome:
     """How a job ended: exactly one for each job submitted, after all of its progress.
 
     The status is done, error, oom, timeout or killed. A job that was told to stop and still
-    returned keeps its value, under the status timeout or killed.
+    returned keeps its value, under the status timeout or killed; one that raised `Stopped` without
+    having been told by its launcher was killed, too.
     """
 
     job: str
@@ -107,6 +111,8 @@ def failure(job: str, error: BaseException) -> Outcome:
     inner = trace.tb_next if trace else None  # without the frame that caught it
     detail = "".join(traceback.format_exception(type(error), error, inner))
     status = "oom" if _is_out_of_memory(error) else "error"
+    if isinstance(error, Stopped):
+        status, reason = "killed", "SIGTERM"
     return Outcome(job, status, reason=reason, detail=detail[-_DETAIL:])
 
 

@@ -29,7 +29,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from typing import Any, ClassVar, Self
 
-from ablations.launch import Event, Job, Outcome, Progress, failure, resolve
+from ablations.launch import NOT_STARTED, Event, Job, Outcome, Progress, failure, resolve
+from ablations.stop import undisturbed
 
 _TAIL = 2_000  # characters of a failed job's output that are kept
 _SERVER_LOST = 255  # multiprocessing's exit code for a process whose server is gone
@@ -39,7 +40,7 @@ class LocalLauncher:
     """Up to `capacity` jobs at once on this machine, started while `events` is being read.
 
     `preload` names the modules that the server loads once for all; `grace` is how many seconds a
-    worker has between SIGTERM and SIGKILL.
+    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint.
     """
 
     _open: ClassVar[set[LocalLauncher]] = set()
@@ -48,7 +49,7 @@ class LocalLauncher:
         self,
         capacity: int = 1,
         preload: Sequence[str] = ("torch", "ablations.worker"),
-        grace: float = 2.0,
+        grace: float = 10.0,
     ) -> None:
         if capacity < 1:
             raise ValueError(f"capacity is the number of jobs at once: at least 1, not {capacity}")
@@ -93,7 +94,7 @@ class LocalLauncher:
     def close(self) -> None:
         if self not in self._open:
             return
-        with _no_interrupt():
+        with undisturbed():
             self.cancel()
             for _ in self.events():
                 pass
@@ -113,12 +114,12 @@ class LocalLauncher:
         if self._waiting and not self._server_is_ready:
             self._await_server()
         while self._waiting and len(self._running) < self.capacity:
-            with _no_interrupt(), _no_main():
+            with undisturbed(), _no_main():
                 job = self._waiting.pop(next(iter(self._waiting)))
                 try:
                     self._running[job.id] = self._start(job)
                 except (OSError, EOFError) as error:
-                    reason = f"no process could be started ({error})"
+                    reason = f"{NOT_STARTED} ({error})"
                     self._ready.append(Outcome(job.id, "error", reason=reason))
 
     def _start(self, job: Job) -> _Worker:
@@ -132,7 +133,7 @@ class LocalLauncher:
         """Have the modules loading in the background; a launcher without jobs loads nothing."""
         self._context.set_forkserver_preload(self._preload)
         resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
-        with _no_interrupt(), _no_main():
+        with undisturbed(), _no_main():
             forkserver.ensure_running()
 
     def _await_server(self) -> None:
@@ -155,13 +156,15 @@ class LocalLauncher:
         handles |= {worker.reader: worker for worker in workers if not worker.reader.closed}
         deadline = min(worker.deadline for worker in workers)
         left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
-        for handle in wait(list(handles), left):
-            worker = handles[handle]
-            if isinstance(handle, int):  # a sentinel
-                del self._running[worker.job.id]
-                self._ready += worker.finish()
-            else:
-                self._ready += worker.read() or []
+        written = wait(list(handles), left)
+        with undisturbed():  # what is taken from a worker must not be lost
+            for handle in written:
+                worker = handles[handle]
+                if isinstance(handle, int):  # a sentinel
+                    del self._running[worker.job.id]
+                    self._ready += worker.finish()
+                else:
+                    self._ready += worker.read() or []
         for worker in workers:
             if time.monotonic() >= worker.deadline:
                 worker.run_out()
@@ -293,16 +296,6 @@ def _death(code: int | None, survived: bool) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _no_interrupt() -> Iterator[None]:
-    """Put Ctrl-C off until the end of the block; a server started in it never sees Ctrl-C."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextlib.contextmanager
 def _no_main() -> Iterator[None]:
     """Hide the driver's main module: each worker would run it again, to no use."""
     main = sys.modules["__main__"]
@@ -327,6 +320,7 @@ def _work(job: Job, messages: Connection, output: Connection) -> None:
     """The life of a worker: call the job's function, write how it ended, and be gone."""
     os.setsid()
     _die_with_driver()
+    _die_before_driver()
     _redirect_output(output)
     _reset_signals()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -379,6 +373,12 @@ def _die_with_driver() -> None:
         fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)
         fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _die_before_driver() -> None:
+    """When memory runs out the kernel takes a worker, and the driver lives to tell of it."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
 
 
 def _redirect_output(output: Connection) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
@@ -13,14 +14,15 @@ from typing import Any
 
 import pytest
 
-from ablations.commands import main
+from ablations.commands import COMMANDS, main
+from ablations.estimate import RECORD
 from ablations.expand import catalogue
 from ablations.plan import Plan, make_plan, merge_into
 from ablations.record import STATUSES, Record, Results
 
 Ask = Callable[..., str]
 ROOT = Path(__file__).parents[2]
-STATES = {*STATUSES, "stale", "waiting"}
+STATES = {*STATUSES, "running", "stale", "waiting"}
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +31,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "stands here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("ablations.plan.seconds_per_step", lambda want: 0.5)
+    monkeypatch.setattr("ablations.estimate.seconds_per_step", lambda want: 0.5)
     return folder
 
 
@@ -74,7 +76,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(say: Say, command: str) ->
     [
         (["lst"], "'list'"),
         (["plans"], "'plan'"),
-        (["frobnicate"], "list, plan, run, show, status"),
+        (["frobnicate"], "clean, list, plan, run, show, status"),
         (["plan", "--profil", "smoke"], "'--profile'"),
         (["run", "--job", "2"], "'--jobs'"),
         (["list", "--jsn"], "'--json'"),
@@ -85,6 +87,19 @@ def test_a_misspelt_name_is_answered_with_the_nearest(say: Say, command: str) ->
         (["run", "norm", "--profile", "smoke", "--device", "gpu9"], "--device gpu9"),
         (["run", "--jobs", "0"], "--jobs 0"),
         (["run", "--jobs", "two"], "--jobs two"),
+        (["run", "--limit", "0"], "--limit 0: expected a number of seconds above 0"),
+        (["run", "--limit", "-5"], "--limit"),
+        (["run", "--limit", "nan"], "--limit nan"),
+        (["run", "--limit", "inf"], "--limit inf"),
+        (["run", "--limit", "an hour"], "--limit an hour"),
+        (["run", "--json"], "'--jobs'"),
+        (["status", "--folow"], "'--follow'"),
+        (["status", "--follow", "--json"], "leave one out"),
+        (["clean", "--ye"], "'--yes'"),
+        (["clean", "--results", ""], "--results ''"),
+        (["status", "--results", "a\0b"], "--results"),
+        (["clean", "norm"], "norm"),
+        (["clean", "model.depth=2"], "path=value"),
         (["plan", "--profile"], "--profile"),
         (["show"], "trial"),
         (["list", "norm", "model.depth=2"], "path=value"),
@@ -128,6 +143,8 @@ def test_a_name_of_any_shape_is_a_label_never_a_path(say: Say, name: str) -> Non
     refusal(say, "plan", "--profile", name)
     refusal(say, "show", name)
     refusal(say, "status", name)
+    for command in ("status", "clean"):
+        refusal(say, command, "--profile", name)
 
 
 @pytest.mark.parametrize("name", ["no_such", "..", ".x", "", "a b", "a/b.py", "x" * 5000, "a\0b"])
@@ -173,7 +190,7 @@ def test_who_asks_for_help_is_told_every_command(
         main(words)
     assert left.value.code == (0 if words else 2)
     told = capsys.readouterr().out
-    assert all(f"  {command} " in told for command in ("list", "plan", "run", "status", "show"))
+    assert all(f"  {command} " in told for command in COMMANDS)
 
 
 # list.
@@ -221,6 +238,8 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
     plan = planned(say, ask())
     assert (plan["trials"], plan["done"]) == (4, 0)
     assert plan["seconds"] == pytest.approx(4 * 4 * 0.5 / (os.cpu_count() or 1))
+    weights = [4 * row["parameters"] for row in plan["variants"]]
+    assert 2 * sum(weights) + 4 * RECORD < plan["bytes"] < 12 * sum(weights) + 4 * RECORD
     assert [(row["variant"], row["control"]) for row in plan["variants"]] == [
         ("with", True),
         ("without", False),
@@ -237,7 +256,44 @@ def test_a_plan_for_people_says_the_same(say: Say, ask: Ask) -> None:
     code, out, err = say("plan", ask(), "--profile", "smoke", "--seeds", "0")
     assert (code, err) == (0, "")
     assert "with (control)" in out
-    assert "2 trials, 0 done" in out
+    assert "2 trials, 0 done; the rest takes about 5 s" in out
+    assert "kB of disk" in out
+
+
+def test_a_plan_of_days_says_so(say: Say, ask: Ask) -> None:
+    steps = 3 * 86_400 * (os.cpu_count() or 1) // 2 * 2
+    words = ("plan", ask(), "--profile", "smoke", "--seeds", "0", f"train.steps={steps}")
+    _, out, _ = say(*words)
+    assert f"the rest takes about 3 days of training on {os.cpu_count()} cores" in " ".join(
+        out.split()
+    )
+
+
+def test_a_plan_that_does_not_fit_on_the_disk_says_so(
+    say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ablations.estimate.free_disk", lambda folder: 50_000)
+    _, out, _ = say("plan", ask(), "--profile", "smoke")
+    assert out.splitlines()[-1] == "Only 50 kB of disk are free in results/smoke."
+
+
+@pytest.mark.parametrize("days", [0, 3])
+def test_a_run_of_days_says_so_and_goes_on(
+    say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    monkeypatch.setattr("ablations.estimate.days_ahead", lambda *_: days * 86_400)
+    given: dict[str, Any] = {}
+
+    def run(*_: Any, **options: Any) -> Counter[str]:
+        given.update(options)
+        return Counter(ok=2)
+
+    monkeypatch.setattr("ablations.runner.run", run)
+    words = ("run", ask(), "--profile", "smoke", "--seeds", "0", "--jobs", "2", "--limit", "7.5")
+    code, out, err = say(*words, "--device", "cpu")
+    assert (code, out) == (0, "2 trials in results/smoke; 2 ok\n")
+    assert err == ("This takes about 3 days on 2 cores; it may be stopped.\n" if days else "")
+    assert given == {"limit": 7.5}
 
 
 def test_an_override_is_obeyed(say: Say, ask: Ask) -> None:
@@ -304,6 +360,8 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
 def test_status_counts_every_state_in_one_json_document(say: Say, folder: Results) -> None:
     counts = document(say, "status", "--results", str(folder.root))
     reasons = counts.pop("reasons")
+    assert counts.pop("set_aside") == []
+    assert counts.pop("seconds_left") is None  # no record says how long it took
     assert set(counts) == STATES
     expected = {**dict.fromkeys(STATES, 0), **dict.fromkeys(STATUSES, 1), "ok": 2}
     assert counts == {**expected, "stale": 1, "waiting": 2}
@@ -326,6 +384,21 @@ def test_looking_at_a_folder_changes_nothing_in_it(say: Say, ask: Ask, folder: R
     say("status", "small", *here)
     say("plan", ask(), "--seeds", "0,1,2,3,4", *here)
     assert {path: path.stat().st_mtime_ns for path in folder.root.rglob("*")} == before
+
+
+def test_a_plan_of_what_is_done_measures_nothing(
+    say: Say, ask: Ask, plan: Plan, folder: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ablations.estimate.seconds_per_step", None)
+    for want in plan.wanted.values():
+        folder.write(Record(want.trial, "ok", want.config, env={"code": want.code},
+                            measures=want.measures))  # fmt: skip
+    words = ("plan", ask(), "--profile", "smoke", "--seeds", "0,1,2,3,4")
+    _, out, _ = say(*words, "--results", str(folder.root))
+    assert out.splitlines()[-1] == "10 trials, 10 done; nothing is left to run"
+    found = document(say, *words, "--results", str(folder.root))
+    assert (found["seconds"], found["bytes"]) == (0, 0)
+    assert {row["seconds_per_trial"] for row in found["variants"]} == {None}
 
 
 def test_a_plan_counts_what_is_done(say: Say, ask: Ask, folder: Results) -> None:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from ablations.config import FOLDER, parse_overrides
 from ablations.expand import catalogue, read_profile
-from ablations.plan import Plan, Want, make_plan, merge_into, missing, seconds_per_step, untimed
+from ablations.plan import LARGE, Plan, Want, make_plan, merge_into, missing, untimed
 from ablations.record import SCHEMA, Reading, Record, RecordError, Results
 from ablations.timing import TimingConfig
 from model.config import ConfigError, validate
@@ -129,6 +128,46 @@ def test_the_problems_of_all_questions_are_told_at_once(ask: Ask) -> None:
     assert [problem.partition(":")[0] for problem in error.value.problems] == ["one", "three"]
 
 
+def grid(*levels: int) -> dict[str, Any]:
+    return {
+        f"factor {index}": {f"level {level}": {"train.steps": level} for level in range(count)}
+        for index, count in enumerate(levels)
+    }
+
+
+def test_a_grid_of_a_million_is_refused_before_it_is_made(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 30 in small: nothing is expanded."""
+    monkeypatch.setattr("ablations.plan.expand", None)
+    with pytest.raises(ConfigError) as error:
+        planned(ask("vast", across=grid(100, 100, 50)))
+    (line,) = error.value.problems
+    assert "1,000,000 trials" in line
+    assert "'vast'" in line
+    assert "--large" in line
+
+
+def test_the_size_of_a_plan_is_that_of_all_questions_and_seeds(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expand(*_: Any) -> None:
+        raise ConfigError(["made"])
+
+    monkeypatch.setattr("ablations.plan.expand", expand)
+    files = [ask("one", across=grid(30)), ask("two", across=grid(10, 7))]  # 2 × (30 + 70) cells
+    fits = list(range(LARGE // 200))
+    for seeds, large, is_made in [
+        (fits, False, True),
+        ([*fits, LARGE], False, False),
+        ([*fits, LARGE], True, True),
+    ]:
+        with pytest.raises(ConfigError) as error:
+            make_plan(files, "smoke", {}, seeds, large)
+        assert ("made" in str(error.value)) == is_made
+        assert ("--large" in str(error.value)) != is_made
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("profiles/*.yaml")))
 def test_every_profile_says_how_to_time(name: str) -> None:
     profile = read_profile(name)
@@ -209,7 +248,7 @@ def results(tmp_path: Path) -> Results:
 
 def test_an_empty_folder_lacks_everything(plan: Plan, results: Results) -> None:
     assert lacks(plan, results)["train"] == list(plan.wanted)
-    assert not results.root.exists()
+    assert [path for path in results.root.rglob("*") if path.is_file()] == []
 
 
 def test_a_whole_record_is_not_made_again(plan: Plan, results: Results) -> None:
@@ -273,6 +312,25 @@ def test_a_look_at_what_is_missing_moves_no_file(plan: Plan, results: Results) -
     assert [want.trial for want in found.train] == list(plan.wanted)
 
 
+def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results) -> None:
+    plan = planned(ask(measures=BOTH), seeds=[0, 1])
+    for want in plan.wanted.values():
+        results.write(record_of(want))
+    found = missing(plan, results, None)
+    timed = {want.trial: want.timings for want in plan.wanted.values() if want.timings}
+    assert (found.train, found.measure, found.untimed) == ([], [], timed)
+    assert len(timed) == 2
+
+
+def test_a_look_does_not_take_readings_apart(
+    plan: Plan, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for want in plan.wanted.values():
+        results.write(record_of(want, readings=[Reading("loss", "nats/token", 1.0)]))
+    monkeypatch.setattr("ablations.record.Reading", None)
+    assert not any(lacks(plan, results).values())
+
+
 def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) -> None:
     plan = planned(ask(measures=BOTH))
     control, rival = plan.wanted.values()
@@ -285,9 +343,3 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
     assert untimed(rival, record_of(rival)) == [("throughput", control.trial)]
     assert untimed(rival, timed("another")) == [("throughput", control.trial)]
     assert untimed(rival, timed(control.trial)) == []
-
-
-def test_a_step_takes_time_and_leaves_chance_as_it_was(plan: Plan) -> None:
-    before = torch.get_rng_state()
-    assert 0 < seconds_per_step(next(iter(plan.wanted.values()))) < 10
-    assert torch.equal(torch.get_rng_state(), before)

@@ -43,29 +43,38 @@ def test_without_a_guess_nothing_is_known_until_a_job_has_finished() -> None:
     assert left.seconds() == 30.0
 
 
-def test_a_guess_is_taken_at_its_word_until_a_job_has_finished() -> None:
-    assert TimeLeft(jobs=2, expected={"a": 10.0, "b": 30.0}).seconds() == 40.0
+def test_sizes_say_nothing_of_time_until_a_job_has_finished() -> None:
+    left = TimeLeft(jobs=2, sizes={"a": 1e9, "b": 3e9})
+    assert left.seconds() is None
+    left.finished("a", 10.0)
+    assert left.seconds() == 30.0
 
 
 def test_a_machine_twice_as_slow_doubles_the_rest() -> None:
-    left = TimeLeft(jobs=3, expected={"a": 10.0, "b": 30.0, "c": 5.0})
+    left = TimeLeft(jobs=3, sizes={"a": 10.0, "b": 30.0, "c": 5.0})
     left.finished("a", 20.0)
     assert left.seconds() == 70.0
 
 
 def test_large_jobs_count_for_more_than_small_ones() -> None:
-    left = TimeLeft(jobs=3, expected={"small": 1.0, "large": 9.0, "other": 1.0})
+    left = TimeLeft(jobs=3, sizes={"small": 1.0, "large": 9.0, "other": 1.0})
     left.finished("large", 9.0)
     assert left.seconds() == 2.0
 
 
 def test_workers_share_the_rest_but_nobody_shares_the_longest_job() -> None:
-    assert TimeLeft(4, dict.fromkeys("abcd", 10.0), workers=2).seconds() == 20.0
-    assert TimeLeft(3, {"a": 50.0, "b": 5.0, "c": 5.0}, workers=3).seconds() == 50.0
+    def seconds(sizes: dict[str, float], workers: int) -> float | None:
+        left = TimeLeft(len(sizes) + 1, {**sizes, "done": 1.0}, workers)
+        left.finished("done", 1.0)
+        return left.seconds()
+
+    assert seconds(dict.fromkeys("abcd", 10.0), workers=2) == 20.0
+    assert seconds({"a": 50.0, "b": 5.0, "c": 5.0}, workers=3) == 50.0
 
 
 def test_what_a_running_job_has_done_is_not_left() -> None:
-    left = TimeLeft(jobs=2, expected={"a": 10.0, "b": 10.0})
+    left = TimeLeft(jobs=3, sizes={"a": 10.0, "b": 10.0, "done": 10.0})
+    left.finished("done", 10.0)
     left.progress("a", 0.75)
     assert left.seconds() == 12.5
     left.progress("a", 7.0)
@@ -75,17 +84,31 @@ def test_what_a_running_job_has_done_is_not_left() -> None:
     assert left.seconds() == 10.0
 
 
+def test_how_long_a_job_has_run_tells_how_far_it_is() -> None:
+    left = TimeLeft(jobs=3, sizes={"a": 10.0, "b": 10.0, "done": 5.0})
+    left.running("a", 3.0)
+    assert left.seconds() is None  # nobody knows yet how long one takes
+    left.finished("done", 10.0)
+    left.running("a", 15.0)
+    assert left.seconds() == 5.0 + 20.0
+    left.running("a", 90.0)  # longer than was to be expected
+    assert left.seconds() == 20.0
+
+
 def test_a_failure_is_one_job_less_but_says_nothing_about_speed() -> None:
-    left = TimeLeft(jobs=3, expected=dict.fromkeys("abc", 10.0))
+    left = TimeLeft(jobs=4, sizes=dict.fromkeys("abcd", 10.0))
     left.finished("a", None)
+    assert left.seconds() is None
+    left.finished("b", 10.0)
     assert left.seconds() == 20.0
 
 
 def test_a_job_nobody_guessed_counts_as_an_average_one() -> None:
-    left = TimeLeft(jobs=3, expected={"a": 10.0, "b": 20.0})
-    assert left.seconds() == 45.0
+    left = TimeLeft(jobs=4, sizes={"a": 10.0, "b": 20.0})
+    left.finished("a", 10.0)
+    assert left.seconds() == 20.0 + 2 * 15.0
     left.finished("surprise", 15.0)
-    assert left.seconds() == 30.0
+    assert left.seconds() == 20.0 + 15.0
 
 
 def test_when_all_is_done_nothing_is_left() -> None:
@@ -104,6 +127,11 @@ def test_when_all_is_done_nothing_is_left() -> None:
         (725, "about 12 min"),
         (3590, "about 1 h"),
         (11_900, "about 3 h 20 min"),
+        (86_000, "about 23 h 50 min"),
+        (86_400, "about 1 day"),
+        (130_000, "about 1.5 days"),
+        (3.4 * 86_400, "about 3 days"),
+        (4e8, "about 4,630 days"),
     ],
 )
 def test_a_duration_is_told_as_one_would_say_it(seconds: float, words: str) -> None:
@@ -112,7 +140,7 @@ def test_a_duration_is_told_as_one_would_say_it(seconds: float, words: str) -> N
 
 def test_away_from_a_terminal_each_finished_trial_is_one_line() -> None:
     stream = io.StringIO()
-    with Display(15, done=2, expected=dict.fromkeys("abcd", 20.0), stream=stream) as display:
+    with Display(15, done=2, sizes=dict.fromkeys("abcd", 20.0), stream=stream) as display:
         display.started("a", "position:none seed 1")
         display.progress("a", 0.5, "step 100")
         assert stream.getvalue() == ""
@@ -134,8 +162,8 @@ def test_the_last_line_promises_no_time_left() -> None:
 
 
 def test_a_terminal_shows_counts_running_trials_and_time_left(terminal: Terminal) -> None:
-    expected = dict.fromkeys("abcd", 60.0)
-    with Display(4, expected=expected, workers=2, stream=terminal) as display:
+    sizes = dict.fromkeys("abcd", 60.0)
+    with Display(4, sizes=sizes, workers=2, stream=terminal) as display:
         display.finished("a", "norm:pre seed 0", "ok", 60.0)
         display.finished("b", "norm:post seed 0", "diverged", 12.0, "at step 40")
         display.started("c", "norm:none seed 0")

@@ -21,6 +21,7 @@ from ablations.record import (
     Results,
     write_atomic,
 )
+from ablations.seal import seal, unseal, unseal_head
 
 TRIAL = "f302523445c7"
 
@@ -79,7 +80,7 @@ def test_where_there_is_no_record_there_is_none(results: Results) -> None:
 READINGS = st.builds(
     Reading,
     metric=st.text(min_size=1, max_size=8),
-    unit=st.text(max_size=8),
+    unit=st.text(min_size=1, max_size=8),
     value=st.one_of(st.floats(), st.integers(-(2**60), 2**60)),
     split=st.one_of(st.none(), st.sampled_from(["train", "valid", "test"])),
     at=st.dictionaries(st.sampled_from(["step", "length"]), st.integers(0, 10**6)),
@@ -95,6 +96,46 @@ def test_whatever_was_read_survives_the_way_through_json(
     whole = Record(TRIAL, status, {}, reason=reason, readings=readings)
     text = json.dumps(whole.to_dict(), allow_nan=False)
     assert Record.from_dict(json.loads(text)) == whole
+
+
+HALVES = st.characters(categories=["Cs"])  # half a character, as in a name that is not UTF-8
+
+
+@given(st.text(st.characters() | HALVES, min_size=1))
+def test_any_words_at_all_can_be_kept(words: str) -> None:
+    kept = record(reason=words, examples=[{"input": words}])
+    assert Record.from_dict(unseal(seal(kept.to_dict()))) == kept
+
+
+# A look at the head.
+
+
+def test_a_head_says_what_its_record_says(results: Results) -> None:
+    results.write(record(reason="why", attempts=2))
+    head, whole = results.head(TRIAL), results.read(TRIAL)
+    assert head is not None
+    assert whole is not None
+    for name in vars(head):
+        assert getattr(head, name) == getattr(whole, name)
+    assert head.timed == {("step_time", "b")}
+
+
+def test_where_there_is_no_record_there_is_no_head(results: Results) -> None:
+    assert results.head(TRIAL) is None
+
+
+@given(st.lists(READINGS, max_size=4), st.text())
+def test_words_that_look_like_a_record_do_not_fool_the_head(
+    readings: list[Reading], words: str
+) -> None:
+    trap = '"against": "x",\n"readings": ['
+    for reading in readings:
+        reading.reason = trap + words
+    kept = Record(TRIAL, "ok", {trap: trap}, reason=trap, readings=readings, measures=[trap])
+    head, timed = unseal_head(seal(kept.to_dict()))
+    plain = kept.to_dict()
+    del plain["readings"]
+    assert (head, timed) == (plain, set())
 
 
 # Strict JSON.
@@ -113,6 +154,12 @@ def test_a_value_that_is_no_number_is_null_with_a_reason(results: Results, value
 def test_a_null_says_why() -> None:
     with pytest.raises(ValueError, match="'loss' has neither a value nor a reason"):
         Reading("loss", "nats/token")
+
+
+@pytest.mark.parametrize(("metric", "unit"), [("", "1"), ("loss", "")])
+def test_a_number_has_a_name_and_a_unit(metric: str, unit: str) -> None:
+    with pytest.raises(ValueError, match="name a metric and a unit"):
+        Reading(metric, unit, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +248,23 @@ def test_a_write_that_fails_leaves_the_old_text_and_no_litter(
         write_atomic(file, "new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert file.read_text() == "old"
+
+
+def test_a_folder_that_can_be_written_to_is_left_as_it_was(results: Results) -> None:
+    results.check_writable()
+    assert [path for path in results.root.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "trial", ["", ".", "..", "../x", "/etc/x", "a/b", "a.b", "a\0b", "é", "x" * 101]
+)
+def test_what_is_no_id_is_never_a_path(results: Results, trial: str) -> None:
+    for act in (results.read, results.head, results.path):
+        with pytest.raises(RecordError, match="no trial id"):
+            act(trial)
+    with pytest.raises(RecordError, match="'trial'"):
+        results.write(Record(trial, "ok", {}))
+    assert not results.root.exists()
 
 
 # The plan.

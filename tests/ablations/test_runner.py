@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ablations.claim import Claims
 from ablations.commands import main
-from ablations.launch import Job, Outcome
+from ablations.launch import NOT_STARTED, Event, Job, Outcome, Progress
 from ablations.launch.local import LocalLauncher
-from ablations.plan import Plan, make_plan
+from ablations.measure.quality import Quality
+from ablations.plan import Plan, make_plan, merge_into
 from ablations.record import Record, Results
 from ablations.runner import run
 from model.position import POSITION
@@ -34,7 +38,9 @@ control: with
 variants:
   with: {}
   without: {model.position: none}
-settings: {model.d_model: 16, train.batch_size: 16, task.valid_words: 40, task.test_words: 40}
+settings:
+  {model.d_model: 16, train.batch_tokens: 256, train.parts: 1, task.valid_words: 40,
+   task.test_words: 40}
 """
 BROKEN = """
 from model.position import POSITION, Position
@@ -129,6 +135,7 @@ def test_a_sweep_leaves_a_plan_and_a_record_and_a_checkpoint_for_each_trial(
     assert len(trials) == 4
     assert set(finished.files()) == {
         "plan.json",
+        "claims/.lock",
         *(f"trials/{trial}.json" for trial in trials),
         *(f"checkpoints/{trial}.safetensors" for trial in trials),
     }
@@ -202,7 +209,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_named_and_run_again(sweep: Sw
     sweep.results.path(trial).write_bytes(torn)
     code, told = sweep.run()
     assert code == 0
-    assert f"{trial}.json: not readable as JSON" in told
+    assert f"{trial}.json: damaged" in told
     (kept,) = sweep.results.trials.glob(f"{trial}.bad-*")
     assert kept.name in told
     assert kept.read_bytes() == torn
@@ -299,7 +306,7 @@ def test_a_job_that_failed_is_a_record_that_says_how(
         return failed if job.id == rival else None
 
     break_jobs(here, ends)
-    assert run(plan, results, here, "cpu")[status] == 1
+    assert run(plan, results, here, "cpu", poll=0)[status] == 1
     record = held(results, rival)
     assert (record.status, record.reason) == (status, "too much\nline 1")
     assert record.env["seconds"] == 2.5
@@ -311,7 +318,7 @@ def test_a_job_that_failed_is_a_record_that_says_how(
 def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, here: Any) -> None:
     rival = list(plan.wanted)[1]
     mend = break_jobs(here, lambda job: Outcome(job.id, "oom") if job.id == rival else None)
-    run(plan, results, here, "cpu")
+    run(plan, results, here, "cpu", poll=0)
     mend()
     here.jobs.clear()
     run(plan, results, here, "cpu")
@@ -321,6 +328,18 @@ def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, 
     record = held(results, rival)
     assert record.status in ("ok", "stuck")
     assert record.measures == ["quality", "throughput"]
+    assert (record.attempts, len(record.env["earlier"])) == (4, 3), "also those of the first run"
+
+
+def test_a_process_that_could_not_be_started_is_tried_again(
+    plan: Plan, results: Results, here: Any
+) -> None:
+    rival = list(plan.wanted)[1]
+    refused = [Outcome(rival, "error", reason=f"{NOT_STARTED} (too many)")]
+    break_jobs(here, lambda job: refused.pop() if job.id == rival and refused else None)
+    run(plan, results, here, "cpu", poll=0)
+    assert held(results, rival).attempts == 2
+    assert not held(results, rival).reason or held(results, rival).status == "stuck"
 
 
 def test_a_stale_record_is_named_and_made_anew_when_asked(
@@ -351,7 +370,7 @@ def test_a_session_that_failed_is_taken_again_by_the_next_run(
     plan: Plan, results: Results, here: Any
 ) -> None:
     mend = break_jobs(here, lambda job: Outcome(job.id, "killed") if ":" in job.id else None)
-    assert run(plan, results, here, "cpu")["killed"] == 1
+    assert run(plan, results, here, "cpu", poll=0)["killed"] == 1
     assert [held(results, trial).measures for trial in plan.wanted] == [["quality"]] * 2
     mend()
     here.jobs.clear()
@@ -374,3 +393,116 @@ def test_a_missing_time_is_taken_without_touching_the_others(
     assert results.path(control).read_bytes() == before
     again = held(results, rival)
     assert [r.metric for r in again.readings if r.against == control] == ["step_time"]
+
+
+# Beside other sweeps.
+
+
+def test_a_plan_is_merged_where_no_other_sweep_can_merge_its_own(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 12."""
+
+    def merge(*both: Any) -> None:
+        with open(results.root / "claims/.lock") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        merge_into(*both)
+
+    monkeypatch.setattr("ablations.runner.merge_into", merge)
+    run(plan, results, here, "cpu")
+    assert results.read_plan()["ablations"]
+
+
+def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 12. Both write to the trial's record: one of the two would be lost."""
+    timings = {want.trial: list(want.timings) for want in plan.wanted.values()}
+    for want in plan.wanted.values():
+        want.timings.clear()
+    run(plan, results, here, "cpu")
+    for want in plan.wanted.values():
+        want.timings.extend(timings[want.trial])
+    here.jobs.clear()
+    other = Claims(results.root / "claims")
+    assert other.take(list(plan.wanted)[1])
+    waited = []
+
+    def end_the_other(_: float) -> None:
+        waited.append(len(here.jobs))
+        other.release_all()
+
+    monkeypatch.setattr("ablations.runner.time.sleep", end_the_other)
+    run(plan, results, here, "cpu")
+    assert waited == [0]
+    assert [job.call for job in here.jobs] == ["ablations.worker:run_session"]
+
+
+def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 12."""
+    rival = list(plan.wanted)[1]
+    break_jobs(here, lambda job: Outcome(job.id, "error") if job.id == rival else None)
+    run(plan, results, here, "cpu")
+    here.jobs.clear()
+    take = Claims.take
+
+    def take_late(claims: Claims, *names: str) -> bool:
+        results.write(held(results, rival))
+        return take(claims, *names)
+
+    monkeypatch.setattr(Claims, "take", take_late)
+    run(plan, results, here, "cpu", rerun="failed")
+    assert here.jobs == []
+
+
+# Told to stop.
+
+
+class Interrupted(LocalLauncher):
+    """Ctrl-C comes when the training has begun."""
+
+    def events(self) -> Iterator[Event]:
+        for event in super().events():
+            yield event
+            if isinstance(event, Progress) and event.fraction > 0:
+                raise KeyboardInterrupt
+
+
+def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losses(
+    server: None, ask: Ask, tmp_path: Path
+) -> None:
+    """Fault 10."""
+    overrides = {"train.steps": 300, "train.evaluations": 1}
+    plan = make_plan([ask(variants={"with": {}}, measures=[])], "smoke", overrides, [0])
+    (trial,) = plan.wanted
+    stopped, alone = Results(tmp_path / "stopped"), Results(tmp_path / "alone")
+    with Interrupted(1) as launcher, pytest.raises(KeyboardInterrupt):
+        run(plan, stopped, launcher, "cpu")
+    assert stopped.read(trial) is None
+    assert stopped.in_training(trial).exists()
+    assert Claims(stopped.root / "claims").live() == []
+    for results in (stopped, alone):
+        with LocalLauncher(1) as launcher:
+            run(plan, results, launcher, "cpu")
+    assert losses(held(stopped, trial)) == losses(held(alone, trial))
+    assert len(losses(held(alone, trial))) > 100
+    assert held(stopped, trial).attempts == 1
+    assert not stopped.in_training(trial).exists()
+
+
+def test_a_trial_that_is_stopped_while_it_is_measured_keeps_its_training(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 10."""
+    trial = next(iter(plan.wanted))
+    with monkeypatch.context() as patch:
+        patch.setattr(Quality, "take", lambda *_: signal.raise_signal(signal.SIGTERM))
+        run(plan, results, here, "cpu")
+    assert held(results, trial).measures == ["throughput"]
+    assert "failed" not in (held(results, trial).reason or "")
+    here.jobs.clear()
+    run(plan, results, here, "cpu")
+    assert held(results, trial).measures == ["throughput", "quality"]
+    assert all(job.payload["record"] for job in here.jobs), "nothing was trained again"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ablations.record import Reading, Record, RecordError, Results, checksum
+from ablations.record import Reading, Record, RecordError, Results
+from ablations.seal import seal
 from analysis.load import load
 
 
@@ -92,10 +93,10 @@ def test_a_reading_of_the_wrong_kind_makes_its_record_unreadable(
     plain = json.loads(path.read_text())
     del plain["sha256"]
     plain["readings"][0] |= damage
-    path.write_text(json.dumps({**plain, "sha256": checksum(plain)}))
+    path.write_bytes(seal(plain))
     loaded = load(folder.root)
     assert list(loaded.cells["outcome"]) == ["unreadable"]
-    assert "bad reading" in loaded.unreadable[folder.trial("control", 0)]
+    assert "readings[0]" in loaded.unreadable[folder.trial("control", 0)]
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100_000, '{"schema": 99}', "null", "\x00"])

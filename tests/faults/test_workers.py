@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ablations.launch import Job, Launcher, Outcome, Progress
+from ablations.launch import NOT_STARTED, Job, Launcher, Outcome, Progress
 from ablations.launch.local import LocalLauncher
 
 JOBS = Path(__file__).parents[1] / "ablations"  # where worker_jobs.py is
@@ -141,6 +141,7 @@ def watch_all(watch: Watch, driver: subprocess.Popen[str], jobs: int) -> list[in
 
 
 def test_a_segmentation_fault_costs_one_job_and_says_where_it_was(launcher: Launcher) -> None:
+    """Fault 22."""
     crashed, fine = outcomes(launcher, job("a", "crash"), job("b", "echo"))
     assert (crashed.status, crashed.reason) == ("killed", "SIGSEGV")
     assert "in crash" in (crashed.detail or "")
@@ -149,6 +150,7 @@ def test_a_segmentation_fault_costs_one_job_and_says_where_it_was(launcher: Laun
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGABRT"])
 def test_a_worker_ended_by_a_signal_is_killed_by_that_name(launcher: Launcher, name: str) -> None:
+    """Fault 20."""
     launcher.submit(job("a", "die", signal=signal.Signals[name].value))
     progress, outcome = launcher.events()
     assert progress == Progress("a", 0.5, "last words")
@@ -164,6 +166,7 @@ def test_a_worker_that_leaves_without_a_word_is_an_error(launcher: Launcher, cod
 
 
 def test_a_time_limit_ends_the_worker_and_its_children(launcher: Launcher, watch: Watch) -> None:
+    """Fault 21."""
     launcher.submit(job("a", "parent", seconds=2.0))
     launcher.submit(job("b", "echo"))
     ended = []
@@ -191,6 +194,7 @@ def test_a_worker_that_will_not_stop_is_made_to(launcher: Launcher) -> None:
 
 
 def test_a_stopped_worker_still_meets_its_time_limit(launcher: Launcher) -> None:
+    """Fault 21."""
     (late,) = outcomes(launcher, job("a", "die", seconds=0.5, signal=signal.SIGSTOP.value))
     assert late.status == "timeout"
 
@@ -220,6 +224,21 @@ def test_closing_ends_every_job_and_the_server(launcher: Launcher, watch: Watch)
     watch.assert_gone()
 
 
+def test_when_memory_runs_out_the_kernel_takes_a_worker_first(
+    launcher: Launcher, watch: Watch
+) -> None:
+    """Fault 20."""
+    launcher.submit(job("a", "parent"))
+    for event in launcher.events():
+        if isinstance(event, Progress):
+            pids = [int(pid) for pid in event.note.split()]
+            watch.add(*pids)
+            scores = [Path(f"/proc/{pid}/oom_score_adj").read_text() for pid in pids]
+            assert scores == ["1000\n", "1000\n"]
+            launcher.cancel()
+    assert Path("/proc/self/oom_score_adj").read_text() != "1000\n"
+
+
 def test_a_killed_server_costs_only_the_jobs_that_ran(launcher: Launcher, watch: Watch) -> None:
     launcher.submit(job("a", "parent"))
     launcher.submit(job("b", "echo"))
@@ -234,6 +253,19 @@ def test_a_killed_server_costs_only_the_jobs_that_ran(launcher: Launcher, watch:
     assert [event.status for event in ended] == ["killed", "done"]
     assert ended[0].reason == "the server that forks workers was killed"
     watch.assert_gone()
+
+
+def test_a_process_that_cannot_be_started_is_an_error_that_says_so(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    launcher.submit(job("a", "echo"))
+    monkeypatch.setattr("ablations.launch.local._Worker", refuse)
+    (outcome,) = [event for event in launcher.events() if isinstance(event, Outcome)]
+    assert outcome.status == "error"
+    assert (outcome.reason or "").startswith(f"{NOT_STARTED} ([Errno 11]")
 
 
 @pytest.mark.parametrize(
@@ -274,6 +306,7 @@ def test_ctrl_c_ends_the_driver_quietly_and_leaves_nobody_alive(
 def test_a_second_ctrl_c_does_not_stop_the_cleaning_up(
     drivers: list[subprocess.Popen[str]], watch: Watch, tmp_path: Path
 ) -> None:
+    """Fault 11."""
     told, leave = tmp_path / "told", tmp_path / "leave"
     os.mkfifo(told)
     os.mkfifo(leave)

@@ -1,0 +1,99 @@
+"""The command line: which commands there are, and how their words are read.
+
+Heavy imports wait until a command needs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ablations.commands import clean, listing, plan, run, show, status
+from ablations.config import parse_overrides
+from ablations.record import RecordError
+from ablations.stop import exit_code, stoppable
+from model.config import ConfigError, nearest
+
+BAD_INPUT = 2
+
+
+@dataclass(frozen=True)
+class Command:
+    meaning: str
+    act: Callable[[argparse.Namespace], int]
+    arguments: Callable[[argparse.ArgumentParser], None]
+    takes_overrides: bool = False
+
+
+COMMANDS = {
+    "list": Command("the catalogue of questions", listing.act, listing.arguments),
+    "plan": Command(
+        "what would run, with parameters, FLOPs, time and disk", plan.act, plan.arguments, True
+    ),
+    "run": Command("run what is missing", run.act, run.arguments, True),
+    "status": Command(
+        "what is done, failed, running, stale or waiting", status.act, status.arguments
+    ),
+    "clean": Command("what can be deleted; with --yes, delete it", clean.act, clean.arguments),
+    "show": Command("one trial's record", show.act, show.arguments),
+    "try": Command("a trained model's answer to your own input", show.act_try, show.arguments_try),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    try:
+        command, options = _parse(argv)
+        with stoppable():
+            return COMMANDS[command].act(options)
+    except (ConfigError, RecordError) as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    except OSError as error:
+        where = f": {str(error.filename)[:200]}" if error.filename else ""
+        print(f"{error.strerror or error}{where}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as stop:
+        print("Stopped. The same command goes on from here.", file=sys.stderr)
+        return exit_code(stop)
+
+
+def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
+    """Names, options and overrides in any order."""
+    words = list(argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print("python -m ablations COMMAND [NAME|FILE.yaml …] [options] [path=value …]\n")
+        for name, command in COMMANDS.items():
+            print(f"  {name:<8}{command.meaning}")
+        print("\npython -m ablations COMMAND --help lists a command's options.")
+        sys.exit(0 if words else BAD_INPUT)
+    word = words.pop(0)
+    if word not in COMMANDS:
+        raise ConfigError([f"no command '{word[:100]}'. {nearest(word[:100], COMMANDS)}"])
+    parser = _Parser(prog=f"python -m ablations {word}", description=COMMANDS[word].meaning)
+    parser.allow_abbrev = False
+    COMMANDS[word].arguments(parser)
+    takes = {o for a in parser._actions if a.nargs is None for o in a.option_strings}
+    overrides: list[str] = []
+    rest: list[str] = []
+    for before, each in zip(["", *words], words, strict=False):
+        is_override = "=" in each and not each.startswith("-") and before not in takes
+        (overrides if is_override else rest).append(each)
+    options = parser.parse_intermixed_args(rest)
+    options.overrides = parse_overrides(overrides)
+    if options.overrides and not COMMANDS[word].takes_overrides:
+        raise ConfigError([f"{word} takes no path=value"])
+    return word, options
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        known = [o for action in self._actions for o in action.option_strings]
+        wrong = re.search(r"unrecognized arguments: (\S+)", message)
+        if wrong:
+            message = f"no option '{wrong[1]}'. {nearest(wrong[1], known)}"
+        message = re.sub(r"argument (--\w+): (?=\1)", "", message)  # which the type has said too
+        raise ConfigError([message])

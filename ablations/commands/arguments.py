@@ -1,0 +1,106 @@
+"""Words that several commands understand, and what they stand for."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ablations.expand import catalogue, find, find_profile
+from ablations.record import Results
+from model.config import ConfigError
+
+if TYPE_CHECKING:
+    from ablations.plan import Plan
+
+
+def names(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: the whole catalogue")
+
+
+def as_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document, nothing else")
+
+
+def place(parser: ArgumentParser) -> None:
+    parser.add_argument("--profile", default="quick", help="smoke, quick, full or gpu")
+    parser.add_argument("--results", metavar="DIR", help="default: results/<profile>")
+
+
+def trials(parser: ArgumentParser) -> None:
+    """What decides which trials there are."""
+    names(parser)
+    place(parser)
+    parser.add_argument("--seeds", type=_seeds, metavar="0,1,2", help="default: the profile's")
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module with parts of your own",
+    )
+    parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
+    parser.add_argument("--large", action="store_true", help="also more than 20,000 trials")
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        seeds = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentTypeError(f"--seeds {text}: expected whole numbers such as 0,1,2") from None
+    if min(seeds) < 0:
+        raise ArgumentTypeError(f"--seeds {text}: a seed must not be negative")
+    if len(set(seeds)) < len(seeds):
+        raise ArgumentTypeError(f"--seeds {text}: a seed stands twice")
+    return seeds
+
+
+def count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"--jobs {text}: expected a whole number from 1")
+    return int(text)
+
+
+def duration(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ArgumentTypeError(f"--limit {text}: expected a number of seconds above 0")
+    return seconds
+
+
+def results_of(options: Namespace) -> Results:
+    if options.results is None:
+        return Results(Path("results", find_profile(options.profile).stem))
+    if not options.results or "\0" in options.results:
+        raise ConfigError([f"--results {options.results[:100]!r}: not the name of a folder"])
+    return Results(options.results)
+
+
+def plan_of(options: Namespace) -> Plan:
+    """The plan of the named ablations; names are checked before anything heavy is loaded."""
+    words = options.names or list(catalogue())
+    for word in words:
+        find(word)
+    for module in options.imports:
+        _import(module)
+    from ablations.plan import make_plan
+
+    return make_plan(words, options.profile, options.overrides, options.seeds, options.large)
+
+
+def _import(module: str) -> None:
+    sys.path.insert(0, os.getcwd())
+    try:
+        importlib.import_module(module)
+    except (ImportError, TypeError, ValueError) as error:
+        raise ConfigError([f"--import {module}: {error}"]) from None
+    finally:
+        sys.path.pop(0)

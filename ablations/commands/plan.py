@@ -1,0 +1,110 @@
+"""plan: what would run, with parameters, FLOPs, time and disk."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from ablations.commands.arguments import as_json, plan_of, results_of, trials
+
+if TYPE_CHECKING:
+    from ablations.expand import Cell
+    from ablations.plan import Missing, Plan
+    from ablations.record import Results
+
+_MEASURED = 100  # variants; a grid of more is compared by size
+_COLUMNS = ("parameters", "FLOPs/token", "steps", "s/trial", "seeds")
+
+
+def arguments(parser: ArgumentParser) -> None:
+    trials(parser)
+    as_json(parser)
+
+
+def act(options: Namespace) -> int:
+    plan, results = plan_of(options), results_of(options)
+    from ablations.estimate import free_disk, in_bytes
+    from ablations.plan import missing
+    from ablations.progress import roughly
+
+    lacks = missing(plan, results, options.rerun, dry=True)
+    totals, rows = price(plan, results, lacks)
+    if options.json:
+        print(json.dumps({**totals, "variants": rows}, indent=1))
+        return 0
+    _print_table(rows)
+    time, size = roughly(totals["seconds"]), in_bytes(totals["bytes"])
+    rest = f"the rest takes {time} of training on {_workers()} cores and {size} of disk"
+    if not lacks.train:
+        rest = "no training is left"
+    if not (lacks.train or lacks.measure or lacks.untimed):
+        rest = "nothing is left to run"
+    print(f"{totals['trials']} trials, {totals['done']} done; {rest}")
+    if totals["bytes"] > free_disk(results.root):
+        print(f"Only {in_bytes(free_disk(results.root))} of disk are free in {results.root}.")
+    return 0
+
+
+def price(plan: Plan, results: Results, lacks: Missing) -> tuple[dict[str, Any], list[Any]]:
+    """What the whole plan costs, and each variant."""
+    from ablations.estimate import disk, seconds_each
+
+    training = [want.trial for want in lacks.train]
+    groups = [(name, group) for name, (_, cells) in plan.ablations.items() for group in _by(cells)]
+    each = dict(zip(training, seconds_each(lacks.train, _MEASURED), strict=True))
+    rows: list[dict[str, Any]] = []
+    for name, cells in groups:
+        want = plan.wanted[cells[0].trial]
+        trials = [cell.trial for cell in cells]
+        rows.append(
+            {
+                "ablation": name,
+                "variant": ":".join((cells[0].label, *cells[0].across.values())),
+                "control": cells[0].label == plan.ablations[name][0].control,
+                **want.counts,
+                "steps": want.config["train"]["steps"],
+                "seconds_per_trial": next((each[t] for t in trials if t in each), None),
+                "trials": trials,
+            }
+        )
+    totals = {
+        "trials": len(plan.wanted),
+        "done": len(plan.wanted) - len(training),
+        "seconds": sum(each.values()) / _workers(),
+        "bytes": disk(lacks.train, results, _workers()),
+    }
+    return totals, rows
+
+
+def _by(cells: list[Cell]) -> list[list[Cell]]:
+    """The cells of each variant and crossing, which differ in their seed alone."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.label, *cell.across.values()), []).append(cell)
+    return list(groups.values())
+
+
+def _workers() -> int:
+    return os.cpu_count() or 1
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    table = Table("question", "variant", *(Column(t, justify="right") for t in _COLUMNS), box=None)
+    for row in rows:
+        seconds = row["seconds_per_trial"]
+        table.add_row(
+            Text(row["ablation"]),
+            Text(row["variant"] + (" (control)" if row["control"] else "")),
+            f"{row['parameters']:,}",
+            f"{row['flops_per_token']:,.0f}",
+            f"{row['steps']:,}",
+            "done" if seconds is None else f"{seconds:,.0f}",
+            str(len(row["trials"])),
+        )
+    Console().print(table)

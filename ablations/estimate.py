@@ -1,0 +1,103 @@
+"""What a plan will cost on this machine: time from measured steps, disk from sizes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ablations.expand import freeze, load_task
+from ablations.plan import Plan, Want
+from ablations.record import Results
+
+DAY = 86_400.0
+RECORD = 60_000  # bytes: a learning curve of some hundred points
+_FLOAT = 4  # bytes
+_STATES = 3  # what a training in progress keeps of each weight: itself and Adam's two moments
+_PESSIMIST = 1e9  # operations a second that any core reaches, even on tiny matrices
+
+
+def seconds_per_step(want: Want) -> float:
+    """What a training step of this trial takes here and now, on its first real batches."""
+    import torch
+
+    from ablations.optimise import OPTIMISER
+    from ablations.train import TrainConfig, update
+    from model.build import build
+
+    task = load_task(freeze(want.config["task"]))
+    settings = TrainConfig(**want.config["train"])
+    torch.set_num_threads(1)  # as in a worker
+    with torch.random.fork_rng(devices=[]):
+        model = build(want.config["model"], task.source_size, task.target_size, seed=0)
+        optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
+        parts = next(task.steps(0, settings.budget))
+        tokens = sum(part.tokens for part in parts)
+        took = []
+        for _ in range(3):
+            begun = time.perf_counter()
+            update(model, parts, tokens, optimiser, settings)
+            took.append(time.perf_counter() - begun)
+    return min(took)
+
+
+def seconds_each(wants: Sequence[Want], most: int) -> list[float]:
+    """How long each trial trains. Beyond `most` measured ones, sizes on one task are compared."""
+    measured: dict[str, float] = {}  # by settings, which seeds share
+    rates: dict[str, float] = {}  # of a task: seconds for a unit of work
+    for want in wants:
+        settings = str(want.frozen)
+        task = want.frozen["task"]
+        if settings in measured or (task in rates and len(measured) >= most):
+            continue
+        measured[settings] = seconds_per_step(want) * want.config["train"]["steps"]
+        rates.setdefault(task, measured[settings] / want.work)
+    return [
+        measured.get(str(want.frozen), rates[want.frozen["task"]] * want.work) for want in wants
+    ]
+
+
+def days_ahead(plan: Plan, results: Results, jobs: int) -> float:
+    """Seconds that the rest of a plan takes where that is a day or more; 0 where it is less.
+
+    Nothing is measured where even a slow machine needs no day.
+    """
+    rest = [want for want in plan.wanted.values() if not results.path(want.trial).exists()]
+    operations = sum(6 * want.work for want in rest)  # two forward, four backward, a weight
+    if operations / _PESSIMIST / jobs < DAY:
+        return 0.0
+    seconds = sum(seconds_each(sorted(rest, key=lambda want: -want.work), most=0)) / jobs
+    return seconds if seconds >= DAY else 0.0
+
+
+def disk(wants: Iterable[Want], results: Results, jobs: int) -> int:
+    """Bytes that these trials will take: checkpoints, records, and trainings in progress."""
+    sizes = [want.parameters * _FLOAT for want in wants]
+    records = len(sizes) * _typical_record(results)
+    in_progress = (
+        2 * _STATES * sum(sorted(sizes)[-jobs:])
+    )  # each has one checkpoint before its last
+    return sum(sizes) + records + in_progress
+
+
+def _typical_record(results: Results) -> int:
+    sizes = [path.stat().st_size for path in results.trials.glob("*.json")]
+    return sum(sizes) // len(sizes) if sizes else RECORD
+
+
+def free_disk(folder: Path) -> int:
+    """Bytes that are free where a folder is, or will be."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    return shutil.disk_usage(there).free
+
+
+def in_bytes(number: float) -> str:
+    """A size as one would say it: 820 kB, 3.2 MB, 14 GB."""
+    for unit in ("kB", "MB", "GB"):
+        number /= 1000
+        if number < 1000 or unit == "GB":
+            break
+    return f"{number:.1f} {unit}" if number < 10 else f"{number:,.0f} {unit}"

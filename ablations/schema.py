@@ -1,0 +1,201 @@
+"""What may stand in a record: every field, its kind, and one line for what does not fit.
+
+Records are checked when they are written and when they are read, so the checks are plain functions
+over parsed JSON and nothing is built that is thrown away.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+SCHEMA = 1
+STATUSES = ("ok", "diverged", "stuck", "oom", "error", "timeout", "killed")
+TRIAL = re.compile(r"[A-Za-z0-9_-]{1,100}")  # a label that is also a safe name for a file
+
+
+class RecordError(ValueError):
+    """A file in a results folder that cannot be used, with the reason in one line."""
+
+
+class NewerRecordError(RecordError):
+    """Written by a later version of this code: to be left alone."""
+
+
+def check_schema(plain: Any) -> None:
+    """Refuse what is no record, and a record of a later version."""
+    if not isinstance(plain, dict):
+        raise RecordError("not a record: expected a JSON object")
+    schema = plain.get("schema")
+    if type(schema) is not int or schema < 1:
+        raise RecordError("not a record: it has no schema number")
+    if schema > SCHEMA:
+        raise NewerRecordError(
+            f"written by a newer version (schema {str(schema)[:12]}, this one reads {SCHEMA}): "
+            "update the code or use another results folder"
+        )
+
+
+def check_head(plain: Mapping[str, Any]) -> None:
+    """Refuse a record whose fields beside its readings are not what they should be."""
+    _check(plain, _HEAD, "")
+    for key, test in _ENV.items():
+        if key in plain["env"] and not test[1](plain["env"][key]):
+            raise _wrong(f"env.{key}", test[0], plain["env"][key])
+    for index, example in enumerate(plain["examples"]):
+        if not _is_words(example):
+            raise _wrong(f"examples[{index}]", "words by name", example)
+
+
+def check_readings(readings: Any) -> None:
+    """Refuse a list of readings of which one is not what it should be."""
+    if type(readings) is not list:
+        raise _wrong("readings", "a list", readings)
+    for index, reading in enumerate(readings):
+        if type(reading) is not dict:
+            raise _wrong(f"readings[{index}]", "an object", reading)
+        for name, value in reading.items():  # in line: a record has hundreds of readings
+            test = _READING.get(name)
+            if test is None or not test[1](value):
+                _check(reading, _READING, f"readings[{index}]", _NEEDED)
+        if not (reading.get("metric") and reading.get("unit")):
+            _check(reading, _READING, f"readings[{index}]", _NEEDED)
+        if reading.get("value") is None and not reading.keys() & _INSTEAD:
+            raise RecordError(f"'readings[{index}]' has neither a value nor a reason")
+        if "values" in reading and _depth(reading["values"]) != len(reading.get("axes") or ()):
+            raise RecordError(f"'readings[{index}].values' has not one level for each of its axes")
+
+
+Test = tuple[str, Callable[[Any], bool]]  # what is expected, in words and as a function
+
+
+def _check(
+    plain: Mapping[str, Any], tests: Mapping[str, Test], place: str, needed: Any = None
+) -> None:
+    for name in tests if needed is None else needed:
+        if name not in plain:
+            raise RecordError(f"'{_join(place, name)}' is missing")
+    for name, value in plain.items():
+        if name not in tests:
+            raise RecordError(f"unknown field {_join(place, str(name)[:40])!r}")
+        expected, fits = tests[name]
+        if not fits(value):
+            raise _wrong(_join(place, name), expected, value)
+
+
+def _join(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _wrong(field: str, expected: str, value: Any) -> RecordError:
+    got = repr(value)
+    return RecordError(f"'{field}': expected {expected}, got {got[:40] + '…' * (len(got) > 40)}")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
+
+
+_LARGEST = 1 << 1023  # what a float can hold
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value) and value >= 0
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str and value != ""
+
+
+def _is_numbers(value: Any) -> bool:
+    return type(value) is list and all(map(_is_number, value))
+
+
+def _is_array(value: Any) -> bool:
+    return type(value) is list and all(
+        _is_array(each) if type(each) is list else each is None or _is_number(each)
+        for each in value
+    )
+
+
+def _is_names(value: Any) -> bool:
+    return type(value) is list and all(map(_is_name, value))
+
+
+def _is_place(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_number, value.values()))
+
+
+def _is_words(value: Any) -> bool:
+    return type(value) is dict and all(type(word) is str for word in value.values())
+
+
+def _is_object(value: Any) -> bool:
+    return type(value) is dict
+
+
+def _is_list(value: Any) -> bool:
+    return type(value) is list
+
+
+def _maybe(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or fits(value)
+
+
+def _depth(array: Any) -> int:
+    """Levels of nesting; an array that is uneven has none."""
+    if type(array) is not list:
+        return 0
+    below = {_depth(each) for each in array} or {0}
+    return -1 if len(below) > 1 or -1 in below else 1 + below.pop()
+
+
+_WORD: Test = "words", _is_name
+_NUMBERS: Test = "a list of finite numbers", _is_numbers
+_OBJECT: Test = "an object", _is_object
+
+_HEAD: dict[str, Test] = {
+    "schema": ("a number", _is_count),
+    "trial": (
+        "a trial's id",
+        lambda value: type(value) is str and TRIAL.fullmatch(value) is not None,
+    ),
+    "status": (
+        f"one of {', '.join(STATUSES)}",
+        lambda value: type(value) is str and value in STATUSES,
+    ),
+    "config": _OBJECT,
+    "reason": ("words or null", _maybe(lambda value: type(value) is str)),
+    "attempts": ("a count from 1", lambda value: _is_count(value) and value > 0),
+    "parameters": ("a count or null", _maybe(_is_count)),
+    "flops_per_token": ("a finite number or null", _maybe(_is_number)),
+    "env": _OBJECT,
+    "data": _OBJECT,
+    "measures": ("a list of names", _is_names),
+    "examples": ("a list", _is_list),
+}
+_ENV: dict[str, Test] = {
+    "code": ("words or null", _maybe(_is_name)),
+    "seconds": ("a duration or null", _maybe(lambda value: _is_number(value) and value >= 0)),
+}
+_READING: dict[str, Test] = {
+    "metric": _WORD,
+    "unit": _WORD,
+    "value": ("a finite number or null", _maybe(_is_number)),
+    "split": _WORD,
+    "at": ("finite numbers by name", _is_place),
+    "session": _WORD,
+    "against": _WORD,
+    "samples": _NUMBERS,
+    "reference": _NUMBERS,
+    "twin": _NUMBERS,
+    "axes": ("a list of names", _is_names),
+    "values": ("nested lists of finite numbers", _is_array),
+    "reason": _WORD,
+}
+_NEEDED = ("metric", "unit")
+_INSTEAD = {"samples", "values", "reason"}  # of which one stands where there is no value

@@ -1,0 +1,263 @@
+"""A look at a results folder: what is done, what runs, what is left, and for how long."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.claim import Claims
+from ablations.commands import main
+from ablations.commands import status as command
+from ablations.commands.status import State, Watched
+from ablations.record import Head, Record, Results
+from model.config import ConfigError
+
+ROOT = Path(__file__).parents[2]
+TRIALS = [f"{digit}" * 12 for digit in range(6)]
+CONFIG = {"model": {"name": "m"}, "task": {}, "train": {}}
+
+
+@pytest.fixture(autouse=True)
+def code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What made a record is said by the record, so that no model is built."""
+    monkeypatch.setattr("ablations.expand.code", lambda model, task, train: "now")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    """Six planned trials of growing size, in two ablations that share one."""
+    results = Results(tmp_path / "out")
+    cells = [{"trial": trial, "work": 10.0 * (n + 1)} for n, trial in enumerate(TRIALS)]
+    ablations = {"one": {"cells": cells[:4]}, "two": {"cells": cells[3:]}}
+    results.write_plan({"schema": 1, "ablations": ablations})
+    return results
+
+
+@pytest.fixture
+def claims(results: Results) -> Iterator[Claims]:
+    with Claims(results.root / "claims") as claims:
+        yield claims
+
+
+def write(results: Results, number: int, status: str = "ok", **changes: Any) -> None:
+    env = {"code": "now", "seconds": 3.0} | changes.pop("env", {})
+    results.write(Record(TRIALS[number], status, CONFIG, env=env, **changes))
+
+
+def look(results: Results, *names: str) -> dict[str, Any]:
+    """What is not nothing."""
+    return {key: value for key, value in Watched(results).look(names).document().items() if value}
+
+
+def test_what_has_no_record_waits_or_runs(results: Results, claims: Claims) -> None:
+    write(results, 0)
+    claims.take(TRIALS[1], TRIALS[2])
+    claims.take("throughput:abc", "timing:here")  # no trials
+    found = look(results)
+    assert {key: found[key] for key in ("ok", "running", "waiting")} == {
+        "ok": 1, "running": 2, "waiting": 3,
+    }  # fmt: skip
+    claims.release_all()
+    assert (look(results).get("running"), look(results)["waiting"]) == (None, 5)
+
+
+def test_a_trial_that_is_made_anew_runs_and_is_not_counted_twice(
+    results: Results, claims: Claims
+) -> None:
+    write(results, 0, "error", reason="bad luck")
+    claims.take(TRIALS[0])
+    found = Watched(results).look().counts
+    assert (found["error"], found["running"], sum(found.values())) == (0, 1, 6)
+
+
+def test_a_dead_owner_runs_nothing(results: Results) -> None:
+    child = os.fork()
+    if child == 0:
+        Claims(results.root / "claims").take(TRIALS[0])
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (results.root / "claims" / TRIALS[0]).exists()
+    assert look(results)["waiting"] == 6
+
+
+def test_a_trial_of_two_ablations_is_counted_once(results: Results) -> None:
+    write(results, 3)
+    assert look(results)["ok"] == 1
+    assert [look(results, name)["ok"] for name in ("one", "two")] == [1, 1]
+    assert look(results, "two")["waiting"] == 2
+
+
+def test_the_time_left_is_weighed_by_size(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert "seconds_left" not in look(results)  # nothing is known yet
+    write(results, 0, env={"seconds": 30.0})  # 3 s for each unit of size
+    write(results, 1, "killed", env={"seconds": 1.0})  # which says nothing about the others
+    rest = 3.0 * (30 + 40 + 50 + 60)
+    assert look(results)["seconds_left"] == pytest.approx(rest / 2)
+
+
+def test_what_runs_shares_the_rest_and_has_done_a_part(results: Results) -> None:
+    hour_ago = time.time() - 60.0
+    write(results, 0, env={"seconds": 30.0})
+    with Claims(results.root / "claims", clock=lambda: hour_ago, patience=1e9) as claims:
+        claims.take(TRIALS[4], TRIALS[5])
+        os.utime(results.root / "claims" / TRIALS[4])
+        os.utime(results.root / "claims" / TRIALS[5])
+        left = look(results)["seconds_left"]
+    whole = 3.0 * (20 + 30 + 40 + 50 + 60)
+    assert left == pytest.approx((whole - 2 * 60) / 2, abs=5)
+
+
+def test_reasons_are_one_line_each_with_the_attempt(results: Results) -> None:
+    write(results, 0, "error", reason="ValueError: no\nTraceback", attempts=3)
+    results.path(TRIALS[1]).write_text("{")
+    first, second = look(results)["reasons"]
+    assert first == f"{TRIALS[0]} error: ValueError: no (attempt 3)"
+    assert second.startswith(f"{TRIALS[1]}.json: ")
+    assert look(results)["waiting"] == 5
+
+
+def test_a_record_of_other_code_is_stale_also_after_another_look(results: Results) -> None:
+    """Fault 28 for who looks."""
+    write(results, 0, env={"code": "before"})
+    watched = Watched(results)
+    assert [watched.look().counts["stale"] for _ in range(2)] == [1, 1]
+    write(results, 0)
+    assert watched.look().counts["stale"] == 0
+
+
+def test_a_record_whose_parts_are_not_known_here_is_not_called_stale(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise ConfigError(["no such part"])
+
+    monkeypatch.setattr("ablations.expand.code", refuse)
+    write(results, 0)
+    assert "stale" not in look(results)
+
+
+def test_what_was_set_aside_is_named(results: Results) -> None:
+    write(results, 0)
+    kept = results.set_aside(TRIALS[0])
+    state = Watched(results).look()
+    assert state.set_aside == [kept.name]
+    assert f"set aside, unusable: {kept.name}" in state.text()
+
+
+def test_a_second_look_reads_what_has_changed_and_nothing_else(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    head = results.head
+
+    def count(trial: str) -> Head | None:
+        read.append(trial)
+        return head(trial)
+
+    monkeypatch.setattr(results, "head", count)
+    for number in range(3):
+        write(results, number)
+    watched = Watched(results)
+    watched.look()
+    assert read == TRIALS[:3]
+    write(results, 1, "diverged")
+    assert watched.look().counts["diverged"] == 1
+    assert read == [*TRIALS[:3], TRIALS[1]]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [{}, {"ablations": []}, {"ablations": {"a": {}}}, {"ablations": {"a": {"cells": [3]}}},
+     {"ablations": {"a": {"cells": [{"trial": "x", "work": "much"}]}}}],
+    ids=repr,
+)  # fmt: skip
+def test_a_plan_of_another_shape_is_one_line(
+    results: Results, plan: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    results.write_plan({"schema": 1, **plan})
+    for name in ("status", "clean"):
+        assert main([name, "--results", str(results.root)]) == 2
+        assert capsys.readouterr().err == f"{results.plan_file}: not shaped like a plan\n"
+
+
+def test_a_trial_that_is_a_path_is_named_and_not_read(results: Results) -> None:
+    """Fault 38."""
+    cells = [{"trial": "../../secret"}]
+    results.write_plan({"schema": 1, "ablations": {"a": {"cells": cells}}})
+    found = look(results)
+    assert found["waiting"] == 1
+    assert found["reasons"] == ["'../../secret' is no trial id"]
+
+
+def test_many_reasons_are_cut_for_people_and_whole_as_json() -> None:
+    counts = dict.fromkeys(command.STATES, 0) | {"error": 100}
+    state = State(counts, 0.0, [f"reason {n}" for n in range(100)], [])
+    assert len(state.text().splitlines()) < 30
+    assert "and 80 more" in state.text()
+    assert len(state.document()["reasons"]) == 100
+
+
+def test_following_tells_of_each_change_and_ends_when_nothing_is_left(
+    results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = iter([None, 0, None, 1, 2, 3, 4, 5])
+
+    def work(seconds: float) -> None:
+        assert seconds == command.EVERY
+        if (number := next(numbers)) is not None:
+            write(results, number)
+
+    monkeypatch.setattr(time, "sleep", work)
+    assert main(["status", "--follow", "--results", str(results.root)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(";")[0] for line in lines] == [
+        "6 waiting", *(f"{n} ok, {6 - n} waiting" for n in range(1, 6)), "6 ok",
+    ]  # fmt: skip
+
+
+def test_following_on_a_terminal_draws_over_itself(
+    results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(time, "sleep", lambda _: [write(results, n) for n in range(6)])
+    assert main(["status", "--follow", "--results", str(results.root)]) == 0
+    out = capsys.readouterr().out
+    assert "6 waiting" in out
+    assert "6 ok" in out
+    assert "\x1b[" in out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_following_is_ended_by_a_signal(results: Results, number: int, code: int) -> None:
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "ablations", "status", "--follow", "--results", str(results.root)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout
+    assert follower.stdout.readline() == "6 waiting\n"
+    follower.send_signal(number)
+    _, err = follower.communicate(timeout=60)
+    assert follower.returncode == code
+    assert err == "Stopped. The same command goes on from here.\n"
+
+
+def test_the_document_is_strict_json(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--json", "--results", str(results.root)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {*command.STATES, "reasons", "set_aside", "seconds_left"}

@@ -1,0 +1,309 @@
+"""Whatever is asked for wrongly: refused before anything runs, in one clear line each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ablations.commands import main
+from ablations.expand import load_task
+from ablations.measure import discover
+from ablations.plan import make_plan, missing
+from ablations.record import Record, Results
+from model.build import build, resolve
+from model.config import ConfigError
+
+SETTINGS = {
+    "task.words": 200,
+    "task.valid_words": 40,
+    "task.test_words": 40,
+    "model.d_model": 16,
+    "model.depth": 1,
+    "train.steps": 4,
+    "train.schedule": {"name": "linear", "warmup": 2},
+}
+Ask = Callable[..., str]
+Say = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test stands in an empty folder."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    """Writes a question; gives the file's name."""
+
+    def write(**changes: Any) -> str:
+        question = {
+            "question": "Does it matter?",
+            "task": "g2p",
+            "fixed": "all else",
+            "moves": "nothing",
+            "metric": "per",
+            "measures": ["quality"],
+            "control": "with",
+            "variants": {"with": {}, "without": {"model.position": "none"}},
+            "settings": SETTINGS,
+            **changes,
+        }
+        file = tmp_path / "small.yaml"
+        file.write_text(json.dumps(question, indent=1), encoding="utf-8")
+        return str(file)
+
+    return write
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str], folder: Path) -> Say:
+    """The exit code of a command and its lines; nothing was written, and no traceback."""
+
+    def answer(*words: str) -> tuple[int, list[str]]:
+        code = main([*words])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        assert list(folder.iterdir()) == []
+        return code, err.splitlines()
+
+    return answer
+
+
+# What cannot be built.
+
+
+def test_what_cannot_be_built_is_refused_all_at_once_and_leaves_no_record(
+    ask: Ask, say: Say
+) -> None:
+    """Fault 24."""
+    rotary = {"model.position": {"name": "rotary"}, "model.n_heads": 16}  # one dimension a head
+    variants = {
+        "with": {},
+        "heads": {"model.n_heads": 7},
+        "odd": rotary,
+        "window": {"model.mixer": {"name": "window", "reach": 0}},
+        "learned": {"model.position": "learned", "model.max_len": 5},
+    }
+    for command in ("plan", "run"):
+        code, lines = say(command, ask(variants=variants), "--profile", "smoke", "--seeds", "0")
+        assert code == 2
+        assert len(lines) == 4
+        for word, line in zip(("n_heads=7", "rotary", "reach=0", "max_len"), lines, strict=True):
+            assert word in line
+            assert re.match(r"small: \S+\.yaml:\d+: ", line)
+
+
+def test_an_answer_past_the_learned_positions_is_null_with_its_reason() -> None:
+    """Fault 24. The training is fine: only the longer strings cannot be asked."""
+    chosen = {"name": "copy", "length": 6, "min_length": 4, "test_lengths": [6, 40], "examples": 4}
+    task = load_task(json.dumps(chosen))
+    model = resolve({"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1,
+                     "n_heads": 2, "position": "learned", "max_len": 12})  # fmt: skip
+    built = build(model, task.source_size, task.target_size, seed=0)
+    readings, _ = discover().build("quality").take(built, task, torch.device("cpu"), 1)
+    there = {length: [r for r in readings if r.at.get("length") == length] for length in (6, 40)}
+    assert there[6]
+    assert there[40]
+    assert all(reading.value is not None for reading in there[6])
+    for reading in there[40]:
+        assert reading.value is None
+        assert "max_len=12" in str(reading.reason)
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["plan", "positoin"], "'position'"),
+        (["plan", "norm", "--profile", "smok"], "'smoke'"),
+        (["plan", "norm", "modle.d_model=8"], "'model'"),
+        (["plan", "norm", "model.n_head=8"], "'n_heads'"),
+        (["plan", "norm", "model.position=rotery"], "'rotary'"),
+        (["plan", "norm", "task.name=g2"], "'g2p'"),
+        (["runn"], "'run'"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(
+    say: Say, words: list[str], right: str
+) -> None:
+    """Fault 25."""
+    code, (line,) = say(*words)
+    assert (code, f"Did you mean {right}?" in line) == (2, True), line
+
+
+def test_an_unknown_task_or_preset_is_answered_with_the_nearest(
+    ask: Ask, say: Say, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 25."""
+    from model.__main__ import main as describe
+
+    code, (line,) = say("plan", ask(task="g2pp"))
+    assert (code, "'g2p'" in line) == (2, True)
+    assert describe(["describe", "gpt22"]) == 2
+    assert "'gpt2'" in capsys.readouterr().err
+
+
+# Values.
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "words"),
+    [
+        ("  model.depth: two", 10, "depth"),
+        ("  model.depth: 2\n  model.depth: 3", 11, "'model.depth' stands twice"),
+        ("  model.norm: no", 10, "no norm 'no'"),
+        ("  train.clip: {}", 10, "clip"),
+        ("  model.d_model: [16]", 10, "d_model"),
+        ("  model.n_heads: '4 heads'", 10, "n_heads"),
+        ("  model.tied: true", 10, "tied"),
+        ("  model.depth: 2: 3", 10, "mapping values"),
+    ],
+)
+def test_a_wrong_value_is_named_by_file_and_line(
+    say: Say, tmp_path: Path, line: str, place: int, words: str
+) -> None:
+    """Fault 26."""
+    file = tmp_path / "wrong.yaml"
+    head = ["question: Is it?", "task: g2p", "fixed: all", "moves: none", "metric: per",
+            "measures: [quality]", "control: a", "variants: {a: {}}", "settings:"]  # fmt: skip
+    file.write_text("\n".join([*head, line, ""]), encoding="utf-8")
+    code, lines = say("plan", str(file), "--profile", "smoke")
+    assert code == 2
+    assert len(lines) == 1
+    assert f"{file}:{place}: " in lines[0]
+    assert words in lines[0]
+
+
+def test_however_it_is_written_it_is_one_trial(ask: Ask) -> None:
+    """Fault 27. 1 and 1.0, the order of keys, defaults written out or left out."""
+
+    def trials(**settings: Any) -> set[str]:
+        file = ask(settings={**SETTINGS, **settings})
+        return set(make_plan([file], "smoke", {}, [0]).wanted)
+
+    plain = trials()
+    turned = dict(reversed(SETTINGS.items()))
+    assert trials(**{"model.depth": 1.0, "train.clip": 1}) == plain
+    assert trials(**{"train.schedule": {"warmup": 2.0, "name": "linear"}}) == plain
+    assert trials(**{"model.norm": "layer"}) == plain
+    assert trials(**{"model.norm": {"bias": True, "eps": 0.00001, "name": "layer"}}) == plain
+    assert set(make_plan([ask(settings=turned)], "smoke", {}, [0]).wanted) == plain
+    assert trials(**{"model.norm": {"name": "layer", "eps": 1e-6}}).isdisjoint(plain)
+
+
+def test_a_record_of_other_code_is_stale_and_said_so(
+    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 28."""
+    results = Results(tmp_path / "out")
+    plan = make_plan([ask()], "smoke", {}, [0])
+    old, new = plan.wanted.values()
+    for want, code in ((old, "before"), (new, new.code)):
+        given: Any = {"env": {"code": code}, "measures": want.measures}
+        results.write(Record(want.trial, "ok", want.config, **given))
+    results.write_plan({"schema": 1, "ablations": plan.document()})
+    assert missing(plan, results, None).stale == [old]
+    assert missing(plan, results, None).train == []
+    assert missing(plan, results, "stale").train == [old]
+    assert main(["status", "--results", str(results.root)]) == 0
+    assert capsys.readouterr().out == "2 ok, 1 stale\n"
+
+
+def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -> None:
+    """Fault 30."""
+    hundred = {f"{n}": {"train.steps": n + 1} for n in range(100)}
+    fifty = dict(list(hundred.items())[:50])
+    vast = ask(across={"a": hundred, "b": hundred, "c": fifty})
+    for command in ("plan", "run"):
+        code, (line,) = say(command, vast, "--profile", "smoke", "--seeds", "0")
+        assert code == 2
+        assert line.startswith("1,000,000 trials")
+        assert "--large" in line
+
+
+# Seeds, steps and data.
+
+
+@pytest.mark.parametrize("seeds", ["-1", "0,0", "0,x", ""])
+def test_seeds_that_cannot_be_are_one_line(say: Say, seeds: str) -> None:
+    """Fault 31."""
+    code, (line,) = say("run", "norm", "--seeds", seeds)
+    assert (code, line.startswith(f"--seeds {seeds}")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [("train.steps=0", "steps=0"), ("task.words=0", "words=0"), ("train.batch_tokens=0", "tokens")],
+)
+def test_training_on_nothing_is_one_line(ask: Ask, say: Say, override: str, words: str) -> None:
+    """Fault 31."""
+    settings = {key: value for key, value in SETTINGS.items() if not override.startswith(key)}
+    code, (line,) = say("run", ask(settings=settings), "--profile", "smoke", override)
+    assert (code, words in line) == (2, True), line
+
+
+PAIRS = b"cat\tK AE T\ndog\tD AO G\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "empty"), (b"caf\xe9\tK AE F\n", "UTF-8"), (None, "No such file"), (b"\n \n", "")],
+    ids=["empty", "not UTF-8", "not there", "blank"],
+)
+def test_a_data_file_that_cannot_be_used_is_one_line(
+    ask: Ask, say: Say, tmp_path: Path, content: bytes | None, words: str
+) -> None:
+    """Fault 31."""
+    files = {name: tmp_path / f"{name}.tsv" for name in ("train", "valid", "test")}
+    for path in files.values():
+        path.write_bytes(PAIRS)
+    if content is None:
+        files["train"].unlink()
+    else:
+        files["train"].write_bytes(content)
+    settings = {key: value for key, value in SETTINGS.items() if not key.startswith("task")}
+    settings |= {f"task.{name}": str(path) for name, path in files.items()}
+    code, lines = say("run", ask(settings=settings), "--profile", "smoke", "task.words=null",
+                      "task.valid_words=null", "task.test_words=null")  # fmt: skip
+    assert code == 2
+    assert any(str(files["train"]) in line and words in line for line in lines), lines
+
+
+def test_parallel_files_of_different_length_are_one_line(tmp_path: Path) -> None:
+    """Fault 31."""
+    from ablations.tasks import TASK
+
+    files = {}
+    for split in ("train", "valid", "test"):
+        for side, lines in (("source", 3), ("target", 3 if split != "train" else 2)):
+            files[f"{split}_{side}"] = tmp_path / f"{split}.{side}"
+            files[f"{split}_{side}"].write_text("one two\n" * lines)
+    options = {f.name for f in TASK.part("translation").Config.__dataclass_fields__.values()}
+    named = {name: str(path) for name, path in files.items() if name in options}
+    assert len(named) == 6, options
+    with pytest.raises(ConfigError) as error:
+        TASK.build({"name": "translation", **named})
+    (line,) = error.value.problems
+    assert "train" in line
+    assert "3" in line
+
+
+def test_a_word_with_letters_never_seen_is_one_line() -> None:
+    """Fault 31."""
+    task = load_task(json.dumps({"name": "g2p", "words": 200}))
+    with pytest.raises(ValueError, match="é") as error:
+        task.ask("é")
+    assert "\n" not in str(error.value)
+    assert os.listdir() == []

@@ -1,0 +1,235 @@
+"""Names are labels, data is never code, and nothing of the environment gets out."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.commands import main
+from ablations.expand import find
+from ablations.plan import make_plan, merge_into
+from ablations.record import Reading, Record, RecordError, Results
+from analysis.__main__ import main as analyse
+from model.config import ConfigError
+
+NAMES = ["../../x", "/etc/x", "a\0b", "x" * 5000, "..", "~/x", "C:\\x", "a\nb", "-rf", "${HOME}"]
+SECRET = "hunter2-in-no-file"
+TRIAL = "f302523445c7"
+SETTINGS = {
+    "task.words": 200,
+    "task.valid_words": 40,
+    "task.test_words": 40,
+    "model.d_model": 16,
+    "model.depth": 1,
+    "train.steps": 2,
+    "train.schedule": {"name": "linear", "warmup": 1},
+}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "deep" / "down" / "out")
+
+
+def question(**changes: Any) -> str:
+    return json.dumps(
+        {
+            "question": "Does it matter?",
+            "task": "g2p",
+            "fixed": "all else",
+            "moves": "nothing",
+            "metric": "per",
+            "measures": ["quality"],
+            "control": "with",
+            "variants": {"with": {}},
+            "settings": SETTINGS,
+            **changes,
+        }
+    )
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+# Names.
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:12]))
+def test_the_name_of_a_file_becomes_a_label_that_is_no_path(name: str) -> None:
+    """Fault 38."""
+    label, _ = find(f"{name}.yaml")
+    assert len(label) <= 100
+    assert not set(label) & set("/\\\0\n~$")
+
+
+def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
+    results: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 38. A plan that anyone may have written is reported on: names stay inside the page."""
+    cells = [
+        {"label": label, "seed": seed, "across": {label: label}, "measures": ["quality"],
+         "trial": f"{2 * number + seed:012x}"}
+        for number, label in enumerate(NAMES)
+        for seed in range(2)
+    ]  # fmt: skip
+    metric = {"name": "per", "split": "valid", "better": "lower", "label": "../../x"}
+    metric["unit"] = "1"
+    entry = {"question": "../../x", "task": "../../x", "control": NAMES[0], "cells": cells,
+             "claims": [{"id": "../../x", "statement": "x", "source": "/etc/x"}], "seeds": [0, 1],
+             "fixed": "x", "moves": "x", "overrides": [], "metric": metric}  # fmt: skip
+    ablations = dict.fromkeys(NAMES, entry)
+    results.write_plan({"schema": 1, "profile": "../../x", "ablations": ablations})
+    for cell in cells:
+        scored = Reading("per", "1", 0.1, "valid", {"step": 1})
+        results.write(Record(str(cell["trial"]), "ok", {}, readings=[scored], measures=["quality"]))
+    before = files(tmp_path)
+    assert analyse(["report", "--results", str(results.root)]) == 0
+    inside = results.root.relative_to(tmp_path)
+    made = files(tmp_path) - before
+    assert made
+    for name in made:
+        assert Path(name).is_relative_to(inside)
+        assert Path(name).relative_to(inside).parts[0] in ("report", "figures", "tables")
+    assert main(["status", "--results", str(results.root)]) == 0
+    assert main(["clean", "--results", str(results.root), "--yes"]) == 0
+    assert files(tmp_path) == before | made
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:12]))
+def test_a_trial_of_that_name_is_neither_read_nor_written(results: Results, name: str) -> None:
+    """Fault 38."""
+    for act in (results.read, results.head, results.set_aside):
+        if name != "-rf":  # which is a good name for a file
+            with pytest.raises(RecordError, match="no trial id"):
+                act(name)
+    assert main(["show", name, "--results", str(results.root)]) == 2
+    assert not results.root.exists()
+
+
+# Pickles.
+
+
+class Trap:
+    """Unpickled, it makes a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_in_place_of_a_record_or_a_plan_is_refused_and_not_run(
+    results: Results, tmp_path: Path, protocol: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 39."""
+    trap = pickle.dumps(Trap(tmp_path / "sprung"), protocol)
+    results.trials.mkdir(parents=True)
+    results.path(TRIAL).write_bytes(trap)
+    for read in (results.read, results.head):
+        with pytest.raises(RecordError, match=f"{TRIAL}.json"):
+            read(TRIAL)
+    results.plan_file.write_bytes(trap)
+    for act in (main, analyse):
+        command = "status" if act is main else "report"
+        assert act([command, "--results", str(results.root)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "sprung").exists()
+    pickle.loads(trap)
+    assert (tmp_path / "sprung").exists()  # it would have shown
+
+
+def test_a_pickle_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path) -> None:
+    """Fault 39. As weights, and as a training to go on from."""
+    import torch
+    from torch import nn
+
+    from ablations.checkpoint import Keeper
+    from ablations.weights import load_weights
+
+    sprung, path = tmp_path / "sprung", tmp_path / "file"
+    for write in (lambda: path.write_bytes(pickle.dumps(Trap(sprung))),
+                  lambda: torch.save({"weight": Trap(sprung)}, path)):  # fmt: skip
+        write()
+        with pytest.raises(ConfigError, match="not a checkpoint"):
+            load_weights(nn.Linear(1, 1), path)
+        assert Keeper(path, {}).load() is None
+    assert not sprung.exists()
+
+
+# The environment.
+
+TRAPS = ["${oc.env:SECRET_TOKEN}", "${oc.decode:${oc.env:SECRET_TOKEN}}", "${env:SECRET_TOKEN}",
+         "${SECRET_TOKEN}", "$SECRET_TOKEN", "${oc.create:{}}"]  # fmt: skip
+TAGS = ["!!python/object/apply:os.getenv [SECRET_TOKEN]", "!ENV ${SECRET_TOKEN}", "!include x",
+        "!!python/name:os.environ"]  # fmt: skip
+
+
+@pytest.mark.parametrize("trap", [*map(json.dumps, TRAPS), *TAGS], ids=lambda word: word[:30])
+@pytest.mark.parametrize("field", ["model.position", "train.clip", "task.words", "model.n_heads"])
+def test_what_would_read_the_environment_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    trap: str,
+    field: str,
+) -> None:
+    """Fault 40."""
+    monkeypatch.setenv("SECRET_TOKEN", SECRET)
+    monkeypatch.chdir(tmp_path)
+    settings = {key: value for key, value in SETTINGS.items() if key != field}
+    text = question(settings=settings).replace(
+        '"settings": {', f'"settings": {{"{field}": {trap}, '
+    )
+    (tmp_path / "trap.yaml").write_text(text)
+    code = main(["run", "trap.yaml", "--profile", "smoke", "--seeds", "0"])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert "trap.yaml" in err
+    assert SECRET not in err
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["trap.yaml"]
+
+
+def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 41. A real trial, and one that fails."""
+    from ablations.jobs import Setting, TrialPiece
+    from ablations.launch import failure
+    from ablations.worker import run_trial
+
+    for name in ("SECRET_TOKEN", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PASSWORD"):
+        monkeypatch.setenv(name, SECRET)
+    (tmp_path / "one.yaml").write_text(
+        question(variants={"with": {}, "post": {"model.residual": "post"}})
+    )
+    plan = make_plan([str(tmp_path / "one.yaml")], "smoke", {}, [0])
+    merge_into(results, plan)
+    setting = Setting(plan, results, "cpu", [])
+    good, bad = plan.wanted.values()
+    job = TrialPiece(good, setting).job()
+    assert job is not None
+    record = Record.from_dict(run_trial(job.payload, lambda *_: None))
+    assert record.status in ("ok", "stuck", "diverged")
+    results.write(record)
+    try:
+        run_trial({**job.payload, "config": {**bad.config, "model": {}}}, lambda *_: None)
+    except Exception as error:
+        failed = failure(bad.trial, error)
+    TrialPiece(bad, setting).keep(failed, [], lambda name: True)
+    kept = results.read(bad.trial)
+    assert kept is not None
+    assert kept.status == "error"
+    assert analyse(["report", "--results", str(results.root)]) == 0
+    stored = [path for path in results.root.rglob("*") if path.is_file()]
+    assert len(stored) > 4
+    assert [path for path in stored if SECRET.encode() in path.read_bytes()] == []

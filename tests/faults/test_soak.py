@@ -1,0 +1,163 @@
+"""The long form: real trials, killed at random moments, shared by two sweeps, or ten thousand."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ablations.record import Results
+
+pytestmark = pytest.mark.soak
+
+HERE = Path(__file__).parent
+PATH = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+LONG = 1200.0  # seconds until a test gives up
+KILLS = 20
+TRIALS = 40
+QUESTION = """\
+question: Does a sweep that is killed end as one that is left alone?
+task: g2p
+fixed: all else
+moves: nothing
+metric: per
+measures: [quality]
+control: with
+variants:
+  with: {}
+  without: {model.position: none}
+settings:
+  {model.d_model: 16, train.steps: 20, train.batch_tokens: 256, train.parts: 1, task.words: 400,
+   task.valid_words: 40, task.test_words: 40}
+"""
+CROWD = """
+import resource
+import sys
+
+from sweep_jobs import drive
+
+code = drive({"folder": sys.argv[1], "jobs": 2, "trials": {f"t{n}": {} for n in range(10_000)}})
+print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> Path:
+    file = tmp_path / "whole.yaml"
+    file.write_text(QUESTION)
+    return file
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for driver in started:
+        driver.kill()
+        driver.wait()
+        assert driver.stderr
+        driver.stderr.close()
+
+
+def start(
+    drivers: list[subprocess.Popen[str]], question: Path, results: Results, jobs: int
+) -> subprocess.Popen[str]:
+    seeds = ",".join(map(str, range(TRIALS // 2)))
+    words = ["run", str(question), "--profile", "smoke", "--seeds", seeds, "--jobs", str(jobs)]
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "ablations", *words, "--results", str(results.root)],
+        env=os.environ | {"PYTHONPATH": PATH},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    drivers.append(driver)
+    return driver
+
+
+def kill_all(driver: subprocess.Popen[str]) -> None:
+    """The whole process tree, and wait until it is gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        top = psutil.Process(driver.pid)
+        family = [top, *top.children(recursive=True)]
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        driver.wait()
+        _, alive = psutil.wait_procs(family, timeout=60)
+        assert not alive
+
+
+def facts(results: Results) -> dict[str, Any]:
+    """Ids, statuses, losses: what must not depend on how a sweep went."""
+    found = {}
+    for path in results.trials.glob("*.json"):
+        record = results.read(path.stem)
+        assert record is not None
+        numbers = [(r.metric, r.split, r.at, r.value) for r in record.readings]
+        found[record.trial] = record.status, record.measures, numbers
+    return found
+
+
+def test_a_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alone(
+    drivers: list[subprocess.Popen[str]], question: Path, tmp_path: Path
+) -> None:
+    """Fault 2."""
+    alone, killed = Results(tmp_path / "alone"), Results(tmp_path / "killed")
+    assert start(drivers, question, alone, jobs=2).wait(LONG) == 0
+    moments, done = random.Random(0), []
+    for _ in range(KILLS):
+        driver = start(drivers, question, killed, jobs=2)
+        assert driver.stderr
+        # A sweep has to load its modules first: mostly kill it at work, sometimes before.
+        for _ in range(moments.randrange(4)):
+            driver.stderr.readline()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            driver.wait(moments.uniform(0.0, 0.5))
+        kill_all(driver)
+        done.append(len(list(killed.trials.glob("*.json"))))
+    assert 0 < done[KILLS // 2] < TRIALS, "the kills must come while it is at work"
+    assert start(drivers, question, killed, jobs=2).wait(LONG) == 0
+    assert len(facts(alone)) == TRIALS
+    assert facts(killed) == facts(alone)
+
+
+def test_two_sweeps_at_once_run_each_trial_once(
+    drivers: list[subprocess.Popen[str]], question: Path, tmp_path: Path
+) -> None:
+    """Fault 12."""
+    results = Results(tmp_path / "shared")
+    both = [start(drivers, question, results, jobs=1) for _ in range(2)]
+    told = [driver.communicate(timeout=LONG)[1] for driver in both]
+    assert [driver.returncode for driver in both] == [0, 0]
+    ran = [re.findall(r"(whole:\w+ seed \d+)  (?:ok|stuck) ", each) for each in told]
+    assert all(ran), "both had a share"
+    assert Counter(ran[0] + ran[1]) == Counter(dict.fromkeys(ran[0] + ran[1], 1))
+    assert len(ran[0] + ran[1]) == len(facts(results)) == TRIALS
+
+
+def test_a_driver_of_ten_thousand_jobs_stays_under_300_mebibytes(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", CROWD, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": PATH},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    code, kibibytes = map(int, ran.stdout.split())
+    assert code == 0
+    assert len(list(Results(tmp_path).trials.glob("*.json"))) == 10_000
+    assert kibibytes < 300 * 1024

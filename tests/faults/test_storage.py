@@ -1,0 +1,226 @@
+"""Disks that are full or may only be read, and a report while others still write."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+from sweep_jobs import toy_plan
+
+from ablations.commands.clean import litter
+from ablations.plan import missing
+from ablations.record import Reading, Record, Results
+from analysis.__main__ import main as analyse
+from analysis.load import load
+
+HERE = Path(__file__).parent
+PATH = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+LONG = 60.0  # seconds until a test gives up; none should come near it
+TRIALS: dict[str, dict[str, Any]] = {f"{n:012x}": {} for n in range(40)}
+
+
+def mount(folder: Path, options: str) -> None:
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
+        check=True,
+        capture_output=True,
+        timeout=LONG,
+    )
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own: 80 blocks of 4 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    try:
+        mount(folder, "size=320k")
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"mounting a small file system takes a right that is lacking here ({error})")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=LONG)
+
+
+def run(results: Results, trials: dict[str, Any] = TRIALS) -> tuple[int, str]:
+    """The command `run` over toys: its exit code, and what it says to people."""
+    words = [json.dumps(trials), "run", "--jobs", "2", "--results", str(results.root)]
+    done = subprocess.run(
+        [sys.executable, str(HERE / "toy_command.py"), *words],
+        env=os.environ | {"PYTHONPATH": PATH},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+    return done.returncode, done.stderr
+
+
+def held(results: Results) -> dict[str, Record | None]:
+    return {path.stem: results.read(path.stem) for path in results.trials.glob("*.json")}
+
+
+def started(results: Results) -> int:
+    log = results.root / "starts.log"
+    return len(log.read_text().split()) if log.exists() else 0
+
+
+# Full.
+
+
+def test_a_full_disk_ends_a_sweep_in_one_line_and_the_next_goes_on(disk: Path) -> None:
+    """Fault 7. Room is made by a larger disk."""
+    results = Results(disk / "out")
+    assert run(results, dict(list(TRIALS.items())[:1])) == (0, ANY)
+    (disk / "ballast").write_bytes(bytes(220_000))
+    code, told = run(results)
+    assert code == 1
+    assert "Traceback" not in told
+    assert told.splitlines()[-1].startswith("No space left on device: ")
+    before = held(results)
+    assert 1 < len(before) < len(TRIALS)
+    assert all(record and record.status == "ok" for record in before.values())
+    assert list(litter(results)) == []  # no half of a record, no claim
+    mount(disk, "remount,size=4m")
+    assert run(results) == (0, ANY)
+    after = held(results)
+    assert after.keys() == TRIALS.keys()
+    assert {trial: after[trial] for trial in before} == before
+
+
+def in_child(act: Callable[[], None]) -> int:
+    """How a forked child ended that did this."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_file_that_may_not_grow_leaves_the_old_record(tmp_path: Path) -> None:
+    """Fault 7 where no file system can be mounted: the record is longer than files may be."""
+    results = Results(tmp_path)
+    old = Record("a" * 12, "ok", {}, reason="x" * 50)
+    results.write(old)
+
+    def write() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        with pytest.raises(OSError, match=r"too large.*aaaa\.json"):
+            results.write(Record("a" * 12, "ok", {}, attempts=2))
+
+    assert in_child(write) == 0
+    assert results.read("a" * 12) == old
+    assert [path.name for path in results.trials.iterdir()] == [f"{'a' * 12}.json"]
+
+
+# Read only.
+
+
+@pytest.fixture
+def read_only(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], Results]]:
+    """A results folder, and the act that makes it one that may only be read."""
+    if os.geteuid() == 0:  # to whom modes say nothing
+        disk: Path = request.getfixturevalue("disk")
+        yield lambda: (mount(disk, "remount,ro"), Results(disk / "out"))[1]
+        return
+    folder = tmp_path / "out"
+    yield lambda: ([p.chmod(0o555) for p in (folder, *folder.iterdir())], Results(folder))[1]
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o755)
+
+
+def test_a_folder_that_may_only_be_read_is_refused_before_any_compute(
+    read_only: Callable[[], Results], tmp_path: Path
+) -> None:
+    """Fault 8."""
+    results = Results((tmp_path / "disk" if os.geteuid() == 0 else tmp_path) / "out")
+    some = dict(list(TRIALS.items())[:2])
+    assert run(results, dict(list(some.items())[:1])) == (0, ANY)
+    assert started(results) == 1
+    read_only()
+    code, told = run(results, some)
+    assert code == 1
+    assert told.count("\n") == 1
+    assert told.startswith(("Read-only file system: ", "Permission denied: "))
+    assert started(results) == 1
+    with pytest.raises(OSError, match=r"Read-only|Permission"):
+        missing(toy_plan(some), results, None)
+    assert len(missing(toy_plan(some), results, None, dry=True).train) == 1  # a look is free
+
+
+# A report while a sweep runs.
+
+
+def plan_of(trials: list[str]) -> dict[str, Any]:
+    cells = [
+        {"label": label, "seed": seed, "across": {}, "trial": trial, "measures": ["quality"]}
+        for (label, seed), trial in zip(
+            ((label, seed) for label in ("with", "without") for seed in range(5)),
+            trials,
+            strict=True,
+        )
+    ]
+    metric = {"name": "per", "split": "valid", "better": "lower", "label": "phone error rate"}
+    metric["unit"] = "edits/phone"
+    entry = {"question": "Does it matter?", "task": "g2p", "control": "with", "cells": cells}
+    entry |= {"claims": [], "fixed": "all", "moves": "nothing", "overrides": [], "metric": metric}
+    return {"schema": 1, "profile": "smoke", "ablations": {"one": {**entry, "seeds": [*range(5)]}}}
+
+
+def scored(trial: str, attempts: int) -> Record:
+    losses = [Reading("per", "edits/phone", 0.25 + n / 99, "valid", {"step": n}) for n in range(99)]
+    given: Any = {"config": {"model": {}}, "measures": ["quality"], "readings": losses}
+    return Record(trial, "ok", attempts=attempts, env={"device": "cpu", "torch": "2"}, **given)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[int]:
+    """A process that writes seven of ten records, and then writes them anew for ever."""
+    results = Results(tmp_path)
+    trials = list(TRIALS)[:10]
+    results.write_plan(plan_of(trials))
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            attempts = 0
+            while True:
+                attempts += 1
+                for trial in trials[:7]:
+                    results.write(scored(trial, attempts))
+                if attempts == 1:
+                    os.write(tell, b".")
+        finally:
+            os._exit(7)
+    os.close(tell)
+    assert os.read(told, 1) == b"."
+    os.close(told)
+    yield child
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_a_report_during_a_sweep_is_whole_and_says_that_it_is_partial(
+    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 15."""
+    for _ in range(10):
+        loaded = load(tmp_path)
+        assert (loaded.done(), loaded.unreadable) == ((7, 10), {})
+    assert analyse(["report", "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "This report is partial: 7 of 10 trials are done." in " ".join(page.split())
+    assert os.waitid(os.P_PID, writer, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None  # it wrote on

@@ -1,0 +1,442 @@
+"""Whatever happens to a sweep or its trials: nothing lost, nothing twice, nobody left over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ablations.claim import Claims
+from ablations.launch.local import LocalLauncher
+from ablations.record import Record, Results
+from ablations.runner import run
+
+HERE = Path(__file__).parent
+PATH = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+LONG = 60.0  # seconds until a test gives up; none should come near it
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
+)
+
+Does = dict[str, Any]
+Sweep = Callable[..., Counter[str]]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+@pytest.fixture
+def sweep(results: Results, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sweep]:
+    """Runs toy trials from here, each in a real process."""
+    monkeypatch.syspath_prepend(HERE)
+    monkeypatch.setenv("PYTHONPATH", PATH)  # where the server finds modules
+    import sweep_jobs
+
+    with LocalLauncher(2, preload=["sweep_jobs"], grace=0.3) as launcher:
+
+        def start(trials: dict[str, Does], **options: Any) -> Counter[str]:
+            plan = sweep_jobs.toy_plan(trials)
+            options = {"call": sweep_jobs.CALL, "poll": 0.0, **options}
+            return run(plan, results, launcher, "cpu", **options)
+
+        yield start
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for driver in started:
+        with contextlib.suppress(ProcessLookupError):
+            driver.send_signal(signal.SIGCONT)
+        driver.kill()
+        driver.communicate()
+
+
+def start_driver(
+    drivers: list[subprocess.Popen[str]], results: Results, trials: dict[str, Does], **options: Any
+) -> subprocess.Popen[str]:
+    settings = {"folder": str(results.root), "trials": trials, **options}
+    driver = subprocess.Popen(
+        [sys.executable, str(HERE / "sweep_jobs.py"), json.dumps(settings)],
+        env=os.environ | {"PYTHONPATH": PATH},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    drivers.append(driver)
+    return driver
+
+
+def pipes(folder: Path, *names: str) -> dict[str, str]:
+    for name in names:
+        os.mkfifo(folder / name)
+    return {name.partition("-")[0]: str(folder / name) for name in names}
+
+
+def starts(results: Results) -> Counter[str]:
+    log = results.root / "starts.log"
+    return Counter(log.read_text().split() if log.exists() else [])
+
+
+def record(results: Results, trial: str) -> Record:
+    found = results.read(trial)
+    assert found is not None
+    return found
+
+
+def facts(results: Results) -> dict[str, tuple[str, list[float | None]]]:
+    """What must not depend on how often a sweep was interrupted."""
+    trials = [path.stem for path in results.trials.glob("*.json")]
+    records = [record(results, trial) for trial in trials]
+    return {r.trial: (r.status, [reading.value for reading in r.readings]) for r in records}
+
+
+class Family:
+    """A process and all below it, held by handles that no reuse of a process id can fool."""
+
+    def __init__(self, pid: int) -> None:
+        top = psutil.Process(pid)
+        self._handles = {}
+        for process in [top, *top.children(recursive=True)]:
+            with contextlib.suppress(ProcessLookupError):
+                self._handles[process.pid] = os.pidfd_open(process.pid)
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def kill(self) -> None:
+        for handle in self._handles.values():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+
+    def assert_gone(self) -> None:
+        for pid, handle in self._handles.items():
+            assert select.select([handle], [], [], LONG)[0], f"process {pid} is still alive"
+            os.close(handle)
+
+
+# Killed, stopped, interrupted.
+
+
+def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+) -> None:
+    """Fault 2."""
+    trials: dict[str, Does] = {f"t{'x' * n}": {} for n in range(12)}
+    moments = random.Random(0)
+    for _ in range(4):
+        driver = start_driver(drivers, results, trials, jobs=2)
+        assert driver.stderr
+        for _ in range(moments.randrange(4)):
+            driver.stderr.readline()  # one for each trial that has ended
+        family = Family(driver.pid)
+        family.kill()
+        family.assert_gone()
+    assert start_driver(drivers, results, trials, jobs=2).wait(LONG) == 0
+    alone = Results(tmp_path / "alone")
+    assert start_driver(drivers, alone, trials, jobs=2).wait(LONG) == 0
+    assert len(facts(alone)) == len(trials)
+    assert facts(results) == facts(alone)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"]
+)
+def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_claim_and_goes_on_from_there(
+    drivers: list[subprocess.Popen[str]],
+    results: Results,
+    tmp_path: Path,
+    number: signal.Signals,
+    code: int,
+) -> None:
+    """Fault 10."""
+    trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}, "b": {}}
+    driver = start_driver(drivers, results, trials)
+    Path(trials["a"]["told"]).read_text()
+    family = Family(driver.pid)
+    os.kill(driver.pid, number)
+    out, noise = driver.communicate(timeout=LONG)
+    assert (out, noise) == ("", "Stopped. The same command goes on from here.\n")
+    assert driver.returncode == code
+    family.assert_gone()
+    assert facts(results) == {}
+    assert results.in_training("a").read_text() == "7"
+    assert Claims(results.root / "claims").live() == []
+
+    assert start_driver(drivers, results, trials).wait(LONG) == 0
+    assert record(results, "a").env["begun"] == 7
+    assert record(results, "a").attempts == 1
+    assert not results.in_training("a").exists()
+    assert starts(results) == {"a": 2, "b": 1}
+
+
+def test_a_second_ctrl_c_changes_nothing(
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+) -> None:
+    """Fault 11."""
+    held = pipes(tmp_path, "told", "go", "stopping", "leave")
+    driver = start_driver(drivers, results, {"a": {"do": "dawdle", **held}})
+    Path(held["told"]).read_text()
+    family = Family(driver.pid)
+    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
+    Path(held["stopping"]).read_text()
+    os.killpg(driver.pid, signal.SIGINT)
+    os.killpg(driver.pid, signal.SIGTERM)
+    assert driver.poll() is None
+    Path(held["leave"]).write_text("")
+    assert driver.communicate(timeout=LONG) == (
+        "",
+        "Stopped. The same command goes on from here.\n",
+    )
+    assert driver.returncode == 130
+    family.assert_gone()
+    with Claims(results.root / "claims") as claims:
+        assert claims.take("a")
+
+
+def test_a_worker_that_was_told_to_stop_by_another_goes_on_from_its_checkpoint(
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+) -> None:
+    """Fault 10."""
+    trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}, "b": {}}
+    driver = start_driver(drivers, results, trials)
+    os.kill(int(Path(trials["a"]["told"]).read_text()), signal.SIGTERM)
+    assert driver.wait(LONG) == 0
+    found = record(results, "a")
+    assert (found.status, found.attempts, found.env["begun"]) == ("ok", 2, 7)
+    assert [(e["status"], e["reason"]) for e in found.env["earlier"]] == [("killed", "SIGTERM")]
+
+
+# Two sweeps, one folder.
+
+
+def test_two_sweeps_on_one_folder_run_each_trial_once(
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+) -> None:
+    """Fault 12."""
+    trials: dict[str, Does] = {
+        name: {"do": "wait", **pipes(tmp_path, f"told-{name}", f"go-{name}")} for name in "ab"
+    }
+    trials |= {f"t{number}": {} for number in range(10)}
+    both = [start_driver(drivers, results, trials) for _ in range(2)]
+    for name in "ab":  # one each: both are at work
+        Path(trials[name]["told"]).read_text()
+    assert {claim.pid for claim in Claims(results.root / "claims").live()} == {
+        driver.pid for driver in both
+    }
+    for name in "ab":
+        Path(trials[name]["go"]).write_text("")
+    told = [driver.communicate(timeout=LONG)[1] for driver in both]
+    assert [driver.returncode for driver in both] == [0, 0]
+    assert starts(results) == dict.fromkeys(trials, 1)
+    assert facts(results).keys() == trials.keys()
+    assert all(" ok " in each for each in told)
+    assert Claims(results.root / "claims").live() == []
+
+
+def test_a_sweep_waits_for_what_another_is_working_on_and_says_so(
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+) -> None:
+    """Fault 12."""
+    trials: dict[str, Does] = {"a": {"do": "wait", **pipes(tmp_path, "told", "go")}, "b": {}}
+    first = start_driver(drivers, results, trials)
+    Path(trials["a"]["told"]).read_text()
+    second = start_driver(drivers, results, trials)
+    assert second.stderr
+    assert "toy:b  ok" in second.stderr.readline()
+    assert f"Waiting for what process {first.pid} on " in second.stderr.readline()
+    Path(trials["a"]["go"]).write_text("")
+    assert [driver.wait(LONG) for driver in (first, second)] == [0, 0]
+    assert starts(results) == {"a": 1, "b": 1}
+
+
+def test_the_work_of_a_killed_sweep_is_taken_over_by_the_one_that_waits_for_it(
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+) -> None:
+    """Fault 13."""
+    held = pipes(tmp_path, "told", "go")
+    trials: dict[str, Does] = {"a": {"do": "wait", "times": 1, **held}}
+    first = start_driver(drivers, results, trials)
+    Path(held["told"]).read_text()
+    second = start_driver(drivers, results, trials)
+    assert second.stderr
+    assert "Waiting for" in second.stderr.readline()
+    first.kill()
+    assert second.wait(LONG) == 0
+    assert record(results, "a").status == "ok"
+    assert starts(results) == {"a": 2}
+
+
+def test_a_claim_whose_process_id_was_given_to_another_is_taken_over(
+    results: Results, sweep: Sweep
+) -> None:
+    """Fault 14. The id is this process's own, which is alive."""
+    with Claims(results.root / "claims") as claims:
+        claims.take("a")
+        path = results.root / "claims/a"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "started": 1.0}))
+        assert sweep({"a": {}})["ok"] == 1
+
+
+def test_a_paused_sweep_that_wakes_after_losing_its_claim_does_no_harm(
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+) -> None:
+    """Fault 16."""
+    held = pipes(tmp_path, "told", "go")
+    late = start_driver(drivers, results, {"a": {"do": "wait", "driver": "late", **held}})
+    Path(held["told"]).read_text()
+    late.send_signal(signal.SIGSTOP)
+    new = start_driver(drivers, results, {"a": {"driver": "new"}}, patience=0.0)
+    assert new.wait(LONG) == 0
+    stored = results.path("a").read_bytes()
+    assert record(results, "a").env["driver"] == "new"
+    late.send_signal(signal.SIGCONT)
+    Path(held["go"]).write_text("")
+    _, noise = late.communicate(timeout=LONG)
+    assert "another sweep has taken this trial over" in noise
+    assert late.returncode == 0
+    assert results.path("a").read_bytes() == stored
+
+
+# Trials that fail.
+
+
+def test_each_way_to_fail_costs_its_own_trial_and_is_recorded_as_what_it_is(
+    results: Results, sweep: Sweep
+) -> None:
+    """Faults 17, 18, 19, 20, 22."""
+    ways = ("nothing", "fail", "diverge", "memory", "die", "crash")
+    counts = sweep({way: {"do": way} for way in ways} | {"last": {}})
+    assert counts == {"ok": 2, "error": 1, "diverged": 1, "oom": 1, "killed": 2}
+    found = {way: record(results, way) for way in (*ways, "last")}
+    reasons = {way: (each.reason or "").splitlines() for way, each in found.items()}
+    assert (found["fail"].status, reasons["fail"][0]) == (
+        "error",
+        "ValueError: width 7 is not divisible by 2",
+    )
+    assert any("sweep_jobs.py" in line for line in reasons["fail"][1:])
+    assert (found["diverge"].status, reasons["diverge"]) == ("diverged", ["loss nan at step 3"])
+    assert found["memory"].status == "oom"
+    assert found["die"].status == found["crash"].status == "killed"
+    assert reasons["die"][0].startswith("SIGKILL")
+    assert reasons["crash"][0] == "SIGSEGV"
+    assert any("in crash" in line for line in reasons["crash"][1:])
+    assert found["nothing"].status == found["last"].status == "ok"
+
+
+def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
+    results: Results, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 21."""
+    group: list[Family] = []
+
+    def watch(_self: Any, _job: str, fraction: float, note: str) -> None:
+        group.extend(Family(int(note)) for _ in range(fraction > 0))
+
+    monkeypatch.setattr("ablations.progress.Display.progress", watch)
+    assert sweep({"a": {"do": "hang"}, "b": {}}, limit=3.0) == {"timeout": 1, "ok": 1}
+    found = record(results, "a")
+    assert (found.status, (found.reason or "").splitlines()[0]) == ("timeout", "longer than 3 s")
+    assert "in hang" in (found.reason or "")
+    assert found.attempts == 1
+    (family,) = group
+    assert len(family) == 2
+    family.assert_gone()
+
+
+def test_a_trial_that_met_its_limit_goes_on_from_its_checkpoint_when_asked(
+    results: Results, sweep: Sweep, tmp_path: Path
+) -> None:
+    trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}}
+    with open(os.open(trials["a"]["told"], os.O_RDONLY | os.O_NONBLOCK)):  # nobody need read it
+        assert sweep(trials, limit=3.0) == {"timeout": 1}
+    assert record(results, "a").status == "timeout"
+    assert results.in_training("a").read_text() == "7"
+    assert sweep(trials, rerun="failed") == {"ok": 1}
+    found = record(results, "a")
+    assert (found.env["begun"], found.attempts) == (7, 2)
+    assert found.env["earlier"][0]["status"] == "timeout"
+    assert not results.in_training("a").exists()
+
+
+@pytest.mark.parametrize(("do", "status"), [("die", "killed"), ("memory", "oom")])
+def test_what_may_pass_is_tried_again_at_the_end_and_every_attempt_is_recorded(
+    results: Results, sweep: Sweep, do: str, status: str
+) -> None:
+    """Faults 19, 20."""
+    trials = {"once": {"do": do, "times": 1}, "always": {"do": do}, "other": {}}
+    assert sweep(trials) == {"ok": 2, status: 1}
+    assert starts(results) == {"once": 2, "always": 3, "other": 1}
+    once, always = record(results, "once"), record(results, "always")
+    assert (once.status, once.attempts, len(once.env["earlier"])) == ("ok", 2, 1)
+    assert (always.status, always.attempts, len(always.env["earlier"])) == (status, 3, 2)
+    for attempt in [*once.env["earlier"], *always.env["earlier"]]:
+        assert attempt["status"] == status
+        assert attempt["reason"]
+        assert attempt["seconds"] > 0
+    assert "earlier" not in record(results, "other").env
+
+
+def test_an_error_is_not_tried_again(results: Results, sweep: Sweep) -> None:
+    assert sweep({"a": {"do": "fail"}, "b": {}}) == {"error": 1, "ok": 1}
+    assert starts(results) == {"a": 1, "b": 1}
+
+
+# The first trials all fail alike.
+
+
+@pytest.mark.parametrize(("do", "status"), [("fail", "error"), ("die", "killed")])
+def test_a_sweep_whose_first_trials_all_fail_alike_stops_and_says_why(
+    results: Results, sweep: Sweep, capsys: pytest.CaptureFixture[str], do: str, status: str
+) -> None:
+    """Fault 23."""
+    trials = {f"t{number}": {"do": do} for number in range(8)}
+    assert sweep(trials) == {status: 3}
+    assert len(facts(results)) == 3
+    assert {status for status, _ in facts(results).values()} == {status}
+    assert all(record(results, trial).attempts == 1 for trial in facts(results))
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "Stopped" in line]
+    assert f"the first 3 trials all failed alike ({status}: " in line
+    assert "--rerun failed" in line
+    assert Claims(results.root / "claims").live() == []
+
+    mended = {trial: {"do": do, "times": 0} for trial in trials}
+    assert sweep(mended, rerun="failed") == {"ok": 8}
+
+
+@pytest.mark.parametrize(
+    "first", [{}, {"do": "diverge"}, {"do": "fail", "words": "another mistake"}]
+)
+def test_a_sweep_goes_on_where_a_first_trial_fared_otherwise(
+    results: Results, sweep: Sweep, first: Does
+) -> None:
+    counts = sweep({"first": first} | {f"t{number}": {"do": "fail"} for number in range(5)})
+    assert sum(counts.values()) == 6
+
+
+def test_what_still_runs_when_a_sweep_stops_is_ended_and_waits(
+    results: Results, sweep: Sweep, tmp_path: Path
+) -> None:
+    """Fault 23."""
+    held = pipes(tmp_path, "told", "go")
+    with open(os.open(held["told"], os.O_RDONLY | os.O_NONBLOCK)):
+        trials: dict[str, Does] = {"long": {"do": "learn", **held}}
+        assert sweep(trials | {f"t{n}": {"do": "fail"} for n in range(5)}) == {"error": 3}
+    assert "long" not in facts(results)

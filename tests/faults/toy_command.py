@@ -1,0 +1,36 @@
+"""`python -m ablations` over a plan of toys: everything is real but the trials.
+
+python toy_command.py '{"trial": {...}}' run --results DIR
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import sweep_jobs
+
+import ablations.commands.run
+import ablations.launch.local
+import ablations.runner
+from ablations.commands import main
+
+
+def replace_what_needs_torch(trials: dict[str, Any]) -> None:
+    toys = {name: {"task": {}, **does} for name, does in trials.items()}
+    ablations.commands.run.plan_of = lambda options: sweep_jobs.toy_plan(toys)
+    ablations.runner.run = functools.partial(ablations.runner.run, call=sweep_jobs.CALL, poll=0.02)
+    launcher: Any = ablations.launch.local.LocalLauncher
+    ablations.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
+        lambda jobs, preload: launcher(jobs, ["sweep_jobs"], grace=5.0)
+    )
+    device: Any = SimpleNamespace(pick_device=lambda word: "cpu")
+    sys.modules["ablations.device"] = device
+
+
+if __name__ == "__main__":
+    replace_what_needs_torch(json.loads(sys.argv[1]))
+    sys.exit(main(sys.argv[2:]))
