@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from model import preset
+from model.arguments import Parser
 from model.config import ConfigError, nearest
 
 BAD_INPUT = 2
@@ -42,17 +43,8 @@ def main(argv: Sequence[str], alone: bool = False) -> int:
         return BAD_INPUT
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        known = [option for action in self._actions for option in action.option_strings]
-        wrong = re.search(r"unrecognized arguments: (\S+)", message)
-        if wrong:
-            message = f"no option '{wrong[1]}'. {nearest(wrong[1], known)}"
-        raise ConfigError([message])
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m model describe",
         usage="%(prog)s [PRESET] [key=value …] [--length N] [--vocabulary N] [--json]",
         description=f"Prints {COMMANDS['describe']}. key=value replaces a setting whole: "

@@ -6,16 +6,15 @@ Heavy imports wait until a command needs them.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ablations.commands import clean, listing, plan, run, show, status
 from ablations.config import parse_overrides
 from ablations.record import RecordError
 from ablations.stop import exit_code, stoppable
+from model.arguments import Parser
 from model.config import ConfigError, nearest
 
 BAD_INPUT = 2
@@ -73,7 +72,7 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     word = words.pop(0)
     if word not in COMMANDS:
         raise ConfigError([f"no command '{word[:100]}'. {nearest(word[:100], COMMANDS)}"])
-    parser = _Parser(prog=f"python -m ablations {word}", description=COMMANDS[word].meaning)
+    parser = Parser(prog=f"python -m ablations {word}", description=COMMANDS[word].meaning)
     parser.allow_abbrev = False
     COMMANDS[word].arguments(parser)
     takes = {o for a in parser._actions if a.nargs is None for o in a.option_strings}
@@ -87,13 +86,3 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     if options.overrides and not COMMANDS[word].takes_overrides:
         raise ConfigError([f"{word} takes no path=value"])
     return word, options
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        known = [o for action in self._actions for o in action.option_strings]
-        wrong = re.search(r"unrecognized arguments: (\S+)", message)
-        if wrong:
-            message = f"no option '{wrong[1]}'. {nearest(wrong[1], known)}"
-        message = re.sub(r"argument (--\w+): (?=\1)", "", message)  # which the type has said too
-        raise ConfigError([message])

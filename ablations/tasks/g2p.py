@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
@@ -23,17 +23,16 @@ from torch import nn
 from ablations.tasks import cmudict
 from ablations.tasks.dictionary import from_files
 from ablations.tasks.edits import METRICS, nearest, score
+from ablations.tasks.examples import some_of_each
 from ablations.tasks.frequency import unigram_loss
 from ablations.tasks.pairs import Pairs
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from ablations.tasks.vocabulary import Vocabulary
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError
-from model.generate import Generator, Question, greedy
+from model.generate import Question, greedy
 
 SPLITS = {"train": "words", "valid": "valid_words", "test": "test_words"}  # and their sizes
-EVALUATION_TOKENS = 8192  # of a batch
-EXAMPLES = 6  # of the right answers, and as many of the wrong
 
 
 @TASK.register("g2p")
@@ -100,7 +99,6 @@ class G2P(Task):
         self.source_size, self.target_size = len(self.letters), len(self.phones)
         self.longest = 2 + self.dictionary.longest
         self._pairs: dict[str, Pairs] = {}
-        self._evaluation: dict[str, list[Batch]] = {}
 
     def digest(self) -> str:
         return self._digest
@@ -130,11 +128,7 @@ class G2P(Task):
         return self._taught.steps(seed, "g2p", budget, start)
 
     def evaluation_batches(self, split: str) -> list[Batch]:
-        if split not in self._evaluation:
-            pairs = self.pairs(split)
-            rows = pairs.by_length(EVALUATION_TOKENS)
-            self._evaluation[split] = [pairs.batch(rows_B) for rows_B in rows]
-        return self._evaluation[split]
+        return self.pairs(split).batches
 
     def trivial(self, split: str) -> dict[str, float]:
         """The loss of counted phones and ends (add-one), and the scores of one answer to all.
@@ -172,7 +166,8 @@ class G2P(Task):
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
     ) -> tuple[list[Score], list[Example]]:
-        outputs, references = self._answers(model, split, device, decode), self._references(split)
+        outputs = self.pairs(split).answers(model, device, decode, self.longest - 1)
+        references = self._references(split)
         close = list(map(nearest, outputs, references))
         right = [output == said for output, said in zip(outputs, close, strict=True)]
         examples = [
@@ -181,24 +176,9 @@ class G2P(Task):
                 "target": self.tell(close[index]),
                 "output": self.tell(outputs[index]),
             }
-            for index in _some_of_each(right)
+            for index in some_of_each(right)
         ]
         return score(outputs, references), examples
-
-    def _answers(
-        self, model: nn.Module, split: str, device: torch.device | str, decode: Decode
-    ) -> list[list[int]]:
-        """The phones that the model writes for each word of a split, in the order of the words."""
-        pairs, generator = self.pairs(split), cast(Generator, model)
-        answers: list[list[int]] = [[]] * len(pairs)
-        batches = self.evaluation_batches(split)
-        for rows_B, batch in zip(pairs.by_length(EVALUATION_TOKENS), batches, strict=True):
-            given = batch.to(device)
-            question = Question(given.source, given.source_lengths)
-            written = decode(generator, question, self.longest - 1)
-            for row, answer in zip(rows_B.tolist(), written, strict=True):
-                answers[row] = answer.tokens
-        return answers
 
     def _references(self, split: str) -> list[list[list[int]]]:
         said, encode = self.dictionary.said[split], self.phones.encode
@@ -234,14 +214,3 @@ class G2P(Task):
 
     def _target(self, said: str) -> list[int]:
         return [BOS, *self.phones.encode(said.split()), EOS]
-
-
-def _some_of_each(right: Sequence[bool]) -> list[int]:
-    """The first right and the first wrong words; if one kind is short, the other fills in."""
-    kinds = [[index for index, each in enumerate(right) if each is kind] for kind in (True, False)]
-    left_over = [max(0, EXAMPLES - len(kind)) for kind in reversed(kinds)]
-    return sorted(
-        index
-        for kind, extra in zip(kinds, left_over, strict=True)
-        for index in kind[: EXAMPLES + extra]
-    )

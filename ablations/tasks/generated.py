@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ablations.tasks.examples import some_of_each
 from ablations.tasks.task import Budget, Decode, Example, Score, Task
 from ablations.tasks.vocabulary import Vocabulary
 from model.batch import Batch
@@ -29,7 +30,6 @@ from model.generate import greedy
 
 ENOUGH = 1000  # different examples of one size, so that no split is left without any
 EVALUATION_BATCH = 512
-EXAMPLES = 6  # of the right answers, and as many of the wrong
 SHARES = {"train": 0.9, "valid": 0.05, "test": 0.05}
 _TWENTIETHS = np.array(["valid", "test", *["train"] * 18])
 
@@ -197,18 +197,6 @@ def splits_of(rows_NW: np.ndarray) -> np.ndarray:
 
 def share_right(outputs: Sequence[Any], truths: Sequence[Any]) -> float:
     return sum(a == b for a, b in zip(outputs, truths, strict=True)) / len(truths)
-
-
-def some_of_each(right: Sequence[bool]) -> list[int]:
-    """Where the first right and the first wrong ones are; if one kind is short, the other fills
-    in."""
-    kinds = [[index for index, each in enumerate(right) if each is kind] for kind in (True, False)]
-    left_over = [max(0, EXAMPLES - len(kind)) for kind in reversed(kinds)]
-    return sorted(
-        index
-        for kind, extra in zip(kinds, left_over, strict=True)
-        for index in kind[: EXAMPLES + extra]
-    )
 
 
 def _generator(*key: object) -> np.random.Generator:

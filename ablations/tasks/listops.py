@@ -31,7 +31,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.generated import share_right, some_of_each
+from ablations.tasks.examples import some_of_each
+from ablations.tasks.generated import share_right
 from ablations.tasks.pairs import Pairs
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from ablations.tasks.vocabulary import Vocabulary
@@ -48,7 +49,6 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
 CLASSES = 10
 LIST_SHARE = 0.25
 TRIES = 10_000  # trees in a row that are of no use: then there are hardly any of use
-EVALUATION_TOKENS = 8192
 
 Tree = tuple[list[str], int]  # its symbols and its value
 
@@ -171,11 +171,8 @@ class ListOps(Task):
         for parts in self.pairs("train").steps(seed, "listops", budget, start):
             yield tuple(map(_classed, parts))
 
-    def _rows(self, split: str) -> list[torch.Tensor]:
-        return self.pairs(split).by_length(EVALUATION_TOKENS)
-
     def evaluation_batches(self, split: str) -> list[Batch]:
-        return [_classed(self.pairs(split).batch(rows_B)) for rows_B in self._rows(split)]
+        return [_classed(batch) for _, batch in self.pairs(split).asked]
 
     def trivial(self, split: str) -> dict[str, float]:
         """Each class as likely as in train, counted once more than seen; the likeliest of them."""
@@ -193,10 +190,8 @@ class ListOps(Task):
         was_training = model.training
         model.eval()
         with torch.inference_mode():
-            for rows_B, batch in zip(
-                self._rows(split), self.evaluation_batches(split), strict=True
-            ):
-                said_B = model(batch.to(device)).argmax(dim=-1).tolist()
+            for rows_B, batch in self.pairs(split).asked:
+                said_B = model(_classed(batch).to(device)).argmax(dim=-1).tolist()
                 for row, said in zip(rows_B.tolist(), said_B, strict=True):
                     outputs[row] = said
         model.train(was_training)

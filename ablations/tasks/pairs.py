@@ -6,18 +6,22 @@ N: examples, B: examples of a batch, S: source positions, T: target positions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from hashlib import sha256
 from itertools import chain
+from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ablations.tasks.task import Budget
+from ablations.tasks.task import Budget, Decode
 from model.batch import PAD, Batch
+from model.generate import Generator, Question
 
 # Batches that are cut from one sorted pool: enough for little padding (under 5 % on words).
 POOL = 100
+EVALUATION_TOKENS = 8192  # of a batch
 
 
 class Pairs:
@@ -52,6 +56,29 @@ class Pairs:
         """The rows of every batch when all are sorted by length, about so many tokens in each."""
         order_N = np.argsort(self._rank_N, kind="stable")
         return [torch.from_numpy(rows_B) for rows_B in self._cut(order_N, tokens, 1)]
+
+    @cached_property
+    def asked(self) -> list[tuple[Tensor, Batch]]:
+        """Every example once, for evaluation: the rows of each batch, and the batch, made once."""
+        return [(rows_B, self.batch(rows_B)) for rows_B in self.by_length(EVALUATION_TOKENS)]
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """Of `asked`, the batches alone."""
+        return [batch for _, batch in self.asked]
+
+    def answers(
+        self, model: nn.Module, device: torch.device | str, decode: Decode, longest: int
+    ) -> list[list[int]]:
+        """What the model writes to each source, in the order of the examples."""
+        answers: list[list[int]] = [[]] * len(self)
+        for rows_B, batch in self.asked:
+            given = batch.to(device)
+            question = Question(given.source, given.source_lengths)
+            written = decode(cast(Generator, model), question, longest)
+            for row, answer in zip(rows_B.tolist(), written, strict=True):
+                answers[row] = answer.tokens
+        return answers
 
     def steps(
         self, seed: int, name: str, budget: Budget, start: int = 0

@@ -20,7 +20,7 @@ from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -35,9 +35,8 @@ from ablations.tasks.tokens import TOKENS, Tokens
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError
 from model.family import choice
-from model.generate import Generator, Question, greedy
+from model.generate import Question, greedy
 
-EVALUATION_TOKENS = 8192
 EXAMPLES = 12
 
 
@@ -111,7 +110,6 @@ class Translation(Task):
         sides = [side for sides in self._ids.values() for side in sides]
         self.longest = max(len(ids) for side in sides for ids in side)
         self._pairs: dict[str, Pairs] = {}
-        self._evaluation: dict[str, list[Batch]] = {}
 
     def digest(self) -> str:
         return self._digest
@@ -150,11 +148,7 @@ class Translation(Task):
         return self.pairs("train").steps(seed, "translation", budget, start)
 
     def evaluation_batches(self, split: str) -> list[Batch]:
-        if split not in self._evaluation:
-            pairs = self.pairs(split)
-            rows = pairs.by_length(EVALUATION_TOKENS)
-            self._evaluation[split] = [pairs.batch(rows_B) for rows_B in rows]
-        return self._evaluation[split]
+        return self.pairs(split).batches
 
     def trivial(self, split: str) -> dict[str, float]:
         """The frequency of each token; and, as a translation, always train's most frequent one."""
@@ -181,7 +175,8 @@ class Translation(Task):
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
     ) -> tuple[list[Score], list[Example]]:
-        outputs = self._answers(model, split, device, decode)
+        written = self.pairs(split).answers(model, device, decode, self.longest - 1)
+        outputs = [self.tokens.decode(ids) for ids in written]
         pairs = self.sentences[split]
         unseen = [not self._known_words.issuperset(words(source)) for source, _ in pairs]
         groups = {
@@ -202,21 +197,6 @@ class Translation(Task):
     @cached_property
     def _known_words(self) -> set[str]:
         return {word for source, _ in self.sentences["train"] for word in words(source)}
-
-    def _answers(
-        self, model: nn.Module, split: str, device: torch.device | str, decode: Decode
-    ) -> list[str]:
-        """What the model writes for each sentence of a split, in the order of the sentences."""
-        answers = [""] * len(self.sentences[split])
-        rows = self.pairs(split).by_length(EVALUATION_TOKENS)
-        for rows_B, batch in zip(rows, self.evaluation_batches(split), strict=True):
-            given = batch.to(device)
-            assert given.source is not None
-            question = Question(given.source, given.source_lengths)
-            written = decode(cast(Generator, model), question, self.longest - 1)
-            for row, answer in zip(rows_B.tolist(), written, strict=True):
-                answers[row] = self.tokens.decode(answer.tokens)
-        return answers
 
     def pairs(self, split: str) -> Pairs:
         """The sentences of a split, as tensors."""

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ablations.tasks import TASK
-from ablations.tasks.generated import SHARES, Generated, some_of_each, splits_of
+from ablations.tasks.examples import some_of_each
+from ablations.tasks.generated import SHARES, Generated, splits_of
 from ablations.tasks.task import Budget
 from model.batch import IGNORE, Batch
 from model.build import build

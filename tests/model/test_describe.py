@@ -259,7 +259,6 @@ def test_json_is_one_document_with_every_count(capsys: pytest.CaptureFixture[str
     assert page["config"]["d_model"] == 8
 
 
-@pytest.mark.skipif("gpt2" not in preset.names(), reason="the preset is not there yet")
 def test_the_page_fits_a_terminal_and_folds_equal_blocks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
