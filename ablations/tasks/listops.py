@@ -85,6 +85,15 @@ class ListOps(Task):
                 )
             if problems:
                 raise ConfigError(problems)
+            longest = 1  # a digit; then lists of lists of as many members as may be
+            for _ in range(1, self.max_depth):
+                longest = 2 + self.max_args * longest
+                if longest >= self.min_length:
+                    return
+            raise ConfigError(
+                [f"min_length={self.min_length}: no list has more than {longest} tokens with "
+                 f"max_depth={self.max_depth} and max_args={self.max_args}"]
+            )  # fmt: skip
 
     kind: ClassVar[str] = "encoder"
     metrics: ClassVar[dict[str, Metric]] = {

@@ -21,7 +21,7 @@ from model.batch import IGNORE, Batch
 from model.build import build
 
 CPU = torch.device("cpu")
-few = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=40)
 
 
 class Known(nn.Module):

@@ -18,7 +18,7 @@ from ablations.checkpoint import Keeper, Stopped
 from ablations.record import Results
 
 STAMP = {"trial": "abc", "code": "1"}
-few = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=150)
 
 Found = tuple[dict[str, torch.Tensor], dict[str, Any]] | None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.tasks.cmudict import PHONES
@@ -29,13 +29,11 @@ def slow_edits(left: tuple[int, ...], right: tuple[int, ...]) -> int:
 PHONE_STRINGS = st.lists(st.integers(3, 6), max_size=7)
 
 
-@settings(deadline=None)
 @given(PHONE_STRINGS, PHONE_STRINGS)
 def test_edits_are_those_of_the_definition(left: list[int], right: list[int]) -> None:
     assert edits(left, right) == slow_edits(tuple(left), tuple(right))
 
 
-@settings(deadline=None)
 @given(PHONE_STRINGS, st.lists(PHONE_STRINGS, min_size=1, max_size=4))
 def test_the_nearest_reference_has_fewest_edits_and_then_most_phones(
     output: list[int], references: list[list[int]]
@@ -87,7 +85,6 @@ WORDS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(WORDS)
 def test_the_scores_are_those_of_the_definitions(
     words: list[tuple[list[int], list[list[int]]]],
@@ -116,7 +113,6 @@ def test_the_scores_are_those_of_the_definitions(
     assert [each.value for each in scores] == pytest.approx(expected)
 
 
-@settings(deadline=None)
 @given(PHONE_STRINGS, st.lists(SPOKEN, min_size=1, max_size=4))
 def test_nearest_never_counts_more_edits_than_any_nor_any_than_first(
     output: list[int], references: list[list[int]]
@@ -127,7 +123,6 @@ def test_nearest_never_counts_more_edits_than_any_nor_any_than_first(
     assert (close == 0) == (any_ == 0) == (output in references)
 
 
-@settings(deadline=None)
 @given(WORDS)
 def test_only_the_first_pronunciation_can_raise_the_word_error_rate(
     words: list[tuple[list[int], list[list[int]]]],

@@ -220,7 +220,7 @@ def shuffled(tree: Any, draw: Callable[..., Any]) -> Any:
     return {key: shuffled(tree[key], draw) for key in keys}
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.data())
 def test_the_order_of_keys_is_no_part_of_a_trial(data: st.DataObject) -> None:
     tree = read_yaml(FOLDER / "base/g2p.yaml").values

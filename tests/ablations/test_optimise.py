@@ -16,7 +16,7 @@ from torch import nn
 from ablations.optimise import OPTIMISER, SCHEDULE
 from model.config import ConfigError
 
-few = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=60)
 
 # Optimisers.
 

@@ -37,7 +37,7 @@ def look_up(symbols: list[str]) -> str:
     return f"={held[first]},{held[second]}"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(4, 12), st.integers(3, 12), st.integers(0, 5))
 def test_both_values_are_to_be_said_in_the_order_asked(slots: int, values: int, seed: int) -> None:
     task = make(slots=slots, values=values)

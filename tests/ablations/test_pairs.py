@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -77,7 +77,6 @@ BUDGETS = st.builds(Budget, tokens=st.integers(1, 400), parts=st.integers(1, 5))
 # An epoch
 
 
-@settings(deadline=None)
 @given(LENGTHS, BUDGETS, st.booleans())
 def test_every_example_comes_once_an_epoch(
     lengths: list[tuple[int, int]], budget: Budget, has_source: bool
@@ -88,7 +87,6 @@ def test_every_example_comes_once_an_epoch(
         assert sorted(seen) == list(range(len(lengths)))
 
 
-@settings(deadline=None)
 @given(LENGTHS, BUDGETS, st.integers(0, 40))
 def test_a_stream_from_step_k_is_the_stream_without_its_first_k(
     lengths: list[tuple[int, int]], budget: Budget, start: int
@@ -99,7 +97,6 @@ def test_a_stream_from_step_k_is_the_stream_without_its_first_k(
     assert all(map(same, skipped, later))
 
 
-@settings(deadline=None)
 @given(LENGTHS, BUDGETS)
 def test_a_step_has_as_many_batches_as_parts_or_fewer_and_none_is_empty(
     lengths: list[tuple[int, int]], budget: Budget
@@ -203,7 +200,6 @@ def test_all_steps_read_about_as_much_though_their_batches_differ_in_length(word
 # Batches
 
 
-@settings(deadline=None)
 @given(LENGTHS, st.integers(1, 400))
 def test_by_length_has_every_row_once_from_short_to_long(
     lengths: list[tuple[int, int]], tokens: int
@@ -223,7 +219,6 @@ def test_by_length_gives_each_batch_about_the_tokens_asked_for(words: Pairs) -> 
     assert sum(sizes) / len(sizes) == pytest.approx(4096, rel=0.05)
 
 
-@settings(deadline=None)
 @given(LENGTHS, BUDGETS, st.booleans())
 def test_a_batch_holds_its_examples_and_lengths_only_where_something_is_padded(
     lengths: list[tuple[int, int]], budget: Budget, has_source: bool

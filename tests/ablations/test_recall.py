@@ -51,7 +51,7 @@ def options(draw: Any) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(options(), st.integers(0, 5))
 def test_the_value_to_be_said_is_the_one_beside_the_key(chosen: Any, seed: int) -> None:
     task = make(**chosen)

@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 STEPS = 14
 POINTS = 4  # of the curve: at 4, 7, 11 and 14
 LONG = ablations.train.CURVE_POINTS
-few = settings(max_examples=10, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=10)
 
 
 @pytest.fixture(autouse=True, scope="module")

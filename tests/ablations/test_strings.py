@@ -34,7 +34,7 @@ def answer(name: str, string: list[int]) -> list[int]:
     return told
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.sampled_from(NAMES),
     st.integers(10, 40),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -130,7 +130,6 @@ def test_a_window_reads_the_token_before_it_and_those_within(small: Text) -> Non
     budget=st.builds(Budget, st.integers(1, 100), st.integers(1, 3)),
     seed=st.integers(0, 5),
 )
-@settings(deadline=None)
 def test_an_epoch_learns_no_token_twice_and_leaves_out_less_than_two_windows(
     tokens: int, length: int, budget: Budget, seed: int
 ) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.tasks.bible import KING_JAMES, WORLD_ENGLISH, read
@@ -51,7 +51,6 @@ def test_words_come_back_as_they_were(text: str) -> None:
 
 
 @given(texts | dense | st.text(" \n▁a"))
-@settings(deadline=None)
 def test_pieces_come_back_as_they_were_though_learned_from_another_text(
     pieces: Tokens, text: str
 ) -> None:

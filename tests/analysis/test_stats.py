@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
@@ -41,7 +41,6 @@ def test_the_interval_covers_the_truth_nineteen_times_in_twenty() -> None:
     assert 0.93 < covered < 0.97
 
 
-@settings(deadline=None)
 @given(pairs)
 def test_the_p_value_is_that_of_the_paired_t_test(values: list[tuple[float, float]]) -> None:
     variant, control = map(list, zip(*values, strict=True))
@@ -53,7 +52,6 @@ def test_the_p_value_is_that_of_the_paired_t_test(values: list[tuple[float, floa
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high), rel=1e-6, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(pairs, scores)
 def test_a_shift_of_both_sides_changes_nothing(
     values: list[tuple[float, float]], shift: float
@@ -66,7 +64,6 @@ def test_a_shift_of_both_sides_changes_nothing(
     assert after.p == pytest.approx(before.p, rel=1e-6, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(pairs)
 def test_swapping_the_sides_flips_the_sign_and_nothing_else(
     values: list[tuple[float, float]],
@@ -112,7 +109,6 @@ def test_holm_gives_the_textbook_values() -> None:
     assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
-@settings(deadline=None)
 @given(p_values)
 def test_holm_keeps_the_order_never_lowers_a_p_and_stays_below_bonferroni(p: list[float]) -> None:
     adjusted = stats.holm(p)
@@ -166,7 +162,6 @@ def test_a_planted_slowdown_is_found_although_the_machine_wobbles() -> None:
     assert stats.speed_verdict(found, floor=math.nan) == stats.NOT_RESOLVED
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.01, 10), st.floats(0.01, 10)), min_size=2, max_size=12))
 def test_the_ratio_the_other_way_round_is_its_inverse(blocks: list[tuple[float, float]]) -> None:
     own, reference = map(list, zip(*blocks, strict=True))

@@ -24,7 +24,7 @@ from model.position import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE
 
-few = settings(max_examples=20, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=20)
 lengths = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
 kinds = st.sampled_from(["encoder_decoder", "decoder"])
 

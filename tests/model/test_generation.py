@@ -161,7 +161,7 @@ def slow_narrow(logits: list[float], top_k: int | None, top_p: float | None) -> 
     return kept
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     logits=st.lists(st.integers(-40, 40), min_size=2, max_size=9, unique=True),
     top_k=st.none() | st.integers(1, 10),

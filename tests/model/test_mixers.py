@@ -29,7 +29,7 @@ from model.scale import SCALE
 D, HEADS = 8, 2
 Vector = list[float]
 Matrix = list[Vector]
-few = settings(max_examples=15, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=15)
 BOTH = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both-ways"])
 
 

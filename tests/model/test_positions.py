@@ -144,7 +144,7 @@ def test_learned_takes_the_row_of_its_table(name: str) -> None:
 
 
 @given(step=st.integers(1, 500), width=st.sampled_from([2, 8, 16]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_sinusoid_further_on_is_a_linear_map_of_the_one_here(step: int, width: int) -> None:
     scheme = POSITION.build("sinusoidal", d_model=width)
     here, there = scheme.vectors(torch.arange(300)), scheme.vectors(torch.arange(300) + step)
@@ -235,7 +235,7 @@ def test_rotary_turns_each_pair_by_its_own_angle(pairing: str, fraction: float) 
     pairing=st.sampled_from(["halves", "neighbours"]),
     fraction=st.sampled_from([1.0, 0.5]),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_rotary_scores_depend_on_the_distance_alone(
     i: int, j: int, shift: int, pairing: str, fraction: float
 ) -> None:

@@ -27,7 +27,7 @@ SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
 SOURCE_LENGTHS, LENGTHS = (5, 1, 3), (4, 2, 1)
 CELLS = pytest.mark.parametrize("cell", sorted(CELL.parts))
 SCORES = pytest.mark.parametrize("score", sorted(SCORE.parts))
-few = settings(max_examples=15, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=15)
 sizes = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=4)
 MODELS: list[dict[str, Any]] = [
     {"kind": "decoder"},
