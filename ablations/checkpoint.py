@@ -40,7 +40,8 @@ class Keeper:
         self.previous = path.with_name(f"{path.name}.previous")
         self.stamp = stamp  # what a checkpoint must have been made with to be gone on from
         self.seconds, self.is_stopping = seconds, is_stopping
-        self._saved = time.monotonic()
+        self.earlier = 0.0  # seconds that stretches before this one took
+        self._begun = self._saved = time.monotonic()
         self._is_whole = False  # the newest: only then may it take the place of the one before
 
     def is_due(self) -> bool:
@@ -49,6 +50,7 @@ class Keeper:
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Keep this state; then stop, if that was asked."""
         words = {"facts": json.dumps(facts), "stamp": json.dumps(self.stamp, sort_keys=True)}
+        words["seconds"] = str(self.earlier + time.monotonic() - self._begun)
         words["sha256"] = _checksum(tensors, words)
         data = save({name: t.contiguous() for name, t in tensors.items()}, metadata=words)
         if self._is_whole:
@@ -77,6 +79,7 @@ class Keeper:
             return None
         if words.pop("sha256", None) != _checksum(tensors, words):
             return None
+        self.earlier = float(words["seconds"])
         return tensors, json.loads(words["facts"])
 
 

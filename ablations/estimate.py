@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ablations.expand import freeze, load_task
-from ablations.plan import Plan, Want
+from ablations.plan import Missing, Plan, Want
 from ablations.record import Results
+
+if TYPE_CHECKING:
+    import torch
 
 DAY = 86_400.0
 RECORD = 60_000  # bytes: a learning curve of some hundred points
@@ -18,11 +23,12 @@ _STATES = 3  # what a training in progress keeps of each weight: itself and Adam
 _PESSIMIST = 1e9  # operations a second that any core reaches, even on tiny matrices
 
 
-def seconds_per_step(want: Want) -> float:
+def seconds_per_step(want: Want, device: torch.device) -> float:
     """What a training step of this trial takes here and now, on its first real batches."""
     import torch
 
     from ablations.optimise import OPTIMISER
+    from ablations.timing import synchronise
     from ablations.train import TrainConfig, update
     from model.build import build
 
@@ -30,19 +36,21 @@ def seconds_per_step(want: Want) -> float:
     settings = TrainConfig(**want.config["train"])
     torch.set_num_threads(1)  # as in a worker
     with torch.random.fork_rng(devices=[]):
-        model = build(want.config["model"], task.source_size, task.target_size, seed=0)
+        model = build(want.config["model"], task.source_size, task.target_size, seed=0).to(device)
         optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
         parts = next(task.steps(0, settings.budget))
         tokens = sum(part.tokens for part in parts)
+        moved = [part.to(device) for part in parts]
         took = []
         for _ in range(3):
             begun = time.perf_counter()
-            update(model, parts, tokens, optimiser, settings)
+            update(model, moved, tokens, optimiser, settings)
+            synchronise(device)
             took.append(time.perf_counter() - begun)
     return min(took)
 
 
-def seconds_each(wants: Sequence[Want], most: int) -> list[float]:
+def seconds_each(wants: Sequence[Want], device: torch.device, most: int) -> list[float]:
     """How long each trial trains. Beyond `most` measured ones, sizes on one task are compared."""
     measured: dict[str, float] = {}  # by settings, which seeds share
     rates: dict[str, float] = {}  # of a task: seconds for a unit of work
@@ -51,14 +59,14 @@ def seconds_each(wants: Sequence[Want], most: int) -> list[float]:
         task = want.frozen["task"]
         if settings in measured or (task in rates and len(measured) >= most):
             continue
-        measured[settings] = seconds_per_step(want) * want.config["train"]["steps"]
+        measured[settings] = seconds_per_step(want, device) * want.config["train"]["steps"]
         rates.setdefault(task, measured[settings] / want.work)
     return [
         measured.get(str(want.frozen), rates[want.frozen["task"]] * want.work) for want in wants
     ]
 
 
-def days_ahead(plan: Plan, results: Results, jobs: int) -> float:
+def days_ahead(plan: Plan, results: Results, device: torch.device, jobs: int) -> float:
     """Seconds that the rest of a plan takes where that is a day or more; 0 where it is less.
 
     Nothing is measured where even a slow machine needs no day.
@@ -67,17 +75,33 @@ def days_ahead(plan: Plan, results: Results, jobs: int) -> float:
     operations = sum(6 * want.work for want in rest)  # two forward, four backward, a weight
     if operations / _PESSIMIST / jobs < DAY:
         return 0.0
-    seconds = sum(seconds_each(sorted(rest, key=lambda want: -want.work), most=0)) / jobs
+    largest_first = sorted(rest, key=lambda want: -want.work)
+    seconds = sum(seconds_each(largest_first, device, most=0)) / jobs
     return seconds if seconds >= DAY else 0.0
+
+
+def seconds_timing(plan: Plan, lacks: Missing) -> float:
+    """How long the timing sessions take, one after another, where a call is shorter than a sample.
+
+    A longer call takes longer, up to the cap of its session.
+    """
+    from ablations.timing import TimingConfig
+
+    config = TimingConfig(**plan.profile.timing)
+    trained = [*lacks.train, *(want for want, _ in lacks.measure)]
+    timings = lacks.untimed | {want.trial: want.timings for want in trained}
+    sessions = Counter(pair for pairs in timings.values() for pair in pairs)
+    a_candidate = (config.warmup + config.blocks) * config.sample_seconds
+    each = [min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values()]
+    return len(config.shapes) * sum(each)
 
 
 def disk(wants: Iterable[Want], results: Results, jobs: int) -> int:
     """Bytes that these trials will take: checkpoints, records, and trainings in progress."""
     sizes = [want.parameters * _FLOAT for want in wants]
     records = len(sizes) * _typical_record(results)
-    in_progress = (
-        2 * _STATES * sum(sorted(sizes)[-jobs:])
-    )  # each has one checkpoint before its last
+    # Each has one checkpoint before its last.
+    in_progress = 2 * _STATES * sum(sorted(sizes)[-jobs:])
     return sum(sizes) + records + in_progress
 
 

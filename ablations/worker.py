@@ -60,6 +60,7 @@ def _run_trial(payload: dict[str, Any], report: Report, notice: Notice) -> dict[
         keeper = Keeper(Path(payload["in_training"]), stamp, is_stopping=notice)
         settings = TrainConfig(**config["train"])
         training = train(model, task, settings, config["seed"], device, report, keeper)
+        clock -= keeper.earlier  # a training that went on counts all its time
         record.status, record.reason = training.status, training.reason
         record.readings += training.readings
         save_weights(model, checkpoint)

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from ablations.record import Results
 from model.config import ConfigError
 
 if TYPE_CHECKING:
+    import torch
+
     from ablations.plan import Plan
 
 
@@ -46,6 +49,31 @@ def trials(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
     parser.add_argument("--large", action="store_true", help="also more than 20,000 trials")
+
+
+def machine(parser: ArgumentParser) -> None:
+    """Where the trials run, and how many at once."""
+    parser.add_argument("--jobs", type=count, help="trials at once; default: one per core")
+    parser.add_argument("--device", help="default: the accelerator if there is one, else cpu")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device, and the number of trials that run on it at once."""
+
+    device: torch.device
+    jobs: int
+
+    def __str__(self) -> str:
+        cores = f"{self.jobs} core{'s' * (self.jobs > 1)}"
+        return cores if self.device.type == "cpu" else str(self.device)
+
+
+def machine_of(options: Namespace) -> Machine:
+    from ablations.device import pick_device
+
+    device = pick_device(options.device)
+    return Machine(device, options.jobs or (1 if device.type != "cpu" else os.cpu_count() or 1))
 
 
 def _seeds(text: str) -> list[int]:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from ablations.commands.arguments import as_json, plan_of, results_of, trials
+from ablations.commands.arguments import (
+    Machine,
+    as_json,
+    machine,
+    machine_of,
+    plan_of,
+    results_of,
+    trials,
+)
 
 if TYPE_CHECKING:
     from ablations.expand import Cell
@@ -20,6 +27,7 @@ _COLUMNS = ("parameters", "FLOPs/token", "steps", "s/trial", "seeds")
 
 def arguments(parser: ArgumentParser) -> None:
     trials(parser)
+    machine(parser)
     as_json(parser)
 
 
@@ -30,30 +38,36 @@ def act(options: Namespace) -> int:
     from ablations.progress import roughly
 
     lacks = missing(plan, results, options.rerun, dry=True)
-    totals, rows = price(plan, results, lacks)
+    on = machine_of(options)
+    totals, rows = price(plan, results, lacks, on)
     if options.json:
         print(json.dumps({**totals, "variants": rows}, indent=1))
         return 0
     _print_table(rows)
-    time, size = roughly(totals["seconds"]), in_bytes(totals["bytes"])
-    rest = f"the rest takes {time} of training on {_workers()} cores and {size} of disk"
-    if not lacks.train:
-        rest = "no training is left"
-    if not (lacks.train or lacks.measure or lacks.untimed):
-        rest = "nothing is left to run"
+    needs = {
+        f"{roughly(totals['training'])} of training on {on}": totals["training"],
+        f"{roughly(totals['timing'])} of timing": totals["timing"],
+        f"{in_bytes(totals['bytes'])} of disk": totals["bytes"],
+    }
+    rest = "the rest takes " + ", ".join(words for words, number in needs.items() if number)
+    if not any(needs.values()):
+        left = lacks.measure or lacks.untimed
+        rest = "only measures are left" if left else "nothing is left to run"
     print(f"{totals['trials']} trials, {totals['done']} done; {rest}")
     if totals["bytes"] > free_disk(results.root):
         print(f"Only {in_bytes(free_disk(results.root))} of disk are free in {results.root}.")
     return 0
 
 
-def price(plan: Plan, results: Results, lacks: Missing) -> tuple[dict[str, Any], list[Any]]:
+def price(
+    plan: Plan, results: Results, lacks: Missing, on: Machine
+) -> tuple[dict[str, Any], list[Any]]:
     """What the whole plan costs, and each variant."""
-    from ablations.estimate import disk, seconds_each
+    from ablations.estimate import disk, seconds_each, seconds_timing
 
     training = [want.trial for want in lacks.train]
     groups = [(name, group) for name, (_, cells) in plan.ablations.items() for group in _by(cells)]
-    each = dict(zip(training, seconds_each(lacks.train, _MEASURED), strict=True))
+    each = dict(zip(training, seconds_each(lacks.train, on.device, _MEASURED), strict=True))
     rows: list[dict[str, Any]] = []
     for name, cells in groups:
         want = plan.wanted[cells[0].trial]
@@ -69,11 +83,14 @@ def price(plan: Plan, results: Results, lacks: Missing) -> tuple[dict[str, Any],
                 "trials": trials,
             }
         )
+    training_time, timing_time = sum(each.values()) / on.jobs, seconds_timing(plan, lacks)
     totals = {
         "trials": len(plan.wanted),
         "done": len(plan.wanted) - len(training),
-        "seconds": sum(each.values()) / _workers(),
-        "bytes": disk(lacks.train, results, _workers()),
+        "seconds": training_time + timing_time,
+        "training": training_time,
+        "timing": timing_time,
+        "bytes": disk(lacks.train, results, on.jobs),
     }
     return totals, rows
 
@@ -84,10 +101,6 @@ def _by(cells: list[Cell]) -> list[list[Cell]]:
     for cell in cells:
         groups.setdefault((cell.label, *cell.across.values()), []).append(cell)
     return list(groups.values())
-
-
-def _workers() -> int:
-    return os.cpu_count() or 1
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -227,3 +227,17 @@ def test_a_state_is_due_when_time_has_passed_or_the_end_is_near(tmp_path: Path) 
     with pytest.raises(Stopped):
         patient.save(*state(2))
     assert step_of(patient.load()) == 2
+
+
+def test_the_time_of_all_stretches_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(ablations.checkpoint.time, "monotonic", lambda: now[0])
+    for stretch in (10.0, 5.0):
+        kept = keeper(tmp_path)
+        kept.load()
+        now[0] += stretch
+        kept.save(*state(1))
+        now[0] += 100.0  # lost, as nothing of it was kept
+    last = keeper(tmp_path)
+    last.load()
+    assert last.earlier == 15.0

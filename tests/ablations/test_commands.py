@@ -31,7 +31,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "stands here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("ablations.estimate.seconds_per_step", lambda want: 0.5)
+    monkeypatch.setattr("ablations.estimate.seconds_per_step", lambda *_: 0.5)
     return folder
 
 
@@ -258,6 +258,21 @@ def test_a_plan_for_people_says_the_same(say: Say, ask: Ask) -> None:
     assert "with (control)" in out
     assert "2 trials, 0 done; the rest takes about 5 s" in out
     assert "kB of disk" in out
+
+
+def test_a_plan_for_other_workers_takes_another_time(say: Say, ask: Ask) -> None:
+    alone, four = (planned(say, ask(), "--jobs", jobs, "--device", "cpu") for jobs in "14")
+    assert (alone["seconds"], four["seconds"]) == (8.0, 2.0)
+    _, out, _ = say("plan", ask(), "--profile", "smoke", "--seeds", "0", "--jobs", "1")
+    assert "about 5 s of training on 1 core, " in out
+
+
+def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> None:
+    file = ask(measures=["quality", "throughput"])
+    plan = planned(say, file, "--jobs", "4")
+    a_candidate = (2 + 8) * 0.01  # warm-up and blocks of the profile, and its shortest sample
+    assert plan["timing"] == pytest.approx(4 * a_candidate)  # two, the reference and its twin
+    assert plan["seconds"] == pytest.approx(2.0 + plan["timing"])
 
 
 def test_a_plan_of_days_says_so(say: Say, ask: Ask) -> None:

@@ -23,6 +23,7 @@ from ablations.plan import Plan, Want, make_plan
 from ablations.record import Record, Results
 
 Ask = Callable[..., str]
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The trials whose step was measured: it took half a second."""
     found: list[str] = []
 
-    def measure(want: Want) -> float:
+    def measure(want: Want, device: torch.device) -> float:
         found.append(want.title)
         return 0.5
 
@@ -52,12 +53,12 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_step_takes_time_and_leaves_chance_as_it_was(plan: Plan) -> None:
     before = torch.get_rng_state()
-    assert 0 < seconds_per_step(next(iter(plan.wanted.values()))) < 10
+    assert 0 < seconds_per_step(next(iter(plan.wanted.values())), CPU) < 10
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_variant_is_measured_once_for_all_its_seeds(plan: Plan, measured: list[str]) -> None:
-    assert seconds_each(list(plan.wanted.values()), most=10) == [2.0, 2.0, 2.0, 2.0, 4.0, 4.0]
+    assert seconds_each(list(plan.wanted.values()), CPU, most=10) == [2.0, 2.0, 2.0, 2.0, 4.0, 4.0]
     assert [title.rpartition(":")[2] for title in measured] == [
         "with seed 0", "without seed 0", "long seed 0",
     ]  # fmt: skip
@@ -66,14 +67,16 @@ def test_a_variant_is_measured_once_for_all_its_seeds(plan: Plan, measured: list
 def test_of_a_large_grid_few_are_measured_and_the_others_compared(
     plan: Plan, measured: list[str]
 ) -> None:
-    assert seconds_each(list(plan.wanted.values()), most=0) == pytest.approx([2, 2, 2, 2, 4, 4])
+    assert seconds_each(list(plan.wanted.values()), CPU, most=0) == pytest.approx(
+        [2, 2, 2, 2, 4, 4]
+    )
     assert len(measured) == 1
 
 
 def test_where_no_machine_needs_a_day_nothing_is_measured(
     plan: Plan, results: Results, measured: list[str]
 ) -> None:
-    assert days_ahead(plan, results, jobs=1) == 0.0
+    assert days_ahead(plan, results, CPU, jobs=1) == 0.0
     assert measured == []
 
 
@@ -81,19 +84,19 @@ def test_days_are_told_of_what_is_not_done_yet(
     ask: Ask, results: Results, measured: list[str]
 ) -> None:
     plan = make_plan([ask()], "smoke", {"train.steps": 10**9}, [0])
-    assert days_ahead(plan, results, jobs=2) == 10**9 * 0.5
+    assert days_ahead(plan, results, CPU, jobs=2) == 10**9 * 0.5
     for trial in plan.wanted:
         results.write(Record(trial, "ok", {}))
-    assert days_ahead(plan, results, jobs=2) == 0.0
+    assert days_ahead(plan, results, CPU, jobs=2) == 0.0
     assert DAY < 10**9 * 0.5
 
 
 def test_what_only_a_slow_machine_needs_a_day_for_is_measured_and_not_told(
     ask: Ask, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ablations.estimate, "seconds_per_step", lambda want: 1e-6)
+    monkeypatch.setattr(ablations.estimate, "seconds_per_step", lambda *_: 1e-6)
     plan = make_plan([ask()], "smoke", {"train.steps": 10**9}, [0])
-    assert days_ahead(plan, results, jobs=1) == 0.0
+    assert days_ahead(plan, results, CPU, jobs=1) == 0.0
 
 
 def test_disk_is_taken_by_weights_records_and_trainings_in_progress(

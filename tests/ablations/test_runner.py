@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import safe_open
 
 from ablations.claim import Claims
 from ablations.commands import main
@@ -482,6 +483,8 @@ def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losse
         run(plan, stopped, launcher, "cpu")
     assert stopped.read(trial) is None
     assert stopped.in_training(trial).exists()
+    with safe_open(stopped.in_training(trial), "pt") as file:
+        earlier = float(file.metadata()["seconds"])
     assert Claims(stopped.root / "claims").live() == []
     for results in (stopped, alone):
         with LocalLauncher(1) as launcher:
@@ -489,6 +492,7 @@ def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losse
     assert losses(held(stopped, trial)) == losses(held(alone, trial))
     assert len(losses(held(alone, trial))) > 100
     assert held(stopped, trial).attempts == 1
+    assert held(stopped, trial).env["seconds"] > earlier > 0
     assert not stopped.in_training(trial).exists()
 
 

@@ -19,6 +19,10 @@ import ablations.runner
 from ablations.commands import main
 
 
+class Cpu(str):
+    type = "cpu"
+
+
 def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     toys = {name: {"task": {}, **does} for name, does in trials.items()}
     ablations.commands.run.plan_of = lambda options: sweep_jobs.toy_plan(toys)
@@ -27,7 +31,7 @@ def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     ablations.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
         lambda jobs, preload: launcher(jobs, ["sweep_jobs"], grace=5.0)
     )
-    device: Any = SimpleNamespace(pick_device=lambda word: "cpu")
+    device: Any = SimpleNamespace(pick_device=lambda word: Cpu("cpu"))
     sys.modules["ablations.device"] = device
 
 
