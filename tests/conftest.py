@@ -1,7 +1,52 @@
-"""Property tests try the same examples every time; `--hypothesis-profile=wander` tries others."""
+"""What tests of several folders share: examples that stay the same, small questions, drivers.
 
+Property tests try the same examples every time; `--hypothesis-profile=wander` tries others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
+
+from small import question
 
 settings.register_profile("same", derandomize=True, database=None, deadline=None)
 settings.register_profile("wander", database=None, deadline=None)
 settings.load_profile("same")
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Callable[..., str]:
+    """Writes a small question, changed as told; gives the file's name."""
+
+    def write(name: str = "small", **changes: Any) -> str:
+        file = tmp_path / f"{name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(question(**changes), indent=1), encoding="utf-8")
+        return str(file)
+
+    return write
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that a test starts; none outlives it."""
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for driver in started:
+        with contextlib.suppress(ProcessLookupError):
+            driver.send_signal(signal.SIGCONT)
+        driver.kill()
+        with driver:  # closes its pipes, though an orphan may hold their other ends
+            pass

@@ -1,4 +1,4 @@
-"""Small questions of our own, and a launcher that runs its jobs here and now."""
+"""A launcher that runs its jobs here and now."""
 
 from __future__ import annotations
 
@@ -7,51 +7,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import pytest
 
 from ablations.launch import Event, Job, Outcome, Progress, failure, resolve
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
-
-SIZES = {
-    "task.words": 200,
-    "task.valid_words": 40,
-    "task.test_words": 40,
-    "model.d_model": 16,
-    "model.depth": 1,
-    "train.steps": 4,
-    "train.batch_tokens": 256,
-    "train.parts": 1,
-    "train.schedule": {"name": "linear", "warmup": 2},
-    "train.evaluations": 2,
-}
-
-
-@pytest.fixture
-def ask(tmp_path: Path) -> Callable[..., str]:
-    """Writes a question about a model that trains in no time; gives the file's name."""
-
-    def write(name: str = "small", **changes: Any) -> str:
-        question = {
-            "question": "Does the model need positions?",
-            "task": "g2p",
-            "fixed": "all else",
-            "moves": "nothing",
-            "metric": "per",
-            "measures": ["quality"],
-            "control": "with",
-            "variants": {"with": {}, "without": {"model.position": "none"}},
-            "settings": SIZES,
-            **changes,
-        }
-        file = tmp_path / f"{name}.yaml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(question, indent=1), encoding="utf-8")
-        return str(file)
-
-    return write
 
 
 class InProcess:

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
+from small import Trap
 
 import ablations.checkpoint
 from ablations.checkpoint import Keeper, Stopped
@@ -184,16 +185,6 @@ def test_a_failed_write_leaves_no_temporary_file(
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["abc.training.previous"]
     assert step_of(keeper(tmp_path).load()) == 2
-
-
-class Trap:
-    """Unpickling it leaves a file behind."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return Path.touch, (self.path,)
 
 
 @pytest.mark.parametrize("writes", ["pickle", "torch"])

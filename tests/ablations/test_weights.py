@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from small import Trap
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
@@ -194,16 +195,6 @@ def test_a_file_that_holds_no_weights_is_refused_in_one_line(
     with pytest.raises(ConfigError, match="not a checkpoint of this trial") as caught:
         load_weights(small_model(), tmp_path / "weights")
     assert len(str(caught.value).splitlines()) == 1
-
-
-class Trap:
-    """Unpickling it leaves a file behind."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return Path.touch, (self.path,)
 
 
 @pytest.mark.parametrize("writes", ["pickle", "torch"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from small import SETTINGS
 
 from ablations.commands import main
 from ablations.expand import load_task
@@ -20,15 +21,6 @@ from ablations.record import Record, Results
 from model.build import build, resolve
 from model.config import ConfigError
 
-SETTINGS = {
-    "task.words": 200,
-    "task.valid_words": 40,
-    "task.test_words": 40,
-    "model.d_model": 16,
-    "model.depth": 1,
-    "train.steps": 4,
-    "train.schedule": {"name": "linear", "warmup": 2},
-}
 Ask = Callable[..., str]
 Say = Callable[..., tuple[int, list[str]]]
 
@@ -39,30 +31,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "here"
-
-
-@pytest.fixture
-def ask(tmp_path: Path) -> Ask:
-    """Writes a question; gives the file's name."""
-
-    def write(**changes: Any) -> str:
-        question = {
-            "question": "Does it matter?",
-            "task": "g2p",
-            "fixed": "all else",
-            "moves": "nothing",
-            "metric": "per",
-            "measures": ["quality"],
-            "control": "with",
-            "variants": {"with": {}, "without": {"model.position": "none"}},
-            "settings": SETTINGS,
-            **changes,
-        }
-        file = tmp_path / "small.yaml"
-        file.write_text(json.dumps(question, indent=1), encoding="utf-8")
-        return str(file)
-
-    return write
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from small import SETTINGS, Trap, question
 
 from ablations.commands import main
 from ablations.expand import find
@@ -21,37 +20,11 @@ from model.config import ConfigError
 NAMES = ["../../x", "/etc/x", "a\0b", "x" * 5000, "..", "~/x", "C:\\x", "a\nb", "-rf", "${HOME}"]
 SECRET = "hunter2-in-no-file"
 TRIAL = "f302523445c7"
-SETTINGS = {
-    "task.words": 200,
-    "task.valid_words": 40,
-    "task.test_words": 40,
-    "model.d_model": 16,
-    "model.depth": 1,
-    "train.steps": 2,
-    "train.schedule": {"name": "linear", "warmup": 1},
-}
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "deep" / "down" / "out")
-
-
-def question(**changes: Any) -> str:
-    return json.dumps(
-        {
-            "question": "Does it matter?",
-            "task": "g2p",
-            "fixed": "all else",
-            "moves": "nothing",
-            "metric": "per",
-            "measures": ["quality"],
-            "control": "with",
-            "variants": {"with": {}},
-            "settings": SETTINGS,
-            **changes,
-        }
-    )
 
 
 def files(folder: Path) -> set[str]:
@@ -116,16 +89,6 @@ def test_a_trial_of_that_name_is_neither_read_nor_written(results: Results, name
 # Pickles.
 
 
-class Trap:
-    """Unpickled, it makes a folder."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        return os.mkdir, (str(self.path),)
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_pickle_in_place_of_a_record_or_a_plan_is_refused_and_not_run(
     results: Results, tmp_path: Path, protocol: int, capsys: pytest.CaptureFixture[str]
@@ -186,7 +149,7 @@ def test_what_would_read_the_environment_is_refused(
     monkeypatch.setenv("SECRET_TOKEN", SECRET)
     monkeypatch.chdir(tmp_path)
     settings = {key: value for key, value in SETTINGS.items() if key != field}
-    text = question(settings=settings).replace(
+    text = json.dumps(question(settings=settings)).replace(
         '"settings": {', f'"settings": {{"{field}": {trap}, '
     )
     (tmp_path / "trap.yaml").write_text(text)
@@ -200,7 +163,7 @@ def test_what_would_read_the_environment_is_refused(
 
 
 def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
-    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: Results, ask: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 41. A real trial, and one that fails."""
     from ablations.jobs import Setting, TrialPiece
@@ -209,10 +172,8 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
 
     for name in ("SECRET_TOKEN", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PASSWORD"):
         monkeypatch.setenv(name, SECRET)
-    (tmp_path / "one.yaml").write_text(
-        question(variants={"with": {}, "post": {"model.residual": "post"}})
-    )
-    plan = make_plan([str(tmp_path / "one.yaml")], "smoke", {}, [0])
+    file = ask(variants={"with": {}, "post": {"model.residual": "post"}})
+    plan = make_plan([file], "smoke", {}, [0])
     merge_into(results, plan)
     setting = Setting(plan, results, "cpu", [])
     good, bad = plan.wanted.values()

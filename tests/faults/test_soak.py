@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +56,6 @@ def question(tmp_path: Path) -> Path:
     file = tmp_path / "whole.yaml"
     file.write_text(QUESTION)
     return file
-
-
-@pytest.fixture
-def drivers() -> Iterator[list[subprocess.Popen[str]]]:
-    started: list[subprocess.Popen[str]] = []
-    yield started
-    for driver in started:
-        driver.kill()
-        driver.wait()
-        assert driver.stderr
-        driver.stderr.close()
 
 
 def start(

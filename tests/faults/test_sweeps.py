@@ -57,17 +57,6 @@ def sweep(results: Results, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sweep]:
         yield start
 
 
-@pytest.fixture
-def drivers() -> Iterator[list[subprocess.Popen[str]]]:
-    started: list[subprocess.Popen[str]] = []
-    yield started
-    for driver in started:
-        with contextlib.suppress(ProcessLookupError):
-            driver.send_signal(signal.SIGCONT)
-        driver.kill()
-        driver.communicate()
-
-
 def start_driver(
     drivers: list[subprocess.Popen[str]], results: Results, trials: dict[str, Does], **options: Any
 ) -> subprocess.Popen[str]:

@@ -97,15 +97,6 @@ def watch() -> Iterator[Watch]:
     watch.close()
 
 
-@pytest.fixture
-def drivers() -> Iterator[list[subprocess.Popen[str]]]:
-    started: list[subprocess.Popen[str]] = []
-    yield started
-    for driver in started:
-        driver.kill()
-        driver.communicate()
-
-
 def start_driver(
     drivers: list[subprocess.Popen[str]],
     function: str,
