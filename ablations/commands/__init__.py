@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ablations.commands import clean, listing, plan, run, show, status
+from ablations.commands import clean, diff, listing, plan, run, show, status
 from ablations.config import parse_overrides
 from ablations.record import RecordError
 from ablations.stop import exit_code, stoppable
@@ -38,6 +38,7 @@ COMMANDS = {
         "what is done, failed, running, stale or waiting", status.act, status.arguments
     ),
     "clean": Command("what can be deleted; with --yes, delete it", clean.act, clean.arguments),
+    "diff": Command("what really differs between two variants", diff.act, diff.arguments, True),
     "show": Command("one trial's record", show.act, show.arguments),
     "try": Command("a trained model's answer to your own input", show.act_try, show.arguments_try),
 }

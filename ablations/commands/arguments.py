@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.expand import catalogue, find, find_profile
+from ablations.expand import catalogue, find, find_profile, read_ablation
 from ablations.record import Results
-from model.config import ConfigError
+from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
     import torch
@@ -23,14 +23,35 @@ if TYPE_CHECKING:
 
 def names(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: the whole catalogue")
+    parser.add_argument(
+        "--claim", action="append", default=[], metavar="ID", help="the questions that decide it"
+    )
+
+
+def names_of(options: Namespace) -> list[str]:
+    """The ablations that were named, or whose claims were; none: all of them."""
+    if not options.claim:
+        return list(options.names)
+    deciding: dict[str, list[str]] = {}
+    for name, path in catalogue().items():
+        for claim in read_ablation(path)[0].claims:
+            deciding.setdefault(claim["id"], []).append(name)
+    for claim in options.claim:
+        if claim not in deciding:
+            raise ConfigError([f"--claim {claim[:100]}: no such claim. {nearest(claim, deciding)}"])
+    return list(dict.fromkeys([*options.names, *(n for c in options.claim for n in deciding[c])]))
 
 
 def as_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document, nothing else")
 
 
-def place(parser: ArgumentParser) -> None:
+def profile(parser: ArgumentParser) -> None:
     parser.add_argument("--profile", default="quick", help="smoke, quick, full or gpu")
+
+
+def place(parser: ArgumentParser) -> None:
+    profile(parser)
     parser.add_argument("--results", metavar="DIR", help="default: results/<profile>")
 
 
@@ -39,6 +60,12 @@ def trials(parser: ArgumentParser) -> None:
     names(parser)
     place(parser)
     parser.add_argument("--seeds", type=_seeds, metavar="0,1,2", help="default: the profile's")
+    imports(parser)
+    parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
+    parser.add_argument("--large", action="store_true", help="also more than 20,000 trials")
+
+
+def imports(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--import",
         dest="imports",
@@ -47,8 +74,6 @@ def trials(parser: ArgumentParser) -> None:
         metavar="MODULE",
         help="a module with parts of your own",
     )
-    parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
-    parser.add_argument("--large", action="store_true", help="also more than 20,000 trials")
 
 
 def machine(parser: ArgumentParser) -> None:
@@ -114,7 +139,7 @@ def results_of(options: Namespace) -> Results:
 
 def plan_of(options: Namespace) -> Plan:
     """The plan of the named ablations; names are checked before anything heavy is loaded."""
-    words = options.names or list(catalogue())
+    words = names_of(options) or list(catalogue())
     for word in words:
         find(word)
     for module in options.imports:

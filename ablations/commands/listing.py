@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 
-from ablations.commands.arguments import as_json, names
+from ablations.commands.arguments import as_json, names, names_of
 from ablations.expand import catalogue, find, read_ablation
 
 
@@ -15,7 +15,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def act(options: Namespace) -> int:
-    named = [find(word) for word in options.names] or list(catalogue().items())
+    named = [find(word) for word in names_of(options)] or list(catalogue().items())
     found = {name: read_ablation(path)[0] for name, path in named}
     if options.json:
         rows = [

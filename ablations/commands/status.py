@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ablations.commands.arguments import as_json, names, place, results_of
+from ablations.commands.arguments import as_json, names, names_of, place, results_of
 from ablations.record import STATUSES, Head, RecordError, Results
 from model.config import ConfigError, nearest
 
@@ -36,10 +36,11 @@ def act(options: Namespace) -> int:
     if options.follow and options.json:
         raise ConfigError(["--follow and --json do not go together: leave one out"])
     watched = Watched(results_of(options))
+    asked = names_of(options)
     if options.follow:
-        _follow(watched, options.names)
+        _follow(watched, asked)
         return 0
-    state = watched.look(options.names)
+    state = watched.look(asked)
     if options.json:
         print(json.dumps(state.document(), indent=1, ensure_ascii=False))
     else:

@@ -1,0 +1,68 @@
+"""diff: what really differs between two variants."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from ablations.commands.arguments import as_json, imports, plan_of, profile
+from model.config import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from ablations.expand import Cell
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "variants", nargs=2, metavar="ABLATION:VARIANT", help="such as norm:pre norm:post"
+    )
+    profile(parser)
+    imports(parser)
+    as_json(parser)
+
+
+def act(options: Namespace) -> int:
+    words = [variant.partition(":")[0] for variant in options.variants]
+    options.names, options.claim, options.seeds, options.large = words, [], [0], False
+    ablations = plan_of(options).ablations
+    from ablations.expand import find
+
+    cells = [
+        _cell(variant, ablations[find(word)[0]][1])
+        for variant, word in zip(options.variants, words, strict=True)
+    ]
+    from ablations.difference import difference
+
+    found = difference(*cells)
+    if options.json:
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        _print(options.variants, found)
+    return 0
+
+
+def _cell(variant: str, cells: list[Cell]) -> Cell:
+    """`norm:post`, or with the levels of what is crossed: `norm:post:6`."""
+    ablation, _, label = variant.partition(":")
+    known = {":".join((cell.label, *cell.across.values())): cell for cell in cells}
+    if label not in known:
+        raise ConfigError([f"no variant '{label[:100]}' in {ablation}. {nearest(label, known)}"])
+    return known[label]
+
+
+def _print(variants: list[str], found: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("", *variants, box=None)
+    for path, pair in found["settings"].items():
+        table.add_row(*map(Text, (path, *pair)))
+    for title, key in (("parameters", "parameters"), ("FLOPs/token", "flops_per_token")):
+        one, other = found[key]
+        table.add_row(title, f"{one:,.0f}", f"{other:,.0f} ({(other - one) / one:+.1%})")
+    table.add_row("start as the other's do", *(f"{share:.1%}" for share in found["start_equal"]))
+    Console().print(table)
+    for name, (one, other) in found["modules"].items():
+        print(f"{name}: {one} → {other}")

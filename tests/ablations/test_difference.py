@@ -1,0 +1,114 @@
+"""What differs between two variants is told, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ablations.commands import main
+
+Ask = Callable[..., str]
+VARIANTS = {
+    "with": {},
+    "without": {"model.position": "none"},
+    "wide": {"model.feedforward": {"name": "relu", "ratio": 8.0}},
+    "deep": {"model.depth": 2},
+    "recurrent": {"model": {"name": "recurrent", "d_model": 16, "depth": 1}},
+    "longer": {"train.steps": 8},
+}
+
+
+@pytest.fixture
+def found(ask: Ask, capsys: pytest.CaptureFixture[str]) -> Callable[[str, str], Any]:
+    def answer(one: str, other: str) -> Any:
+        file = ask(variants=VARIANTS)
+        words = ["diff", f"{file}:{one}", f"{file}:{other}", "--profile", "smoke", "--json"]
+        assert main(words) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return answer
+
+
+def test_a_variant_does_not_differ_from_itself(found: Any) -> None:
+    same = found("with", "with")
+    assert (same["settings"], same["modules"], same["start_equal"]) == ({}, {}, [1.0, 1.0])
+    assert len(set(same["parameters"])) == len(set(same["flops_per_token"])) == 1
+
+
+def test_a_part_that_is_replaced_is_all_that_differs(found: Any) -> None:
+    changed = found("with", "without")
+    assert changed["settings"].pop("model.position.name") == ["sinusoidal", "none"]
+    assert all(path.startswith("model.position.") for path in changed["settings"])
+    assert changed["modules"] == {
+        f"{side}.embedding.position": ["Sinusoidal", "NoPosition"]
+        for side in ("encoder", "decoder")
+    }
+    assert changed["start_equal"] == [1.0, 1.0]
+
+
+def test_weights_of_another_shape_start_otherwise(found: Any) -> None:
+    changed = found("with", "wide")
+    assert changed["settings"] == {"model.feedforward.ratio": ["4.0", "8.0"]}
+    d = 16
+    per_block = 4 * d * 2 * d + 4 * d  # two larger matrices and one larger bias
+    assert changed["parameters"][1] - changed["parameters"][0] == 2 * per_block
+    theirs = 2 * (2 * 4 * d * d + 4 * d)  # the smaller ones, in encoder and decoder
+    assert changed["start_equal"][0] == pytest.approx(1 - theirs / changed["parameters"][0])
+
+
+def test_the_weights_of_one_more_block_are_the_only_new_ones(found: Any) -> None:
+    changed = found("with", "deep")
+    assert changed["settings"] == {"model.depth": ["1", "2"]}
+    assert changed["modules"] == {}, "blocks of a stack are told of once"
+    assert changed["start_equal"][0] == 1.0
+    assert changed["start_equal"][1] == pytest.approx(
+        changed["parameters"][0] / changed["parameters"][1]
+    )
+
+
+def test_of_a_module_that_one_side_lacks_the_inside_is_not_told(found: Any) -> None:
+    modules = found("with", "recurrent")["modules"]
+    assert modules["encoder.blocks.*"] == ["Block", "—"]
+    assert not any(name.startswith("encoder.blocks.*.") for name in modules)
+
+
+def test_training_is_compared_too(found: Any) -> None:
+    changed = found("with", "longer")
+    assert changed["settings"] == {"train.steps": ["4", "8"]}
+    assert changed["modules"] == {}
+
+
+def test_people_read_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "norm:pre", "norm:post", "--profile", "smoke"]) == 0
+    out = capsys.readouterr().out
+    assert "encoder.blocks.*.residual: PreNorm → PostNorm" in out
+    assert "model.residual.name" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["norm:pre", "norm:pots"], "no variant 'pots' in norm. Did you mean 'post'?\n"),
+        (["norm:pre", "nrm:post"], "no ablation 'nrm'. Did you mean 'norm'?\n"),
+        (["norm", "norm:post"], "no variant '' in norm. Choose from: "),
+    ],
+)
+def test_what_is_no_variant_is_said_in_one_line(
+    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", *words, "--profile", "smoke"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(problem)
+    assert err.count("\n") == 1
+
+
+def test_a_claim_names_the_questions_that_decide_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--claim", "norm.pre-better", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == ["norm"]
+    assert main(["plan", "--claim", "norm.pre-beter"]) == 2
+    assert capsys.readouterr().err == (
+        "--claim norm.pre-beter: no such claim. Did you mean 'norm.pre-better'?\n"
+    )
