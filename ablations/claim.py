@@ -1,7 +1,8 @@
 """Who works on what, where several sweeps share a results folder.
 
 A claim is a file that names its owner. Its time of change is the owner's heartbeat, so that the
-claim of a dead owner, or of one on a machine that is gone, can be taken over.
+claim of a dead owner, or of one on a machine that is gone, can be taken over. All times that are
+compared are the file server's: the clocks of two machines differ, and any clock may be set.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ import os
 import secrets
 import signal
 import socket
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import psutil
 
 HOST = socket.gethostname()
 _LOCK = ".lock"
-_SAME = 2.0  # seconds by which a start time may seem to move when the clock is set
+_POLL = 0.02  # seconds between two tries for the lock
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Claim:
     """What an owner works on, and since when."""
 
     name: str
-    host: str
+    host: str  # for people
+    machine: str
     pid: int
     started: float  # the process: the system gives its id to another one day
     token: str
@@ -43,7 +47,8 @@ class Claim:
 class Claims:
     """The claims of one folder, as one of its owners sees them.
 
-    `beat` is how often the heart beats, `patience` how long it may be silent, in seconds.
+    `beat` is how often the heart beats, `patience` how long it may be silent, and `wait` how long
+    another may keep the lock, in seconds; `clock` is for what people are told.
     """
 
     def __init__(
@@ -51,12 +56,13 @@ class Claims:
         folder: Path,
         beat: float = 5.0,
         patience: float = 60.0,
+        wait: float = 60.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.folder, self.patience = folder, patience
-        self._beat, self._clock = beat, clock
-        started = psutil.Process().create_time()
-        self._me = Claim("", HOST, os.getpid(), started, secrets.token_hex(8), clock())
+        self._beat, self._wait, self._clock = beat, wait, clock
+        me, token = os.getpid(), secrets.token_hex(8)
+        self._me = Claim("", HOST, _machine(), me, _started(me), token, clock())
         self._held: set[str] = set()
         self._done = threading.Event()
         self._heart: threading.Thread | None = None
@@ -64,8 +70,9 @@ class Claims:
     def __enter__(self) -> Self:
         """Claims that dead owners left behind are cleared away."""
         with self.locked():
+            alive = {claim.name for claim in self.live()}
             for path in self._files():
-                if self._living(path) is None:
+                if path.name not in alive:
                     with contextlib.suppress(OSError):  # a folder to be read only
                         path.unlink()
         return self
@@ -75,35 +82,38 @@ class Claims:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One owner at a time. The lock dies with its holder, so it is never stuck."""
-        lock = self._open_lock()
-        if lock is None:  # where nothing can be written there is nobody to keep out
-            yield
-            return
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
+        """One owner at a time. The lock dies with its holder; one that is stopped is given up."""
+        end = time.monotonic() + self._wait
+        while True:
+            with self._open_lock() as lock:  # anew each time: a deleted file locks nobody out
+                if self._is_locked(lock):
+                    yield
+                    return
+            if time.monotonic() >= end:
+                self._wait = 0.0  # nor wait again to leave
+                what = "another process keeps this locked; let it go on or end it, then try again"
+                raise TimeoutError(errno.ETIMEDOUT, what, str(self.folder / _LOCK))
+            time.sleep(_POLL)
 
     def take(self, *names: str) -> bool:
         """Claim all of these, or none if one of them has another living owner."""
         with self.locked():
-            for name in names:
-                owner = self._living(self._path(name))
-                if owner and not self.owns(owner):
-                    return False
-            for name in names:
-                if not self.holds(name):
-                    self._write(name)
+            return self.holds(*names)
+
+    def holds(self, *names: str) -> bool:
+        """Whether no other living owner has any of these; inside `locked` it stays so.
+
+        What is nobody's becomes ours, again if it was: a claim that was lost (cleared away, or
+        silent while the machine slept) costs nothing if nobody has used that.
+        """
+        living = self._living(map(self._path, names))
+        if not all(map(self.owns, living)):
+            return False
+        for name in {*names} - {claim.name for claim in living}:
+            self._write(name)
         self._held.update(names)
         self._start_heart()
         return True
-
-    def holds(self, name: str) -> bool:
-        """Whether the claim is still ours; inside `locked` it stays so."""
-        claim = _read(self._path(name))
-        return claim is not None and self.owns(claim)
 
     def owns(self, claim: Claim) -> bool:
         return claim.token == self._me.token
@@ -111,7 +121,7 @@ class Claims:
     def release(self, *names: str) -> None:
         with self.locked():
             for name in names:
-                if self.holds(name):
+                if self._is_ours(name):
                     self._path(name).unlink()
         self._held.difference_update(names)
 
@@ -126,48 +136,71 @@ class Claims:
 
     def live(self) -> list[Claim]:
         """All claims whose owners are alive, as far as can be told from here."""
-        return [claim for path in self._files() if (claim := self._living(path))]
+        return self._living(self._files())
 
-    def _open_lock(self) -> int | None:
+    def _open_lock(self) -> contextlib.AbstractContextManager[IO[str] | None]:
         """The file to be locked: our own, or another user's, which may only be read."""
         for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                return os.open(self.folder / _LOCK, flags, 0o666)
+                return os.fdopen(os.open(self.folder / _LOCK, flags, 0o666))
             except OSError as error:
                 if error.errno not in (errno.EROFS, errno.EACCES, errno.ENOENT):
                     raise
-        return None
+        return contextlib.nullcontext()
+
+    def _is_locked(self, lock: IO[str] | None) -> bool:
+        """Whether the lock is ours now."""
+        if lock is None:  # where nothing can be written there is nobody to keep out
+            return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            what = f"{error.strerror}; take a --results folder on a file system with locks"
+            raise OSError(error.errno, what, str(self.folder / _LOCK)) from None
+        return True
 
     def _path(self, name: str) -> Path:
-        assert Path(name).name == name != _LOCK, name
+        assert Path(name).name == name, name
+        assert not name.startswith("."), name
         return self.folder / name
 
     def _files(self) -> list[Path]:
         with contextlib.suppress(FileNotFoundError):
-            return sorted(path for path in self.folder.iterdir() if path.name != _LOCK)
+            return sorted(path for path in self.folder.iterdir() if not path.name.startswith("."))
         return []
 
     def _write(self, name: str) -> None:
         path = self._path(name)
         path.unlink(missing_ok=True)
-        now = self._clock()
         with open(path, "x", encoding="utf-8") as file:
-            json.dump(asdict(replace(self._me, name=name, since=now)), file)
-        os.utime(path, (now, now))
+            json.dump(asdict(replace(self._me, name=name, since=self._clock())), file)
+        os.utime(path)
 
-    def _living(self, path: Path) -> Claim | None:
-        """The claim in this file, if there is a living owner behind it."""
-        claim = _read(path)
-        if claim is None:
-            return None
+    def _is_ours(self, name: str) -> bool:
+        found = _read(self._path(name))
+        return found is not None and self.owns(found[0])
+
+    def _living(self, paths: Iterable[Path]) -> list[Claim]:
+        """The claims in these files that have living owners."""
+        found = [each for path in paths if (each := _read(path))]
+        now = self._now() if found else 0.0
+        return [claim for claim, beat in found if self._is_alive(claim, abs(now - beat))]
+
+    def _is_alive(self, claim: Claim, silence: float) -> bool:
+        is_here = claim.machine == self._me.machine
+        return silence < self.patience and (not is_here or _is_running(claim))
+
+    def _now(self) -> float:
+        """The time by which the folder's files are dated, whatever the clock here shows."""
         try:
-            silence = abs(self._clock() - path.stat().st_mtime)
-        except FileNotFoundError:
-            return None
-        if silence >= self.patience:
-            return None
-        return claim if claim.host != HOST or _is_running(claim) else None
+            with tempfile.TemporaryFile(dir=self.folder, prefix=".") as file:
+                os.utime(file.fileno())
+                return os.fstat(file.fileno()).st_mtime
+        except OSError:  # a folder to be read only
+            return self._clock()
 
     def _start_heart(self) -> None:
         if self._heart is None:
@@ -183,27 +216,49 @@ class Claims:
         """One heartbeat."""
         for name in [*self._held]:
             with contextlib.suppress(OSError):  # a full or absent disk: the next beat may do better
-                if self.holds(name):
-                    now = self._clock()
-                    os.utime(self._path(name), (now, now))
+                if self._is_ours(name):
+                    os.utime(self._path(name))  # without times: the file server sets its own
 
 
-def _read(path: Path) -> Claim | None:
-    """None where nothing is, or where what is there was torn: then its writer is dead."""
+def _read(path: Path) -> tuple[Claim, float] | None:
+    """A claim and its last heartbeat; None where nothing is, or what a dead writer left torn."""
     try:
-        claim = Claim(**json.loads(path.read_bytes()))
+        with open(path, "rb") as file:
+            claim, beat = Claim(**json.load(file)), os.fstat(file.fileno()).st_mtime
     except (FileNotFoundError, ValueError, TypeError):
         return None
-    return claim if isinstance(claim.pid, int) and isinstance(claim.started, int | float) else None
+    is_sound = isinstance(claim.pid, int) and claim.pid > 0 and isinstance(claim.since, int | float)
+    return (claim, beat) if is_sound and claim.name == path.name else None
+
+
+def _machine() -> str:
+    """Where a process id means the same: containers may share a name, and not their processes."""
+    parts = [HOST]
+    with contextlib.suppress(OSError):  # Linux alone has these
+        parts.append(os.readlink("/proc/self/ns/pid"))
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+    return " ".join(parts)
+
+
+def _started(pid: int) -> float:
+    """When a living process began; on Linux in ticks: a time of day moves when the clock is set."""
+    if sys.platform == "linux":
+        state, *rest = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        is_dead, started = state == b"Z", float(rest[18])
+    else:
+        process = psutil.Process(pid)
+        is_dead, started = process.status() == psutil.STATUS_ZOMBIE, process.create_time()
+    if is_dead:  # and only not buried
+        raise ProcessLookupError(pid)
+    return started
 
 
 def _is_running(claim: Claim) -> bool:
-    """Whether the very process that made the claim is there; a zombie has only not been buried."""
+    """Whether the very process that made the claim is there."""
     try:
-        process = psutil.Process(claim.pid)
-        is_same = abs(process.create_time() - claim.started) < _SAME
-        return is_same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.AccessDenied:
-        return True
-    except (psutil.NoSuchProcess, ValueError, OverflowError):
+        os.kill(claim.pid, 0)
+        return _started(claim.pid) == claim.started
+    except (ProcessLookupError, psutil.NoSuchProcess, OverflowError):
         return False
+    except (OSError, psutil.AccessDenied):  # another user's, and hidden: its heartbeat must do
+        return True

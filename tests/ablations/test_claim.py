@@ -6,9 +6,12 @@ import errno
 import fcntl
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import psutil
 import pytest
 
 from ablations.claim import HOST, Claims
+from ablations.stop import undisturbed
 
 LONG = 30.0  # seconds until a test gives up; none should come near it
 OWNER = """
@@ -24,6 +28,8 @@ import sys
 from pathlib import Path
 from ablations.claim import Claims
 
+if sys.platform == "linux":
+    Path("/proc/self/comm").write_text(") Z 1 (")  # a name must not be taken for a state
 claims = Claims(Path(sys.argv[1]))
 if sys.argv[2:]:
     print(claims.take(*sys.argv[2:]), flush=True)
@@ -35,25 +41,16 @@ sys.stdin.read()
 """
 
 
-class Clock:
-    now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def make(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], Claims]]:
+def make(tmp_path: Path) -> Iterator[Callable[..., Claims]]:
     """Owners whose hearts beat only when `refresh` is called."""
     made: list[Claims] = []
 
-    def make() -> Claims:
-        made.append(Claims(tmp_path / "claims", beat=LONG * 100, patience=60.0, clock=clock))
+    def make(**options: Any) -> Claims:
+        made.append(Claims(tmp_path / "claims", beat=LONG * 100, patience=60.0, **options))
         return made[-1]
 
     yield make
@@ -87,9 +84,14 @@ def start_owner(
     return owner
 
 
-def rewrite(path: Path, clock: Clock, **changes: Any) -> None:
+def rewrite(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    os.utime(path, (clock.now, clock.now))
+
+
+def age(path: Path, seconds: float) -> None:
+    """Let the last heartbeat be so much earlier."""
+    beat = path.stat().st_mtime - seconds
+    os.utime(path, (beat, beat))
 
 
 def names(folder: Path) -> set[str]:
@@ -97,7 +99,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_what_one_has_another_does_not_get_until_it_is_released(
-    make: Callable[[], Claims],
+    make: Callable[..., Claims],
 ) -> None:
     one, other = make(), make()
     assert one.take("a")
@@ -109,14 +111,14 @@ def test_what_one_has_another_does_not_get_until_it_is_released(
     assert not one.holds("a")
 
 
-def test_an_owner_may_take_again_what_it_has(make: Callable[[], Claims]) -> None:
+def test_an_owner_may_take_again_what_it_has(make: Callable[..., Claims]) -> None:
     one = make()
     assert one.take("a")
     assert one.take("a", "b")
 
 
 def test_several_are_claimed_together_or_not_at_all(
-    make: Callable[[], Claims], tmp_path: Path
+    make: Callable[..., Claims], tmp_path: Path
 ) -> None:
     one, other = make(), make()
     assert one.take("b")
@@ -124,7 +126,7 @@ def test_several_are_claimed_together_or_not_at_all(
     assert names(tmp_path) == {"b"}
 
 
-def test_leaving_releases_everything(make: Callable[[], Claims], tmp_path: Path) -> None:
+def test_leaving_releases_everything(make: Callable[..., Claims], tmp_path: Path) -> None:
     with make() as one:
         assert one.take("a", "b")
         assert names(tmp_path) == {"a", "b"}
@@ -132,23 +134,32 @@ def test_leaving_releases_everything(make: Callable[[], Claims], tmp_path: Path)
 
 
 def test_a_claim_tells_who_has_it_and_since_when(
-    make: Callable[[], Claims], clock: Clock, tmp_path: Path
+    make: Callable[..., Claims], tmp_path: Path
 ) -> None:
-    one = make()
-    clock.now += 5
+    one = make(clock=lambda: 1_000_000.0)
     one.take("a")
     (claim,) = make().live()
     assert (claim.name, claim.host, claim.pid) == ("a", HOST, os.getpid())
-    assert claim.started == psutil.Process().create_time()
-    assert claim.since == clock.now
+    assert claim.since == 1_000_000.0
     assert Claims(tmp_path / "absent").live() == []
+
+
+@on_linux
+def test_the_start_of_a_process_is_told_in_ticks_since_the_machine_was_started(
+    make: Callable[..., Claims],
+) -> None:
+    make().take("a")
+    (claim,) = make().live()
+    began = psutil.boot_time() + claim.started / os.sysconf("SC_CLK_TCK")
+    assert began == pytest.approx(psutil.Process().create_time(), abs=2)
 
 
 def test_of_many_takers_at_once_one_wins(tmp_path: Path) -> None:
     """Fault 12."""
     takers = [Claims(tmp_path / "claims") for _ in range(8)]
     for round_ in range(20):
-        barrier, won = threading.Barrier(len(takers)), []
+        barrier = threading.Barrier(len(takers))
+        won: list[Claims] = []
 
         def take(claims: Claims, name: str, barrier: Any = barrier, won: Any = won) -> None:
             barrier.wait()
@@ -181,55 +192,135 @@ def test_a_living_process_keeps_its_claim_and_a_killed_one_loses_it(
 
 
 def test_a_claim_whose_process_id_has_another_process_now_is_taken_over(
-    make: Callable[[], Claims], clock: Clock, tmp_path: Path
+    make: Callable[..., Claims], tmp_path: Path
 ) -> None:
     """Fault 14."""
     one, other = make(), make()
     one.take("a")
-    rewrite(tmp_path / "claims/a", clock, started=psutil.Process().create_time() - 100)
+    (claim,) = one.live()
+    rewrite(tmp_path / "claims/a", started=claim.started - 1)
     assert other.live() == []
     assert other.take("a")
 
 
-def test_an_owner_elsewhere_is_judged_by_its_heartbeat(
-    make: Callable[[], Claims], clock: Clock, tmp_path: Path
+@on_linux
+def test_setting_the_clock_makes_no_other_process_of_a_living_one(
+    make: Callable[..., Claims], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of day at which a process began moves with the clock."""
+    one, other = make(), make()
+    one.take("a")
+    began = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: began(process) + 5)
+    assert not other.take("a")
+    assert not make().take("a")
+
+
+def test_a_process_of_another_user_is_judged_by_its_heartbeat(
+    make: Callable[..., Claims], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     one, other = make(), make()
     one.take("a")
-    rewrite(tmp_path / "claims/a", clock, host="another machine", pid=1, started=0.0)
-    clock.now += 59
+    rewrite(tmp_path / "claims/a", started=0.0)
+
+    def refuse(_pid: int, _number: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "kill", refuse)
     assert not other.take("a")
-    clock.now += 2
+    age(tmp_path / "claims/a", 61)
     assert other.take("a")
 
 
+def test_an_owner_elsewhere_is_judged_by_its_heartbeat(
+    make: Callable[..., Claims], tmp_path: Path
+) -> None:
+    one, other = make(), make()
+    one.take("a")
+    rewrite(tmp_path / "claims/a", machine="another", pid=1, started=0.0)
+    age(tmp_path / "claims/a", 50)
+    assert not other.take("a")
+    age(tmp_path / "claims/a", 11)
+    assert other.take("a")
+
+
+@on_linux
+def test_containers_of_one_name_know_nothing_of_each_others_processes(
+    make: Callable[..., Claims], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "readlink", lambda _: "pid:[1]")
+        one = make()
+    one.take("a")
+    rewrite(tmp_path / "claims/a", pid=2**22 + 1)  # which nobody here has
+    (claim,) = make().live()
+    assert claim.host == HOST
+    assert not make().take("a")
+
+
+def test_what_the_clocks_of_two_machines_show_does_not_matter(
+    make: Callable[..., Claims], tmp_path: Path
+) -> None:
+    slow, fast = (make(clock=lambda shift=shift: time.time() + shift) for shift in (-3600, 3600))
+    assert slow.take("a")
+    assert fast.take("b")
+    for _ in range(2):
+        assert not fast.take("a")
+        assert not slow.take("b")
+        slow.refresh()
+        fast.refresh()
+    with make(clock=lambda: 0.0):
+        assert names(tmp_path) == {"a", "b"}
+
+
 def test_a_heartbeat_keeps_a_claim_and_silence_loses_it(
-    make: Callable[[], Claims], clock: Clock
+    make: Callable[..., Claims], tmp_path: Path
 ) -> None:
     one, other = make(), make()
     one.take("a")
     for _ in range(5):
-        clock.now += 50
-        one.refresh()
+        age(tmp_path / "claims/a", 50)
         assert not other.take("a")
-    clock.now += 61
+        one.refresh()
+    age(tmp_path / "claims/a", 61)
     assert other.take("a")
 
 
 def test_an_owner_that_lost_its_claim_neither_keeps_it_alive_nor_releases_it(
-    make: Callable[[], Claims], clock: Clock, tmp_path: Path
+    make: Callable[..., Claims], tmp_path: Path
 ) -> None:
     """Fault 16."""
     one, other = make(), make()
     one.take("a")
-    clock.now += 61
+    age(tmp_path / "claims/a", 61)
     assert other.take("a")
+    age(tmp_path / "claims/a", 10)
     beat = (tmp_path / "claims/a").stat().st_mtime
-    clock.now += 10
     one.refresh()
     assert (tmp_path / "claims/a").stat().st_mtime == beat
     one.release("a")
+    with one.locked():
+        assert not one.holds("a")
     assert other.holds("a")
+
+
+def test_a_lost_claim_that_nobody_has_taken_is_held_again(
+    make: Callable[..., Claims], tmp_path: Path
+) -> None:
+    one, other = make(), make()
+    losses: list[Callable[[], object]] = [
+        lambda: shutil.rmtree(tmp_path / "claims"),
+        lambda: age(tmp_path / "claims/a", 61),
+        lambda: rewrite(tmp_path / "claims/a", token="another", pid=2**22 + 1),
+    ]
+    one.take("a")
+    for lose in losses:
+        lose()
+        with one.locked():
+            assert one.holds("a")
+        assert not other.take("a")
+    one.release("a")
+    assert names(tmp_path) == set()
 
 
 def test_the_heart_beats_by_itself(tmp_path: Path) -> None:
@@ -252,7 +343,7 @@ def test_the_heart_beats_by_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", '{"name": "a"', "[]", "null", '{"name": "a"}', "\x80\xff", "{}" * 3]
 )
-def test_a_torn_claim_is_nobodys(make: Callable[[], Claims], tmp_path: Path, text: str) -> None:
+def test_a_torn_claim_is_nobodys(make: Callable[..., Claims], tmp_path: Path, text: str) -> None:
     (tmp_path / "claims").mkdir()
     (tmp_path / "claims/a").write_bytes(text.encode("latin-1"))
     claims = make()
@@ -260,12 +351,22 @@ def test_a_torn_claim_is_nobodys(make: Callable[[], Claims], tmp_path: Path, tex
     assert claims.take("a")
 
 
+def test_a_claim_under_anothers_name_is_nobodys(
+    make: Callable[..., Claims], tmp_path: Path
+) -> None:
+    one = make()
+    one.take("a")
+    shutil.copy(tmp_path / "claims/a", tmp_path / "claims/b")
+    assert [claim.name for claim in one.live()] == ["a"]
+    assert make().take("b")
+
+
 def test_claims_that_dead_owners_left_are_cleared_away(
-    make: Callable[[], Claims], clock: Clock, tmp_path: Path
+    make: Callable[..., Claims], tmp_path: Path
 ) -> None:
     one = make()
     one.take("a", "b")
-    rewrite(tmp_path / "claims/a", clock, pid=2**22 + 1)
+    rewrite(tmp_path / "claims/a", pid=2**22 + 1)
     with make():
         assert names(tmp_path) == {"b"}
 
@@ -280,6 +381,72 @@ def test_a_lock_dies_with_its_holder(owners: list[subprocess.Popen[str]], tmp_pa
         assert claims.take("a")
 
 
+def test_the_lock_of_a_stopped_holder_is_given_up_and_named(
+    make: Callable[..., Claims], owners: list[subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """Where Ctrl-C is put off, too: nobody is kept for ever."""
+    owner = start_owner(owners, tmp_path)
+    owner.send_signal(signal.SIGSTOP)
+    claims = make(wait=0.1)
+    for _ in range(2):
+        with undisturbed(), pytest.raises(TimeoutError) as caught:
+            claims.take("a")
+        assert caught.value.filename == str(tmp_path / "claims/.lock")
+        assert "another process keeps this locked; " in str(caught.value)
+    owner.kill()
+    owner.wait()
+    assert claims.take("a")
+
+
+def test_who_has_waited_for_a_lock_in_vain_does_not_wait_again(
+    make: Callable[..., Claims], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    naps: list[float] = []
+    monkeypatch.setattr(time, "monotonic", lambda: sum(naps))
+    monkeypatch.setattr(time, "sleep", naps.append)
+    one, other = make(), make(wait=1.0)
+    with one.locked():
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                other.take("a")
+    assert sum(naps) == pytest.approx(1.0, abs=0.1)
+
+
+def test_ctrl_c_reaches_one_who_waits_for_the_lock(
+    make: Callable[..., Claims], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: signal.raise_signal(signal.SIGINT))
+    one, other = make(), make()
+    with one.locked(), pytest.raises(KeyboardInterrupt):
+        other.take("a")
+    assert other.take("a")
+
+
+def test_a_lock_that_is_waited_for_is_the_one_in_the_folder(
+    make: Callable[..., Claims], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A deleted file can be locked, and keeps nobody out."""
+    monkeypatch.setattr(time, "sleep", lambda _: shutil.rmtree(tmp_path / "claims"))
+    with make().locked(), make().locked(), pytest.raises(TimeoutError):
+        make(wait=0.0).take("a")
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_named_with_the_way_out(
+    make: Callable[..., Claims], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="--results") as caught, make():
+        pass
+    assert caught.value.errno == number
+    assert caught.value.filename == str(tmp_path / "claims/.lock")
+    assert os.strerror(number) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("used", [True, False])
 def test_a_folder_that_can_only_be_read_can_be_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: bool
@@ -287,7 +454,7 @@ def test_a_folder_that_can_only_be_read_can_be_looked_at(
     opened, folder = os.open, tmp_path / "claims"
 
     def refuse(path: Any, flags: int, *rest: Any, **more: Any) -> int:
-        if flags & os.O_CREAT:
+        if flags & (os.O_WRONLY | os.O_RDWR):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
         return opened(path, flags, *rest, **more)
 
