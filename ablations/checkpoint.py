@@ -1,13 +1,11 @@
 """Where a training in progress is kept, so that a killed one loses minutes and not hours.
 
-One safetensors file holds tensors and, as JSON, facts; its checksum tells a torn or damaged file,
-and then the one before it is used. No pickle is ever read.
+One file holds tensors and, as JSON, facts; where it is torn or damaged, the one before it is used.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import time
@@ -15,13 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from ablations.record import write_atomic
 from ablations.stop import Stopped as Stopped
+from ablations.tensors import pack, read_words, unpack
 
 SECONDS = 60.0  # between two checkpoints of one training
 
@@ -51,8 +47,7 @@ class Keeper:
         """Keep this state; then stop, if that was asked."""
         words = {"facts": json.dumps(facts), "stamp": json.dumps(self.stamp, sort_keys=True)}
         words["seconds"] = str(self.earlier + time.monotonic() - self._begun)
-        words["sha256"] = _checksum(tensors, words)
-        data = save({name: t.contiguous() for name, t in tensors.items()}, metadata=words)
+        data = pack(tensors, words)
         if self._is_whole:
             with contextlib.suppress(FileNotFoundError):  # another has ended this training since
                 os.replace(self.path, self.previous)
@@ -70,22 +65,18 @@ class Keeper:
 
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         try:
-            with safe_open(path, "pt") as file:
-                words = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError):
+            tensors, words = unpack(path)
+        except (OSError, ValueError):
             return None
         if words.get("stamp") != json.dumps(self.stamp, sort_keys=True):
-            return None
-        if words.pop("sha256", None) != _checksum(tensors, words):
             return None
         self.earlier = float(words["seconds"])
         return tensors, json.loads(words["facts"])
 
 
-def _checksum(tensors: dict[str, Tensor], words: dict[str, str]) -> str:
-    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+def code_of(path: Path) -> Any:
+    """The code by which a checkpoint says it was made; None if it says nothing."""
+    try:
+        return json.loads(read_words(path)["stamp"])["code"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.expand import freeze, load_task
-from ablations.plan import Missing, Plan, Want
+from ablations.plan import Missing, Plan, Want, missing
 from ablations.record import Results
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ _STATES = 3  # what a training in progress keeps of each weight: itself and Adam
 _PESSIMIST = 1e9  # operations a second that any core reaches, even on tiny matrices
 
 
-def seconds_per_step(want: Want, device: torch.device) -> float:
-    """What a training step of this trial takes here and now, on its first real batches."""
+def seconds_to_train(want: Want, device: torch.device) -> float:
+    """What training this trial takes, by a step and a look at validation here and now."""
     import torch
 
     from ablations.optimise import OPTIMISER
-    from ablations.timing import synchronise
     from ablations.train import TrainConfig, update
     from model.build import build
+    from model.loss import cross_entropy
 
     task = load_task(freeze(want.config["task"]))
     settings = TrainConfig(**want.config["train"])
@@ -41,12 +41,26 @@ def seconds_per_step(want: Want, device: torch.device) -> float:
         parts = next(task.steps(0, settings.budget))
         tokens = sum(part.tokens for part in parts)
         moved = [part.to(device) for part in parts]
-        took = []
-        for _ in range(3):
-            begun = time.perf_counter()
-            update(model, moved, tokens, optimiser, settings)
-            synchronise(device)
-            took.append(time.perf_counter() - begun)
+        step = quickest(lambda: update(model, moved, tokens, optimiser, settings), device)
+    batches = task.evaluation_batches("valid")
+    asked = batches[len(batches) // 2].to(device)  # of middling length
+    model.eval()
+    with torch.inference_mode():
+        look = quickest(lambda: cross_entropy(model(asked), asked.labels), device) * len(batches)
+    looks = 1 + min(settings.evaluations, settings.steps)  # the first before any step
+    return settings.steps * step + looks * look
+
+
+def quickest(call: Callable[[], object], device: torch.device) -> float:
+    """Seconds of the quickest of three calls: the first pays for much that later ones find done."""
+    from ablations.timing import synchronise
+
+    took = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        call()
+        synchronise(device)
+        took.append(time.perf_counter() - begun)
     return min(took)
 
 
@@ -59,24 +73,37 @@ def seconds_each(wants: Sequence[Want], device: torch.device, most: int) -> list
         task = want.frozen["task"]
         if settings in measured or (task in rates and len(measured) >= most):
             continue
-        measured[settings] = seconds_per_step(want, device) * want.config["train"]["steps"]
+        measured[settings] = seconds_to_train(want, device)
         rates.setdefault(task, measured[settings] / want.work)
     return [
         measured.get(str(want.frozen), rates[want.frozen["task"]] * want.work) for want in wants
     ]
 
 
-def days_ahead(plan: Plan, results: Results, device: torch.device, jobs: int) -> float:
+def side_by_side(each: Collection[float], at_once: int) -> float:
+    """How long trials take together, so many at once: no less than the longest of them."""
+    return max(sum(each) / at_once, max(each, default=0.0))
+
+
+def days_ahead(
+    plan: Plan, results: Results, rerun: str | None, device: torch.device, at_once: int
+) -> float:
     """Seconds that the rest of a plan takes where that is a day or more; 0 where it is less.
 
-    Nothing is measured where even a slow machine needs no day.
+    Nothing is read or measured where even a slow machine needs no day.
     """
-    rest = [want for want in plan.wanted.values() if not results.path(want.trial).exists()]
-    operations = sum(6 * want.work for want in rest)  # two forward, four backward, a weight
-    if operations / _PESSIMIST / jobs < DAY:
+
+    def may_take_days(wants: Iterable[Want]) -> bool:
+        # Two operations forward and four backward a weight; evaluations are few beside them.
+        return side_by_side([6 * want.work / _PESSIMIST for want in wants], at_once) >= DAY
+
+    if not may_take_days(plan.wanted.values()):
+        return 0.0
+    rest = missing(plan, results, rerun, dry=True).train
+    if not may_take_days(rest):
         return 0.0
     largest_first = sorted(rest, key=lambda want: -want.work)
-    seconds = sum(seconds_each(largest_first, device, most=0)) / jobs
+    seconds = side_by_side(seconds_each(largest_first, device, most=0), at_once)
     return seconds if seconds >= DAY else 0.0
 
 

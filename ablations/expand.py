@@ -90,6 +90,8 @@ class Cell:
     trial: str
     frozen: Mapping[str, str]
     """Each section as one text, made once for all seeds."""
+    settings: str
+    """Twelve hex digits of what decides the trial's numbers besides the seed."""
 
 
 def catalogue() -> dict[str, Path]:
@@ -205,9 +207,11 @@ def expand(
             across = {factor: level for factor, level, _ in crossing}
             frozen = {name: freeze(section) for name, section in config.items()}
             decisive = _decisive(config)
+            settings = _digest(decisive)
             for seed in seeds:
+                trial = _identity(decisive, seed)
                 full = {**config, "seed": seed}
-                cells.append(Cell(label, seed, across, full, _identity(decisive, seed), frozen))
+                cells.append(Cell(label, seed, across, full, trial, frozen, settings))
     if problems:
         raise ConfigError(list(problems))
     return cells
@@ -296,6 +300,7 @@ def _shape(frozen_model: str, frozen_task: str) -> Any:
     import torch
 
     from model.build import build
+    from model.head import HEAD, Head
     from model.position import Position
 
     try:
@@ -313,6 +318,14 @@ def _shape(frozen_model: str, frozen_task: str) -> Any:
         raise ConfigError([f"model.{problem}" for problem in error.problems]) from None
     except (ValueError, RuntimeError) as error:  # RuntimeError: more weights than can be counted
         raise ConfigError([f"model: d_model or another size: {error}"]) from None
+    head = getattr(model, "head", None)
+    if isinstance(head, Head) and head.per != task.per:
+        fitting = [name for name, part in HEAD.parts.items() if part.per == task.per]
+        name = written["head"]["name"]
+        raise ConfigError(
+            [f"model.head={name}: this task has a label for each {task.per}; "
+             f"choose {' or '.join(fitting)}"]
+        )  # fmt: skip
     for module in model.modules():
         if isinstance(module, Position):
             try:
@@ -372,6 +385,9 @@ def _decisive(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _identity(decisive: Mapping[str, str], seed: int) -> str:
-    parts = {**decisive, "seed": freeze(seed)}
+    return _digest({**decisive, "seed": freeze(seed)})
+
+
+def _digest(parts: Mapping[str, str]) -> str:
     text = ", ".join(f'"{name}": {parts[name]}' for name in sorted(parts))
     return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:12]

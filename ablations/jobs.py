@@ -10,7 +10,6 @@ import contextlib
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 from ablations.claim import HOST
@@ -19,6 +18,7 @@ from ablations.launch import Job, Outcome
 from ablations.plan import Plan, Want, missing, untimed
 from ablations.record import TRAINED, Head, Reading, Record, RecordError, Results
 
+TIMING = f"timing:{HOST}"  # the claim to have this machine alone
 Attempt = dict[str, Any]
 Holds = Callable[[str], bool]
 
@@ -47,12 +47,17 @@ class Piece(Protocol):
     id: str
     title: str
     claims: tuple[str, ...]
+    settings: str
+    """Equal where pieces differ in their seed alone."""
 
     def job(self) -> Job | None:
         """What is still to do; None if that is nothing."""
 
-    def keep(self, outcome: Outcome, earlier: list[Attempt], holds: Holds) -> tuple[str, str]:
-        """Write what came of it where the claim holds; how it ended, and a note for people."""
+    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
+        """Write what came of it where the claim holds; how it ended, and a note for people.
+
+        `again` tells that it failed and will be tried again.
+        """
 
 
 class TrialPiece:
@@ -61,16 +66,19 @@ class TrialPiece:
     def __init__(self, want: Want, setting: Setting) -> None:
         self.id, self.title = want.trial, want.title
         self.claims: tuple[str, ...] = (want.trial,)
+        self.settings = str(want.frozen)
         self._want, self._setting = want, setting
-        self._seen = _stamp(setting.results.path(want.trial))
+        self._seen = self._given = self._stamp()
         self._only_measures = False
         self._before: list[Attempt] = []
 
     def job(self) -> Job | None:
         setting, want, results = self._setting, self._want, self._setting.results
+        self._given = self._stamp()
         # What was to be made anew has been, if the file is another one now.
-        rerun = setting.rerun if _stamp(results.path(want.trial)) == self._seen else None
-        lacks = missing(replace(setting.plan, wanted={want.trial: want}), results, rerun)
+        rerun = setting.rerun if self._given == self._seen else None
+        alone = replace(setting.plan, wanted={want.trial: want})
+        lacks = missing(alone, results, rerun, check=False)
         for line in lacks.set_aside:
             setting.say(line)
         if not lacks.train and not lacks.measure:
@@ -92,37 +100,53 @@ class TrialPiece:
         }
         return Job(want.trial, setting.call, payload, seconds=setting.limit)
 
-    def keep(self, outcome: Outcome, earlier: list[Attempt], holds: Holds) -> tuple[str, str]:
-        if outcome.value is None and self._only_measures:
-            # A measure that was added later has failed: what the trial knows already stays.
-            return outcome.status, outcome.reason or ""
-        if not holds(self.id):
+    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
+        record, outcome = _returned(outcome)
+        if not holds(self.id) or self._stamp() != self._given:
             return "dropped", "another sweep has taken this trial over"
-        record = self._record(outcome)
-        if not self._only_measures and (attempts := [*self._before, *earlier]):
-            record.attempts, record.env["earlier"] = len(attempts) + 1, attempts
+        if record is None:
+            return self._fail(outcome, again)
+        if not self._only_measures and self._before:
+            record.attempts, record.env["earlier"] = len(self._before) + 1, self._before
         results = self._setting.results
         results.write(record)
-        if record.status in TRAINED:  # any other may go on from its checkpoint
-            results.end_training(record.trial)
-        if outcome.value is not None and outcome.status != "done":
+        results.end_training(record.trial)
+        if outcome.status != "done":
             return outcome.status, f"trained, not all measured: {outcome.reason}"
         status = "error" if record.reason and record.status == "ok" else record.status
         return status, _headline(record)
 
-    def _record(self, outcome: Outcome) -> Record:
-        """What the worker returned, or what is known of a trial whose worker failed."""
-        if outcome.value is not None:
-            try:
-                return Record.from_dict(outcome.value)
-            except RecordError as error:  # one bad worker must not end the sweep
-                outcome = replace(outcome, status="error", reason=f"no record: {error}")
+    def _fail(self, outcome: Outcome, again: bool) -> tuple[str, str]:
+        """Keep a failure; where the trial has a good record, only as a note to that.
+
+        Whatever was trained may go on from its checkpoint.
+        """
+        results = self._setting.results
         reason = outcome.reason or outcome.status
-        if outcome.detail:
-            reason = f"{reason}\n{outcome.detail}"
-        env = {**code_version(), "code": self._want.code, "device": self._setting.device}
-        env["seconds"] = round(outcome.seconds, 3)
-        return Record(self.id, outcome.status, self._want.config, reason=reason, env=env)
+        held = results.read(self.id)
+        if held is not None and held.status in TRAINED:
+            record = held
+            what = "measure of this trial" if self._only_measures else "retraining"
+            _note(record, what, f"{outcome.status} ({reason})")
+            record.env["earlier"] = [*record.env.get("earlier", []), _attempt(outcome)]
+        else:
+            env = {**code_version(), "code": self._want.code, "device": self._setting.device}
+            env["seconds"] = round(outcome.seconds, 3)
+            full = f"{reason}\n{outcome.detail}" if outcome.detail else reason
+            record = Record(self.id, outcome.status, self._want.config, reason=full, env=env)
+            record.attempts = len(self._before) + 1
+            record.env |= {"earlier": self._before} if self._before else {}
+            record.env |= {"again": True} if again else {}
+        results.write(record)
+        self._seen = self._stamp()
+        return outcome.status, reason
+
+    def _stamp(self) -> tuple[int, int] | None:
+        """Which file the record is: one that is written anew has another stamp."""
+        with contextlib.suppress(FileNotFoundError):
+            found = self._setting.results.path(self.id).stat()
+            return found.st_ino, found.st_mtime_ns
+        return None
 
 
 class SessionPiece:
@@ -138,7 +162,8 @@ class SessionPiece:
         self._measure, self._reference = measure, setting.plan.wanted[reference]
         self._trials, self._setting = list(trials), setting
         self.title = f"{measure} of {len(self._trials)} beside {self._reference.title}"
-        self.claims = (self.id, f"timing:{HOST}", *self._trials)
+        self.claims = (self.id, TIMING, *self._trials)
+        self.settings = self.id
 
     def job(self) -> Job | None:
         plan, results = self._setting.plan, self._setting.results
@@ -160,19 +185,34 @@ class SessionPiece:
         call = "ablations.worker:run_session"
         return Job(self.id, call, payload, seconds=self._setting.limit) if candidates else None
 
-    def keep(self, outcome: Outcome, earlier: list[Attempt], holds: Holds) -> tuple[str, str]:
-        taken = outcome.value or {"readings": {}}
-        for trial, readings in taken["readings"].items():
+    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
+        status, reason = outcome.status, outcome.reason or ""
+        for trial in self._trials:
             record = self._setting.results.read(trial)
             if record is None or not holds(trial):
                 continue
-            sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"]}
-            record.env["sessions"] = sessions
-            record.readings += [Reading(**reading) for reading in readings]
-            if self._measure not in record.measures:
-                record.measures.append(self._measure)
+            try:
+                if outcome.value is not None and trial in outcome.value["readings"]:
+                    record = self._timed(record, outcome.value)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                status, reason = "error", f"no readings: {error!r}"  # one bad worker ends no sweep
+            if status != "done":
+                _note(record, f"measure {self._measure}", f"{status} ({reason})")
             self._setting.results.write(record)
-        return "ok" if outcome.status == "done" else outcome.status, outcome.reason or ""
+        return "ok" if status == "done" else status, reason
+
+    def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
+        """A record with the times that a session took of its trial."""
+        readings = [Reading(**reading) for reading in taken["readings"][record.trial]]
+        sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"]}
+        timed = replace(
+            record,
+            env={**record.env, "sessions": sessions},
+            readings=record.readings + readings,
+            measures=list(dict.fromkeys([*record.measures, self._measure])),
+        )
+        _note(timed, f"measure {self._measure}", None)
+        return Record.from_dict(timed.to_dict())
 
 
 def sessions(
@@ -186,12 +226,27 @@ def sessions(
     return [SessionPiece(*pair, trials, setting) for pair, trials in groups.items()]
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Which file this is: one that is written anew has another stamp."""
-    with contextlib.suppress(FileNotFoundError):
-        found = path.stat()
-        return found.st_ino, found.st_mtime_ns
-    return None
+def _returned(outcome: Outcome) -> tuple[Record | None, Outcome]:
+    """The record in an outcome, if there is a good one; else an outcome that tells of a failure."""
+    if outcome.value is None:
+        return None, outcome
+    try:
+        return Record.from_dict(outcome.value), outcome
+    except RecordError as error:  # one bad worker must not end the sweep
+        return None, replace(outcome, status="error", reason=f"no record: {error}", value=None)
+
+
+def _note(record: Record, what: str, problem: str | None) -> None:
+    """Tell in a good record what has failed since, in place of what was told of that before."""
+    begins = f"{what} failed: "
+    parts = [p for p in (record.reason or "").split("; ") if p and not p.startswith(begins)]
+    parts += [begins + problem] if problem else []
+    record.reason = "; ".join(parts) or None
+
+
+def _attempt(outcome: Outcome) -> Attempt:
+    reason = outcome.reason or outcome.status
+    return {"status": outcome.status, "reason": reason, "seconds": round(outcome.seconds, 3)}
 
 
 def _attempts_of(record: Head | None) -> list[Attempt]:

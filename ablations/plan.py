@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,7 @@ class Plan:
             "claims": ablation.claims,
             "overrides": [f"{path}={json.dumps(value)}" for path, value in self.overrides.items()],
             "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
+            "fingerprint": _fingerprint(cells),
             "seeds": self.seeds,
             "cells": [
                 {
@@ -150,6 +152,12 @@ def _refuse_large(sizes: Mapping[str, int]) -> None:
         )
 
 
+def _fingerprint(cells: Sequence[Cell]) -> str:
+    """One word for all that decides the numbers of an ablation's table but the seeds."""
+    settings = {(cell.label, freeze(cell.across), cell.settings) for cell in cells}
+    return hashlib.sha256(freeze(sorted(settings)).encode()).hexdigest()[:12]
+
+
 def _measures_of(ablation: Ablation, cell: Cell, seeds: Sequence[int]) -> list[str]:
     """Speed does not depend on the seed, so the first one is timed for all."""
     from ablations.measure import is_timing
@@ -193,12 +201,47 @@ def _want(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> N
 
 
 def merge_into(results: Results, plan: Plan) -> None:
-    """Write the plan; ablations planned here earlier under other names stay."""
+    """Write the plan beside what was planned here earlier.
+
+    Ablations of other names stay. So do the cells of other seeds of an ablation that is otherwise
+    the same; where anything else differs it is planned anew, for one table must not mix settings.
+    """
     earlier = results.read_plan() if results.plan_file.exists() else {"ablations": {}}
-    document = {"schema": SCHEMA, "profile": plan.profile.name}
-    merged = {**document, "ablations": {**earlier["ablations"], **plan.document()}}
+    document = json.loads(json.dumps(plan.document()))  # as it will be read
+    try:
+        before = dict(earlier["ablations"].items())
+        now = {name: _unite(before.get(name, {}), entry) for name, entry in document.items()}
+    except (AttributeError, KeyError, TypeError):
+        raise results.misshapen() from None
+    head = {"schema": SCHEMA, "profile": plan.profile.name}
+    merged = {**head, "ablations": {**before, **now}}
     if merged != earlier:
         results.write_plan(merged)
+
+
+def _unite(earlier: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """An entry of plan.json with the cells of both, if they differ in their seeds alone."""
+
+    def rest(entry: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in entry.items() if key not in ("seeds", "cells")}
+
+    def place(cell: Mapping[str, Any]) -> tuple[str, str]:
+        return cell["label"], freeze(cell["across"])
+
+    if rest(earlier) != rest(now):
+        return now
+    twins = {place(cell): cell for cell in now["cells"]}  # which another seed alone sets apart
+    order = {each: index for index, each in enumerate(twins)}
+    cells = {(*place(cell), cell["seed"]): cell for cell in now["cells"]}
+    for cell in earlier["cells"]:
+        # Its code and size are those of its twin: a record made by code of then is stale now.
+        twin = twins[place(cell)]
+        kept = {**cell, "code": twin["code"], "work": twin["work"]}
+        cells.setdefault((*place(cell), cell["seed"]), kept)
+    if len(cells) == len(now["cells"]):
+        return now
+    united = sorted(cells.values(), key=lambda cell: (order[place(cell)], cell["seed"]))
+    return {**now, "seeds": sorted({cell["seed"] for cell in united}), "cells": united}
 
 
 @dataclass
@@ -214,10 +257,13 @@ class Missing:
     set_aside: list[str] = field(default_factory=list)
 
 
-def missing(plan: Plan, results: Results, rerun: str | None, dry: bool = False) -> Missing:
+def missing(
+    plan: Plan, results: Results, rerun: str | None, dry: bool = False, check: bool = True
+) -> Missing:
     """Compare the plan with the records; an unusable record is set aside and run again.
 
-    Unless this is only a look (`dry`), OSError where something is lacking and cannot be kept.
+    Unless this is only a look (`dry`) or not to be checked, OSError where something is lacking and
+    cannot be kept.
     """
     found = Missing()
     for want in plan.wanted.values():
@@ -229,7 +275,7 @@ def missing(plan: Plan, results: Results, rerun: str | None, dry: bool = False) 
             where = "" if dry else f"; kept as {results.set_aside(want.trial).name}"
             found.set_aside.append(f"{error}{where}")
             found.train.append(want)
-    if not dry and (found.train or found.measure or found.untimed):
+    if check and not dry and (found.train or found.measure or found.untimed):
         results.check_writable()
     return found
 
@@ -243,11 +289,12 @@ def _compare(want: Want, results: Results, rerun: str | None, found: Missing) ->
     is_failed = head.status not in TRAINED
     lacks = not is_failed and bool(set(want.measures) - set(head.measures))
     record = None
-    if lacks and results.checkpoint(want.trial).exists():
+    if lacks and _has_weights(head, results):
         record = results.read(want.trial)  # before it is counted: it may be unusable
     found.stale += [want] if is_stale else []
     found.failed += [want] if is_failed else []
-    if (rerun == "stale" and is_stale) or (rerun == "failed" and is_failed):
+    is_cut = is_failed and bool(head.env.get("again"))  # a sweep ended before its next try
+    if is_cut or (rerun == "stale" and is_stale) or (rerun == "failed" and is_failed):
         found.train.append(want)
     elif record is not None:
         found.measure.append((want, record))
@@ -255,6 +302,13 @@ def _compare(want: Want, results: Results, rerun: str | None, found: Missing) ->
         found.train.append(want)
     elif pairs := untimed(want, head):
         found.untimed[want.trial] = pairs
+
+
+def _has_weights(head: Head, results: Results) -> bool:
+    """Whether the weights behind a record are there: a retraining that was cut leaves others."""
+    from ablations.weights import stamp_for, stamp_of
+
+    return stamp_of(results.checkpoint(head.trial)) == stamp_for(head)
 
 
 def untimed(want: Want, record: Record | Head | None) -> list[tuple[str, str]]:

@@ -129,12 +129,27 @@ class Head:
         return cls(**wanted, timed=timed)
 
 
+@dataclass
+class Asked:
+    """What a plan asks of one trial."""
+
+    size: float  # beside the others'
+    measures: set[str]
+
+
+def _asked(cell: dict[str, Any]) -> Asked:
+    return Asked(float(cell.get("work", 1)), set(cell.get("measures", ())))
+
+
 def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:
     """Leave out what a reading does not have, but keep a null value: it is a result."""
     kept = {name: value for name, value in plain.items() if value not in (None, {})}
     if "samples" not in kept and "values" not in kept:
         kept["value"] = plain["value"]
     return kept
+
+
+_ANEW = "move it away and run again: no record is lost"
 
 
 class Results:
@@ -160,9 +175,9 @@ class Results:
 
     def end_training(self, trial: str) -> None:
         """Its record is written: what it would have gone on from can go."""
-        for pattern in (f"{trial}.training*", f".{trial}.training.*.tmp"):
-            for path in self.checkpoints.glob(pattern):
-                path.unlink(missing_ok=True)
+        newest = self.in_training(trial)
+        for path in (newest, newest.with_name(f"{newest.name}.previous")):
+            path.unlink(missing_ok=True)
 
     def write(self, record: Record) -> None:
         plain = record.to_dict()
@@ -213,22 +228,26 @@ class Results:
             plan = json.loads(self.plan_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RecordError(f"no plan in {self.root}: run an ablation there first") from None
-        except ValueError as error:
-            raise RecordError(f"{self.plan_file}: not readable as JSON ({error})") from None
+        except (ValueError, RecursionError) as error:
+            problem = f"{self.plan_file}: not readable as JSON ({error}); {_ANEW}"
+            raise RecordError(problem) from None
         if not isinstance(plan, dict) or plan.get("schema") != SCHEMA:
-            raise RecordError(f"{self.plan_file}: not a plan of schema {SCHEMA}")
+            raise RecordError(f"{self.plan_file}: not a plan of schema {SCHEMA}; {_ANEW}")
         return plan
 
-    def planned(self) -> dict[str, dict[str, float]]:
-        """The trials of each ablation of the plan, with their sizes beside each other."""
+    def planned(self) -> dict[str, dict[str, Asked]]:
+        """The trials of each ablation of the plan, and what is asked of them."""
         plan = self.read_plan()
         try:
             return {
-                name: {str(cell["trial"]): float(cell.get("work", 1)) for cell in entry["cells"]}
+                name: {str(cell["trial"]): _asked(cell) for cell in entry["cells"]}
                 for name, entry in plan["ablations"].items()
             }
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise RecordError(f"{self.plan_file}: not shaped like a plan") from None
+            raise self.misshapen() from None
+
+    def misshapen(self) -> RecordError:
+        return RecordError(f"{self.plan_file}: not shaped like a plan; {_ANEW}")
 
     def write_plan(self, plan: dict[str, Any]) -> None:
         text = json.dumps(plan, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

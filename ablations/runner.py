@@ -10,8 +10,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
-from ablations.claim import Claims
-from ablations.jobs import Attempt, Piece, SessionPiece, Setting, TrialPiece, sessions
+from ablations.claim import HOST, Claims
+from ablations.jobs import TIMING, Piece, SessionPiece, Setting, TrialPiece, sessions
 from ablations.launch import NOT_STARTED, Event, Launcher, Outcome, Progress
 from ablations.plan import Plan, merge_into, missing
 from ablations.progress import Display
@@ -46,14 +46,14 @@ def run(
     with claims:
         with claims.locked():  # a sweep that starts at the same time must not lose its part of it
             merge_into(results, plan)
-            trials, timings, notes = _look(setting)
+        trials, timings, notes, is_proven = _look(setting)
         expected = {piece.id: plan.wanted[piece.id].work for piece in trials}
         total = len(trials) + len(timings)
         with Display(total, 0, expected, launcher.capacity) as display:
             setting.say = display.say
             for note in notes:
                 display.say(note)
-            sweep = _Sweep(launcher, claims, display, poll)
+            sweep = _Sweep(launcher, claims, display, poll, is_proven)
             try:
                 sweep.work(trials, launcher.capacity)
                 sweep.work(timings, 1)  # timing has the machine to itself
@@ -64,8 +64,8 @@ def run(
     return sweep.counts
 
 
-def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str]]:
-    """What is to be done, and what people should know before."""
+def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool]:
+    """What is to be done, what people should know before, and whether any trial is trained."""
     lacks = missing(setting.plan, setting.results, setting.rerun)
     notes = list(lacks.set_aside)
     if lacks.stale and setting.rerun != "stale":
@@ -73,32 +73,43 @@ def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[
             f"{len(lacks.stale)} records were made by other code and count as stale; "
             "--rerun stale makes them anew"
         )
-    if lacks.failed and setting.rerun != "failed":
-        notes.append(f"{len(lacks.failed)} trials failed earlier; --rerun failed tries them again")
+    if left := [want for want in lacks.failed if want not in lacks.train]:
+        notes.append(f"{len(left)} trials failed earlier; --rerun failed tries them again")
     wants = [*lacks.train, *(want for want, _ in lacks.measure)]
     trials = [TrialPiece(want, setting) for want in wants]
     timings = sessions(lacks.untimed | {want.trial: want.timings for want in wants}, setting)
-    return trials, timings, notes
+    untrained = {want.trial for want in [*lacks.train, *lacks.failed]}
+    return trials, timings, notes, len(untrained) < len(setting.plan.wanted)
 
 
 class _Sweep:
     """The pieces that wait, those that run, and how the others ended."""
 
-    def __init__(self, launcher: Launcher, claims: Claims, display: Display, poll: float) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        claims: Claims,
+        display: Display,
+        poll: float,
+        is_proven: bool,
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self._launcher, self._claims, self._display = launcher, claims, display
         self._poll = poll
         self._queue: deque[Piece] = deque()
         self._later: deque[Piece] = deque()  # claimed by others, or to be tried again
         self._running: dict[str, Piece] = {}
-        self._earlier: dict[str, list[Attempt]] = {}  # failed attempts at pieces in `_later`
-        self._first: dict[str, tuple[Piece, Outcome]] | None = {}  # failures, until one succeeds
+        self._tries: Counter[str] = Counter()  # failures that were followed by another try
+        # Those that failed, until one succeeds: a folder with good records needs no such care.
+        self._first: dict[str, tuple[str, Outcome]] | None = None if is_proven else {}
+        self._kinds = 0
         self._is_stopping = False
         self._has_told = False
 
     def work(self, pieces: Iterable[Piece], at_once: int) -> None:
         """Do all of these, so many at once."""
         self._queue.extend(pieces)
+        self._kinds = len({piece.settings for piece in self._queue})
         while self._queue and not self._is_stopping:
             self._fill(at_once)
             for event in self._launcher.events():
@@ -123,6 +134,10 @@ class _Sweep:
             if not self._claims.take(*piece.claims):
                 self._later.append(piece)
                 continue
+            if self._would_disturb(piece):
+                self._claims.release(*piece.claims)
+                self._later.append(piece)
+                continue
             job = piece.job()
             if job is None:
                 self._claims.release(*piece.claims)
@@ -131,10 +146,15 @@ class _Sweep:
             self._running[piece.id] = piece
             self._launcher.submit(job)
 
+    def _would_disturb(self, piece: Piece) -> bool:
+        """Whether it would run beside a timing session on this machine, its own or another's."""
+        others = [c for c in self._claims.live() if c.host == HOST and not self._claims.owns(c)]
+        return bool(others) if TIMING in piece.claims else any(c.name == TIMING for c in others)
+
     def _take(self, event: Event) -> None:
         piece = self._running[event.job]
         if isinstance(event, Progress):
-            if event.fraction == 0 and piece.id not in self._earlier:
+            if event.fraction == 0 and not self._tries[piece.id]:
                 self._display.started(piece.id, piece.title)
             self._display.progress(piece.id, event.fraction, event.note)
             return
@@ -144,50 +164,54 @@ class _Sweep:
             self._finish(piece, event)
         elif self._is_stopping:
             self._claims.release(*piece.claims)
-        elif _may_pass(event) and len(self._earlier.get(piece.id, ())) < RETRIES:
-            self._put_off(piece, event)
+        elif event.status == "storage":
+            raise OSError(event.reason)
+        elif _may_pass(event) and self._tries[piece.id] < RETRIES:
+            self._try_again(piece, event)
         else:
             self._finish(piece, event)
-        if event.value is None and not self._is_stopping:
             self._beware(piece, event)
 
-    def _finish(self, piece: Piece, outcome: Outcome) -> None:
-        earlier = self._earlier.pop(piece.id, [])
+    def _keep(self, piece: Piece, outcome: Outcome, again: bool) -> tuple[str, str]:
         with self._claims.locked():  # nobody can take over between the look and the writing
-            status, note = piece.keep(outcome, earlier, self._claims.holds)
+            return piece.keep(outcome, self._claims.holds, again)
+
+    def _finish(self, piece: Piece, outcome: Outcome) -> None:
+        status, note = self._keep(piece, outcome, again=False)
         self._claims.release(*piece.claims)
         self.counts[status] += 1
         self._display.finished(piece.id, piece.title, status, outcome.seconds, note)
 
-    def _put_off(self, piece: Piece, outcome: Outcome) -> None:
-        """Try it again at the end; it stays claimed."""
-        reason = outcome.reason or outcome.status
-        attempt = {"status": outcome.status, "reason": reason, "seconds": round(outcome.seconds, 3)}
-        self._earlier.setdefault(piece.id, []).append(attempt)
-        self._later.append(piece)
-        number = len(self._earlier[piece.id])
+    def _try_again(self, piece: Piece, outcome: Outcome) -> None:
+        """At the end; at once where nothing has succeeded yet. It stays claimed."""
+        status, note = self._keep(piece, outcome, again=True)
+        self._tries[piece.id] += 1
+        if self._first is None:
+            self._later.append(piece)
+        else:
+            self._queue.appendleft(piece)
         self._display.say(
-            f"{piece.title}: {outcome.status} ({reason}), attempt {number} of {RETRIES + 1}; "
-            "to be tried again at the end"
+            f"{piece.title}: {status} ({note}), attempt {self._tries[piece.id]} of {RETRIES + 1}; "
+            f"to be tried again {'at the end' if self._first is None else 'now'}"
         )
 
     def _beware(self, piece: Piece, outcome: Outcome) -> None:
-        """End the sweep where its first trials all fail in one way: so will the others."""
+        """End the sweep where its first trials all fail in one way: so will the others.
+
+        The seeds of one variant say nothing of other variants.
+        """
         if self._first is None:
             return
-        self._first[piece.id] = piece, outcome
+        self._first[piece.id] = piece.settings, outcome
+        kinds = {settings for settings, _ in self._first.values()}
         ways = {(failed.status, failed.reason) for _, failed in self._first.values()}
         if len(ways) > 1:
             self._first = None
-        elif len(self._first) == ALIKE:
+        elif len(self._first) >= ALIKE and len(kinds) >= min(ALIKE, self._kinds):
             self._is_stopping = True
             self._launcher.cancel()
-            for each, failed in self._first.values():
-                if each in self._later:
-                    self._earlier[each.id].pop()  # which is the failure to be kept
-                    self._finish(each, failed)
             self._display.say(
-                f"Stopped: the first {ALIKE} trials all failed alike ({outcome.status}: "
+                f"Stopped: the first {len(self._first)} trials all failed alike ({outcome.status}: "
                 f"{outcome.reason}). Mend that; then the same command with --rerun failed goes on."
             )
 

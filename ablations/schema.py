@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 SCHEMA = 1
-STATUSES = ("ok", "diverged", "stuck", "oom", "error", "timeout", "killed")
+FAILED = ("oom", "error", "timeout", "killed")
+STATUSES = ("ok", "diverged", "stuck", *FAILED)
 TRIAL = re.compile(r"[A-Za-z0-9_-]{1,100}")  # a label that is also a safe name for a file
 
 
@@ -41,9 +42,13 @@ def check_schema(plain: Any) -> None:
 def check_head(plain: Mapping[str, Any]) -> None:
     """Refuse a record whose fields beside its readings are not what they should be."""
     _check(plain, _HEAD, "")
+    for name in ("config", "env", "data"):
+        _check_json(name, plain[name])
     for key, test in _ENV.items():
         if key in plain["env"] and not test[1](plain["env"][key]):
             raise _wrong(f"env.{key}", test[0], plain["env"][key])
+    if plain["status"] in FAILED and not plain["reason"]:
+        raise RecordError(f"'reason': a record that says {plain['status']} must say why")
     for index, example in enumerate(plain["examples"]):
         if not _is_words(example):
             raise _wrong(f"examples[{index}]", "words by name", example)
@@ -66,6 +71,23 @@ def check_readings(readings: Any) -> None:
             raise RecordError(f"'readings[{index}]' has neither a value nor a reason")
         if "values" in reading and _depth(reading["values"]) != len(reading.get("axes") or ()):
             raise RecordError(f"'readings[{index}].values' has not one level for each of its axes")
+        if len({len(reading[name]) for name in reading.keys() & _BY_BLOCK}) > 1:
+            raise RecordError(f"'readings[{index}]' has not one time of each for every block")
+
+
+def _check_json(field: str, value: dict[str, Any]) -> None:
+    """Refuse what strict JSON cannot say, at any depth."""
+    left: list[tuple[Any, Any]] = [*value.items()]
+    for name, each in left:  # which grows as it is walked
+        kind = type(each)
+        if kind is dict:
+            left += each.items()
+        elif kind is list:
+            left += [(name, part) for part in each]
+        elif not (kind is bool or each is None or isinstance(each, str) or _is_number(each)):
+            raise _wrong(field, f"what JSON can say at {str(name)[:40]!r}", each)
+        if type(name) is not str:
+            raise _wrong(field, "nothing but words as names", name)
 
 
 Test = tuple[str, Callable[[Any], bool]]  # what is expected, in words and as a function
@@ -111,8 +133,12 @@ def _is_name(value: Any) -> bool:
     return type(value) is str and value != ""
 
 
-def _is_numbers(value: Any) -> bool:
-    return type(value) is list and all(map(_is_number, value))
+def _is_duration(value: Any) -> bool:
+    return _is_number(value) and bool(value >= 0)
+
+
+def _is_times(value: Any) -> bool:
+    return type(value) is list and value != [] and all(map(_is_number, value))
 
 
 def _is_array(value: Any) -> bool:
@@ -124,6 +150,10 @@ def _is_array(value: Any) -> bool:
 
 def _is_names(value: Any) -> bool:
     return type(value) is list and all(map(_is_name, value))
+
+
+def _are_distinct(value: Any) -> bool:
+    return _is_names(value) and len(set(value)) == len(value)
 
 
 def _is_place(value: Any) -> bool:
@@ -142,6 +172,19 @@ def _is_list(value: Any) -> bool:
     return type(value) is list
 
 
+def _is_attempts(value: Any) -> bool:
+    return type(value) is list and all(
+        _is_object(each)
+        and each.keys() == _ATTEMPT.keys()
+        and all(fits(each[name]) for name, fits in _ATTEMPT.items())
+        for each in value
+    )
+
+
+def _are_objects(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_object, value.values()))
+
+
 def _maybe(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or fits(value)
 
@@ -155,9 +198,14 @@ def _depth(array: Any) -> int:
 
 
 _WORD: Test = "words", _is_name
-_NUMBERS: Test = "a list of finite numbers", _is_numbers
+_TIMES: Test = "a list of finite numbers, one or more", _is_times
 _OBJECT: Test = "an object", _is_object
 
+_ATTEMPT = {
+    "status": _is_name,
+    "reason": lambda value: type(value) is str,
+    "seconds": _maybe(_is_duration),
+}
 _HEAD: dict[str, Test] = {
     "schema": ("a number", _is_count),
     "trial": (
@@ -175,12 +223,14 @@ _HEAD: dict[str, Test] = {
     "flops_per_token": ("a finite number or null", _maybe(_is_number)),
     "env": _OBJECT,
     "data": _OBJECT,
-    "measures": ("a list of names", _is_names),
+    "measures": ("a list of names, each once", _are_distinct),
     "examples": ("a list", _is_list),
 }
 _ENV: dict[str, Test] = {
     "code": ("words or null", _maybe(_is_name)),
-    "seconds": ("a duration or null", _maybe(lambda value: _is_number(value) and value >= 0)),
+    "seconds": ("a duration or null", _maybe(_is_duration)),
+    "earlier": ("a list of attempts, each with a status, a reason and seconds", _is_attempts),
+    "sessions": ("objects by name", _are_objects),
 }
 _READING: dict[str, Test] = {
     "metric": _WORD,
@@ -190,12 +240,13 @@ _READING: dict[str, Test] = {
     "at": ("finite numbers by name", _is_place),
     "session": _WORD,
     "against": _WORD,
-    "samples": _NUMBERS,
-    "reference": _NUMBERS,
-    "twin": _NUMBERS,
+    "samples": _TIMES,
+    "reference": _TIMES,
+    "twin": _TIMES,
     "axes": ("a list of names", _is_names),
     "values": ("nested lists of finite numbers", _is_array),
     "reason": _WORD,
 }
 _NEEDED = ("metric", "unit")
+_BY_BLOCK = {"samples", "reference", "twin"}
 _INSTEAD = {"samples", "values", "reason"}  # of which one stands where there is no value

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from ablations.record import write_atomic
+from ablations.record import Head, Record, write_atomic
+from ablations.tensors import pack, read_words, unpack
 from model.config import ConfigError
 
 
@@ -73,15 +72,32 @@ class Average:
             restore(self.model, own)
 
 
-def save_weights(model: nn.Module, path: Path) -> None:
-    """Whole or not at all."""
-    write_atomic(path, save({name: t.contiguous() for name, t in named(model).items()}))
+def save_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None:
+    """Whole or not at all, with a stamp that says whose weights they are."""
+    write_atomic(path, pack(named(model), stamp))
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    """A file that holds anything else is refused, never run."""
+def load_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None:
+    """A file that is damaged, has another stamp or holds anything else is refused, never run."""
     try:
-        restore(model, load_file(path))
-    except (SafetensorError, ValueError) as error:
-        problem = f"{path}: not a checkpoint of this trial ({error}); delete it to train again"
-        raise ConfigError([problem]) from None
+        weights, found = unpack(path)
+        if found != stamp:
+            name = next(key for key in {**stamp, **found} if stamp.get(key) != found.get(key))
+            raise ValueError(f"its {name} is {found.get(name)}, not {stamp.get(name)}")
+        restore(model, weights)
+    except ValueError as error:
+        problem = f"{path}: not a checkpoint of this trial ({error}); "
+        raise ConfigError([f"{problem}delete it and its record to train again"]) from None
+
+
+def stamp_for(record: Record | Head) -> dict[str, str]:
+    """What the weights behind a record are stamped with: another code's are not its own."""
+    return {"trial": record.trial, "code": str(record.env.get("code"))}
+
+
+def stamp_of(path: Path) -> dict[str, str] | None:
+    """Whose weights a file says it holds, by its header alone; None if it says nothing."""
+    try:
+        return read_words(path) or None
+    except (OSError, ValueError):
+        return None

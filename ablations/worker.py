@@ -22,7 +22,7 @@ from ablations.record import Reading, Record
 from ablations.stop import Notice, Stopped, noticing
 from ablations.timing import TimingConfig, probe_memory, time_blocks
 from ablations.train import TrainConfig, train
-from ablations.weights import load_weights, save_weights
+from ablations.weights import load_weights, save_weights, stamp_for
 from model.build import build
 
 Report = Callable[[float, str], None]
@@ -63,7 +63,6 @@ def _run_trial(payload: dict[str, Any], report: Report, notice: Notice) -> dict[
         clock -= keeper.earlier  # a training that went on counts all its time
         record.status, record.reason = training.status, training.reason
         record.readings += training.readings
-        save_weights(model, checkpoint)
         record.env = {
             **payload["env"],
             "code": payload["code"],
@@ -73,9 +72,10 @@ def _run_trial(payload: dict[str, Any], report: Report, notice: Notice) -> dict[
             "threads": torch.get_num_threads(),
             "started": started.isoformat(timespec="seconds"),
         }
+        save_weights(model, checkpoint, stamp_for(record))
     else:
         record = Record.from_dict(payload["record"])
-        load_weights(model, checkpoint)
+        load_weights(model, checkpoint, stamp_for(record))
     failures = []
     for name in payload["measures"]:
         if record.status != "diverged":  # a diverged model answers nothing

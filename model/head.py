@@ -6,7 +6,7 @@ B: sequences, T: positions, D: d_model, V: vocabulary or classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,9 @@ HEAD = Family("head")
 
 class Head(nn.Module):
     """Vectors and lengths in, logits out."""
+
+    per: ClassVar[str | None] = None
+    """What has logits: each token, or the whole sequence; None where there are none."""
 
     def forward(self, x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
         raise NotImplementedError
@@ -36,6 +39,8 @@ class Bare(Head):
 @HEAD.register("tokens")
 class Tokens(Head):
     """Logits over the vocabulary at every position: language models and masked tokens."""
+
+    per = "token"
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -63,6 +68,8 @@ class Tokens(Head):
 @HEAD.register("classes")
 class Classes(Head):
     """One set of logits for the whole sequence, read off one token or the mean of all."""
+
+    per = "sequence"
 
     @dataclass(frozen=True, kw_only=True)
     class Config:

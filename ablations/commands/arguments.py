@@ -78,7 +78,7 @@ def imports(parser: ArgumentParser) -> None:
 
 def machine(parser: ArgumentParser) -> None:
     """Where the trials run, and how many at once."""
-    parser.add_argument("--jobs", type=count, help="trials at once; default: one per core")
+    parser.add_argument("--jobs", type=count, help="trials at once; default: one per usable core")
     parser.add_argument("--device", help="default: the accelerator if there is one, else cpu")
 
 
@@ -89,16 +89,28 @@ class Machine:
     device: torch.device
     jobs: int
 
+    @property
+    def at_once(self) -> int:
+        """How many really go on side by side: more jobs than cores take turns."""
+        return min(self.jobs, cores()) if self.device.type == "cpu" else self.jobs
+
     def __str__(self) -> str:
-        cores = f"{self.jobs} core{'s' * (self.jobs > 1)}"
-        return cores if self.device.type == "cpu" else str(self.device)
+        words = f"{self.at_once} core{'s' * (self.at_once > 1)}"
+        return words if self.device.type == "cpu" else str(self.device)
 
 
 def machine_of(options: Namespace) -> Machine:
     from ablations.device import pick_device
 
     device = pick_device(options.device)
-    return Machine(device, options.jobs or (1 if device.type != "cpu" else os.cpu_count() or 1))
+    return Machine(device, options.jobs or (1 if device.type != "cpu" else cores()))
+
+
+def cores() -> int:
+    """How many processors this process may use; that may be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _seeds(text: str) -> list[int]:

@@ -1,6 +1,8 @@
 """clean: what a results folder no longer needs, listed; with --yes, deleted.
 
 Only plain files of the folder's own layout are ever named: a link is neither followed nor deleted.
+The weights of a trial whose record says that it is trained stay, planned or not: measures that are
+asked for later are taken from them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import psutil
 
 from ablations.claim import Claims
 from ablations.commands.arguments import as_json, place, results_of
-from ablations.record import TRAINED, RecordError, Results, writer_of
+from ablations.record import TRAINED, Head, RecordError, Results, writer_of
 
 _HOUR = 3600.0
 _WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report")  # where files are written
@@ -44,8 +46,9 @@ def act(options: Namespace) -> int:
 
     results = results_of(options)
     found = list(litter(results))
-    if options.yes:
-        found = [each for each in found if _delete(each, results)]
+    if options.yes and found:
+        with Claims(results.root / "claims").locked():  # now nothing can begin: look again
+            found = [each for each in litter(results) if _delete(each)]
     total = sum(each.size for each in found)
     if options.json:
         files = [
@@ -75,13 +78,9 @@ def litter(results: Results) -> Iterator[Litter]:
             if file.name.startswith(".") and file.name.endswith(".tmp") and _is_left(file):
                 yield _litter(file, "left by a write that did not end")
     for file in checkpoints:
-        trial, _, kind = file.name.partition(".")
-        if not trial or trial in live or not kind.startswith(("safetensors", "training")):
-            continue
-        if trial not in planned:
-            yield _litter(file, "of a trial that is in no plan")
-        elif kind.startswith("training") and _is_trained(results, trial):
-            yield _litter(file, "of a training that has its record")
+        trial = file.name.partition(".")[0]
+        if trial and trial not in live and (why := _past_use(file, trial in planned, results)):
+            yield _litter(file, why)
     for file in _files(results.trials):
         if ".bad-" in file.name:
             yield _litter(file, "a record that could not be used")
@@ -94,8 +93,13 @@ def _files(folder: Path) -> list[os.DirEntry[str]]:
     """The plain files of a folder that is not a link itself."""
     if folder.is_symlink() or not folder.is_dir():
         return []
+    files = []
     with os.scandir(folder) as entries:
-        files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
+                if entry.is_file(follow_symlinks=False):
+                    entry.stat(follow_symlinks=False)  # which the entry remembers
+                    files.append(entry)
     return sorted(files, key=lambda entry: entry.name)
 
 
@@ -111,23 +115,38 @@ def _is_left(file: os.DirEntry[str]) -> bool:
     return time.time() - file.stat(follow_symlinks=False).st_mtime > _HOUR
 
 
-def _is_trained(results: Results, trial: str) -> bool:
+def _past_use(file: os.DirEntry[str], is_planned: bool, results: Results) -> str | None:
+    """Why a checkpoint that nobody is working with can go; None if it cannot."""
+    trial, _, kind = file.name.partition(".")
+    is_weights = kind.startswith("safetensors")
+    if (is_weights and is_planned) or not kind.startswith(("safetensors", "training")):
+        return None
     try:
         head = results.head(trial)
-    except RecordError:
-        return False
-    return head is not None and head.status in TRAINED
+    except RecordError:  # once it is set aside, or read by newer code, one will know
+        return None
+    trained = head if head and head.status in TRAINED else None
+    if not is_planned:
+        return None if is_weights and trained else "of a trial that is in no plan"
+    if trained and _led_to(trained, file, results):
+        return "of a training that has its record"
+    return None
 
 
-def _delete(each: Litter, results: Results) -> bool:
-    """Delete a file, if it is still there and, where it is a claim, still nobody's."""
+def _led_to(head: Head, file: os.DirEntry[str], results: Results) -> bool:
+    """Whether the training that is kept here is the one that made this record.
+
+    One that came after it is not over: other code was tried, or the weights were gone.
+    """
+    from ablations.checkpoint import code_of  # loads torch
+
+    is_kept = results.checkpoint(head.trial).exists()
+    return is_kept and code_of(Path(file.path)) in (None, head.env.get("code"))
+
+
+def _delete(each: Litter) -> bool:
+    """Whether it was still there to be deleted."""
     with contextlib.suppress(FileNotFoundError):
-        if each.path.parent.name != "claims":
-            each.path.unlink()
-            return True
-        claims = Claims(each.path.parent)
-        with claims.locked():
-            if each.path.name not in {claim.name for claim in claims.live()}:
-                each.path.unlink()
-                return True
+        each.path.unlink()
+        return True
     return False

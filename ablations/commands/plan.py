@@ -63,7 +63,7 @@ def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[Any]]:
     """What the whole plan costs, and each variant."""
-    from ablations.estimate import disk, seconds_each, seconds_timing
+    from ablations.estimate import disk, seconds_each, seconds_timing, side_by_side
 
     training = [want.trial for want in lacks.train]
     groups = [(name, group) for name, (_, cells) in plan.ablations.items() for group in _by(cells)]
@@ -83,7 +83,8 @@ def price(
                 "trials": trials,
             }
         )
-    training_time, timing_time = sum(each.values()) / on.jobs, seconds_timing(plan, lacks)
+    training_time = side_by_side(each.values(), on.at_once)
+    timing_time = seconds_timing(plan, lacks)
     totals = {
         "trials": len(plan.wanted),
         "done": len(plan.wanted) - len(training),

@@ -25,7 +25,7 @@ def act(options: Namespace) -> int:
     from ablations.runner import FAILED, run
 
     on = machine_of(options)
-    if seconds := days_ahead(plan, results, on.device, on.jobs):
+    if seconds := days_ahead(plan, results, options.rerun, on.device, on.at_once):
         print(f"This takes {roughly(seconds)} on {on}; it may be stopped.", file=sys.stderr)
     announce(want.config["task"] for want in plan.wanted.values())
     with LocalLauncher(on.jobs, preload=["torch", "ablations.warm"]) as launcher:

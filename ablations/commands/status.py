@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ablations.commands.arguments import as_json, names, names_of, place, results_of
-from ablations.record import STATUSES, Head, RecordError, Results
+from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
+from ablations.record import STATUSES, TRAINED, Asked, Head, RecordError, Results
 from model.config import ConfigError, nearest
 
 EVERY = 1.0  # second between two looks
@@ -28,7 +27,7 @@ def arguments(parser: ArgumentParser) -> None:
     as_json(parser)
     place(parser)
     parser.add_argument(
-        "--follow", action="store_true", help="look every second until nothing runs or waits"
+        "--follow", action="store_true", help="look every second until nothing is left to do"
     )
 
 
@@ -53,23 +52,32 @@ class State:
     """One look at a results folder."""
 
     counts: dict[str, int]
+    stale_by: dict[str, int]  # status
+    unmeasured: int  # trained, but not all that the plan asks is measured
+    is_at_work: bool  # a sweep, be it on trials that have records
     seconds_left: float | None
     reasons: list[str]
     set_aside: list[str]
 
     @property
     def is_over(self) -> bool:
-        return not self.counts["running"] and not self.counts["waiting"]
+        return not (self.is_at_work or self.counts["waiting"] or self.unmeasured)
 
     def document(self) -> dict[str, Any]:
-        rest = {name: value for name, value in vars(self).items() if name != "counts"}
-        return {**self.counts, **rest}
+        told = ("unmeasured", "seconds_left", "reasons", "set_aside")
+        return {**self.counts, **{name: getattr(self, name) for name in told}}
 
     def text(self) -> str:
         from ablations.progress import roughly
 
-        told = ", ".join(f"{number} {state}" for state, number in self.counts.items() if number)
-        lines = [told or "nothing is planned"]
+        told = []
+        for state, number in self.counts.items():
+            if number and state != "stale":
+                stale = self.stale_by.get(state)
+                told.append(f"{number} {state}" + (f" ({stale} stale)" if stale else ""))
+        lines = [", ".join(told) or "nothing is planned"]
+        if self.unmeasured:
+            lines[0] += f"; {self.unmeasured} not all measured"
         if self.seconds_left:
             lines[0] += f"; left {roughly(self.seconds_left)}"
         lines += [f"  {reason}" for reason in self.reasons[:_LISTED]]
@@ -88,6 +96,11 @@ class Seen:
     reason: str | None
     seconds: float | None = None
     is_stale: bool = False
+    measures: frozenset[str] = frozenset()
+
+    def lacks(self, asked: Asked) -> bool:
+        """Whether a model that is trained has still to be measured."""
+        return self.status in TRAINED and not asked.measures <= self.measures
 
 
 class Watched:
@@ -101,13 +114,16 @@ class Watched:
         from ablations.claim import Claims
         from ablations.progress import TimeLeft
 
-        sizes = self._planned(names)
+        asked = self._asked(names)
         claims = {claim.name: claim for claim in Claims(self._results.root / "claims").live()}
-        running = [trial for trial in sizes if trial in claims]
-        left = TimeLeft(len(sizes), sizes, len(running) or os.cpu_count() or 1)
+        running = [trial for trial in asked if trial in claims]
+        sizes = {trial: each.size for trial, each in asked.items()}
+        left = TimeLeft(len(sizes), sizes, len(running) or cores())
         counts = Counter(dict.fromkeys(STATES, 0))
+        stale_by: Counter[str] = Counter()
+        unmeasured = 0
         reasons = []
-        for trial in sizes:
+        for trial in asked:
             seen = self._read(trial)
             if seen and seen.reason:
                 reasons.append(seen.reason)
@@ -118,20 +134,27 @@ class Watched:
             else:
                 counts[seen.status] += 1
                 counts["stale"] += seen.is_stale
+                stale_by[seen.status] += seen.is_stale
+                unmeasured += seen.lacks(asked[trial])
                 left.finished(trial, seen.seconds if seen.status in _WHOLE else None)
         for trial in running:
             left.running(trial, time.time() - claims[trial].since)
         bad = sorted(path.name for path in self._results.trials.glob("*.bad-*"))
-        return State(dict(counts), left.seconds(), reasons, bad)
+        return State(
+            dict(counts), dict(stale_by), unmeasured, bool(claims), left.seconds(), reasons, bad
+        )
 
-    def _planned(self, names: Sequence[str]) -> dict[str, float]:
-        """Every trial of the named ablations, with its size."""
-        sizes = self._results.planned()
-        for name in names:
-            if name not in sizes:
-                hint = nearest(name, sizes)
+    def _asked(self, names: Sequence[str]) -> dict[str, Asked]:
+        """What the named ablations ask of each of their trials, which they may share."""
+        planned = self._results.planned()
+        asked: dict[str, Asked] = {}
+        for name in names or planned:
+            if name not in planned:
+                hint = nearest(name, planned)
                 raise ConfigError([f"no ablation '{name[:100]}' in {self._results.root}. {hint}"])
-        return {trial: size for name in names or sizes for trial, size in sizes[name].items()}
+            for trial, each in planned[name].items():
+                asked.setdefault(trial, each).measures.update(each.measures)
+        return asked
 
     def _read(self, trial: str) -> Seen | None:
         try:
@@ -165,7 +188,8 @@ def _summary(head: Head) -> Seen:
     with contextlib.suppress(ConfigError, KeyError):  # a part from a module not loaded here
         now = code(*(freeze(head.config[part]) for part in ("model", "task", "train")))
         is_stale = head.env.get("code") != now
-    return Seen(head.status, reason, head.env.get("seconds"), is_stale)
+    measures = frozenset(head.measures)
+    return Seen(head.status, reason, head.env.get("seconds"), is_stale, measures)
 
 
 def _follow(watched: Watched, names: Sequence[str]) -> None:
@@ -180,15 +204,19 @@ def _follow(watched: Watched, names: Sequence[str]) -> None:
         return
     told = None
     for state in _states(watched, names):
-        if told != (state.counts, state.reasons):
+        timeless = replace(state, seconds_left=None).text()
+        if told != timeless:
             print(state.text(), flush=True)
-        told = state.counts, state.reasons
+        told = timeless
 
 
 def _states(watched: Watched, names: Sequence[str]) -> Iterator[State]:
+    """Until all is over twice in a row: between two jobs a sweep holds nothing for a moment."""
+    was_over = False
     while True:
         state = watched.look(names)
         yield state
-        if state.is_over:
+        if state.is_over and was_over:
             return
+        was_over = state.is_over
         time.sleep(EVERY)

@@ -6,6 +6,7 @@ another machine. This module is light: drivers and workers both import it.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from ablations.stop import Stopped
 Report = Callable[[float, str], None]
 
 NOT_STARTED = "no process could be started"  # how the reason of such an error begins
+_STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _REASON = 300  # characters: one line for people
 _DETAIL = 20_000  # a message that prints a whole tensor must not fill a record
 
@@ -49,7 +51,8 @@ class Progress:
 class Outcome:
     """How a job ended: exactly one for each job submitted, after all of its progress.
 
-    The status is done, error, oom, timeout or killed. A job that was told to stop and still
+    The status is done, error, oom, timeout, killed, or storage: what it had to keep could not be
+    written, which no other job will fare better with. A job that was told to stop and still
     returned keeps its value, under the status timeout or killed; one that raised `Stopped` without
     having been told by its launcher was killed, too.
     """
@@ -113,6 +116,8 @@ def failure(job: str, error: BaseException) -> Outcome:
     status = "oom" if _is_out_of_memory(error) else "error"
     if isinstance(error, Stopped):
         status, reason = "killed", "SIGTERM"
+    if isinstance(error, OSError) and error.errno in _STORAGE:
+        status, reason = "storage", f"{error.strerror}: {error.filename or 'while writing'}"
     return Outcome(job, status, reason=reason, detail=detail[-_DETAIL:])
 
 

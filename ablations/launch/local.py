@@ -341,6 +341,7 @@ def _work(job: Job, messages: Connection, output: Connection) -> None:
 
     try:
         value = resolve(job.call)(job.payload, report)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is worth its last moment
         line = json.dumps({"status": "done", "value": value})
     except BaseException as error:
         outcome = failure(job.id, error)

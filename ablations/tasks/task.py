@@ -64,10 +64,15 @@ class Task:
 
     kind: ClassVar[str]
     """The kind of model it feeds: encoder_decoder, decoder or encoder."""
+    per: ClassVar[str] = "token"
+    """What has a label: each token, or the whole sequence, which then is a class."""
     metrics: ClassVar[dict[str, Metric]]
     """The names that `scores` uses."""
     files: ClassVar[tuple[str, ...]] = ()
     """Options that name files: in a trial's id the digest stands for them."""
+    writes: ClassVar[bool] = True
+    """Whether an answer is written, token by token; if not, one position's logits are the answer:
+    the last one's, or a head of classes."""
 
     source_size: int | None
     """Size of the encoder's vocabulary; None where there is no source."""
@@ -104,6 +109,10 @@ class Task:
         """
         raise NotImplementedError
 
+    def copied(self, split: str) -> dict[str, float]:
+        """The metrics of answering with the question itself, where that is an answer."""
+        return {}
+
     def ask(self, text: str) -> Question:
         """A question of a reader's own; a ValueError says what cannot be asked."""
         raise NotImplementedError
@@ -113,8 +122,12 @@ class Task:
         raise NotImplementedError
 
     def tell(self, tokens: Sequence[int]) -> str:
-        """An answer, written for a reader, tokens with spaces between."""
+        """A whole answer, written for a reader."""
         raise NotImplementedError
+
+    def show(self, tokens: Sequence[int]) -> list[str]:
+        """The same, token by token."""
+        return [self.tell([token]) for token in tokens]
 
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
@@ -15,7 +16,7 @@ from safetensors.torch import save_file
 from small import Trap
 
 import ablations.checkpoint
-from ablations.checkpoint import Keeper, Stopped
+from ablations.checkpoint import Keeper, Stopped, code_of
 from ablations.record import Results
 
 STAMP = {"trial": "abc", "code": "1"}
@@ -168,11 +169,23 @@ def test_killed_between_the_two_renames_one_is_left(tmp_path: Path) -> None:
 def test_nothing_is_left_of_a_training_that_has_ended(tmp_path: Path) -> None:
     results = Results(tmp_path)
     keep(results.checkpoints, 1, 2)
-    for name in (".abc.training.0123.tmp", "abc.safetensors", "abd.training"):
-        (results.checkpoints / name).touch()  # the first is what a kill in a write leaves
-    results.end_training("abc")
+    for name in ("abc.safetensors", "abd.training"):
+        (results.checkpoints / name).touch()
+    for _ in range(2):  # the second time there is nothing left to do
+        results.end_training("abc")
     left = {path.name for path in results.checkpoints.iterdir()}
     assert left == {"abc.safetensors", "abd.training"}
+
+
+def test_to_end_a_training_its_folder_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty thousand trials that each went through the files of all would take hours."""
+    keep(Results(tmp_path).checkpoints, 1, 2)
+    for name in ("scandir", "listdir"):
+        monkeypatch.setattr(os, name, None)
+    monkeypatch.setattr(Path, "glob", None)
+    Results(tmp_path).end_training("abc")
 
 
 def test_a_failed_write_leaves_no_temporary_file(
@@ -198,6 +211,17 @@ def test_a_pickle_is_refused_and_not_run(tmp_path: Path, writes: str) -> None:
     assert not sprung.exists()
     pickle.loads(pickle.dumps(Trap(sprung)))
     assert sprung.exists()  # it would have shown
+
+
+def test_a_checkpoint_tells_which_code_made_it(tmp_path: Path) -> None:
+    kept = keep(tmp_path, 1)
+    assert code_of(kept.path) == STAMP["code"]
+    for words in ({}, [], {"stamp": 3}, {"stamp": "{"}, {"stamp": "[]"}, {"stamp": "{}"}):
+        save_file(state(1)[0], kept.path, metadata={"words": json.dumps(words)})
+        assert code_of(kept.path) is None
+    kept.path.write_bytes(b"torn")
+    assert code_of(kept.path) is None
+    assert code_of(tmp_path / "nothing") is None
 
 
 def test_weights_without_facts_are_no_training(tmp_path: Path) -> None:

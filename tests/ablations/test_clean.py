@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from ablations.checkpoint import Keeper
 from ablations.claim import Claims
-from ablations.commands import main
-from ablations.commands.clean import litter
+from ablations.commands import clean, main
+from ablations.commands.clean import Litter, litter
 from ablations.record import Record, Results, write_atomic, writer_of
 
-DONE, FAILED, WAITING, STRANGER = (letter * 12 for letter in "dfab")
+DONE, FAILED, WAITING, STRANGER, GONE = (letter * 12 for letter in "dfab9")
 Say = Callable[..., tuple[int, str, str]]
 
 
@@ -37,7 +41,8 @@ def results(tmp_path: Path) -> Results:
     results.write(Record(DONE, "ok", {}))
     results.write(Record(FAILED, "timeout", {}, reason="too long"))
     results.write(Record(STRANGER, "ok", {}))
-    put(results.checkpoint(DONE))
+    for trial in (DONE, STRANGER):  # they may be measured again, if only once they are planned
+        put(results.checkpoint(trial))
     for trial in (FAILED, WAITING):  # they may go on from there
         put(results.in_training(trial))
         put(results.checkpoints / f"{trial}.training.previous")
@@ -90,10 +95,12 @@ def littered(results: Results) -> list[Path]:
         put(results.root / ".plan.json.0123.tmp", age=3700),
         put(results.root / "report" / ".index.html.0123.tmp", age=3700),
         put(temporary_of(dead_process(), results)),
+        put(results.checkpoints / temporary_of(dead_process(), results).name),
         put(results.in_training(DONE)),
         put(results.checkpoints / f"{DONE}.training.previous"),
-        put(results.checkpoint(STRANGER)),
         put(results.in_training(STRANGER)),
+        put(results.checkpoint(GONE)),
+        put(results.in_training(GONE)),
         put(results.trials / f"{DONE}.bad-01234567"),
         results.root / "claims" / WAITING,
     ]
@@ -117,12 +124,12 @@ def test_each_kind_of_litter_is_named_and_only_yes_deletes_it(
     code, out, _ = say("--results", str(results.root))
     assert code == 0
     assert all(str(path) in out for path in littered)
-    assert out.splitlines()[-1].startswith(f"{len(littered)} files, 9.")
+    assert out.splitlines()[-1].startswith(f"{len(littered)} files, 11 ")
     assert out.splitlines()[-1].endswith("kB. --yes deletes them.")
     assert files(results) == before
     code, out, _ = say("--results", str(results.root), "--yes")
     assert code == 0
-    assert out.splitlines()[-1].startswith(f"Deleted {len(littered)} files, 9.")
+    assert out.splitlines()[-1].startswith(f"Deleted {len(littered)} files, 11 ")
     assert files(results) == before - set(littered)
     assert list(litter(results)) == []
 
@@ -153,14 +160,97 @@ def test_what_a_running_trial_needs_stays(results: Results) -> None:
     assert len(list(litter(results))) == 2
 
 
-def test_a_claim_that_came_to_life_is_not_deleted(results: Results, littered: list[Path]) -> None:
-    from ablations.commands.clean import _delete
+def keep(results: Results, trial: str, code: str) -> list[Path]:
+    """What two checkpoints of a training by this code leave."""
+    keeper = Keeper(results.in_training(trial), {"trial": trial, "code": code})
+    for _ in range(2):
+        keeper.save({"weight": torch.ones(2)}, {})
+    return [keeper.path, keeper.previous]
 
-    named = [each for each in litter(results) if each.path.parent.name == "claims"]
-    with Claims(results.root / "claims") as claims:
-        claims.take(WAITING)
-        assert [_delete(each, results) for each in named] == [False]
+
+def test_a_training_by_other_code_than_the_record_s_may_go_on(results: Results) -> None:
+    """`run --rerun stale` was interrupted."""
+    results.write(Record(DONE, "ok", {}, env={"code": "then"}))
+    kept = keep(results, DONE, "now")
+    assert list(litter(results)) == []
+    results.write(Record(DONE, "ok", {}, env={"code": "now"}))
+    assert [each.path for each in litter(results)] == kept
+
+
+def test_a_training_for_weights_that_are_gone_may_go_on(results: Results) -> None:
+    results.write(Record(DONE, "ok", {}, env={"code": "now"}))
+    results.checkpoint(DONE).unlink()
+    keep(results, DONE, "now")
+    assert list(litter(results)) == []
+
+
+def test_what_belongs_to_a_record_that_cannot_be_read_stays(results: Results) -> None:
+    results.path(STRANGER).write_text("{")
+    put(results.in_training(STRANGER))
+    assert list(litter(results)) == []
+
+
+def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
+    results: Results, littered: list[Path], monkeypatch: pytest.MonkeyPatch, say: Say
+) -> None:
+    """Another sweep begins between the list and the deleting."""
+    claims = Claims(results.root / "claims")
+
+    def then_work(results: Results) -> Iterator[Litter]:
+        yield from litter(results)
+        monkeypatch.setattr(clean, "litter", litter)
+        cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING, GONE)]
+        results.write_plan({"schema": 1, "ablations": {"one": {"cells": cells}}})
+        claims.take(WAITING, DONE)
+
+    monkeypatch.setattr(clean, "litter", then_work)
+    with claims:
+        assert say("--results", str(results.root), "--yes")[0] == 0
         assert claims.holds(WAITING)
+        left = {path for path in littered if path.exists()}
+    assert left == {
+        results.root / "claims" / WAITING,
+        results.in_training(DONE),
+        results.checkpoints / f"{DONE}.training.previous",
+        results.checkpoint(GONE),
+        results.in_training(GONE),
+    }
+
+
+def test_nobody_can_begin_while_files_are_deleted(
+    results: Results, littered: list[Path], monkeypatch: pytest.MonkeyPatch, say: Say
+) -> None:
+    unlink = Path.unlink
+    tried: list[Path] = []
+
+    def watch(path: Path, missing_ok: bool = False) -> None:
+        with open(results.root / "claims" / ".lock") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        tried.append(path)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", watch)
+    assert say("--results", str(results.root), "--yes")[0] == 0
+    assert set(tried) == set(littered)
+
+
+def test_a_file_that_its_writer_renames_while_all_are_listed_is_no_mistake(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = put(results.trials / ".x.json.0123.tmp")
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def slow(folder: Path) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(folder) as entries:
+            found = list(entries)
+        if folder == results.trials:
+            temporary.unlink(missing_ok=True)
+        yield found
+
+    monkeypatch.setattr(os, "scandir", slow)
+    assert list(litter(results)) == []
+    assert not temporary.exists()
 
 
 @pytest.mark.parametrize("harm", ["", "{", '{"schema": 99, "ablations": {}}'])

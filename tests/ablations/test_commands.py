@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ablations.commands import COMMANDS, main
+from ablations.commands.arguments import cores
 from ablations.estimate import RECORD
 from ablations.expand import catalogue
 from ablations.plan import Plan, make_plan, merge_into
@@ -31,7 +32,9 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "stands here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("ablations.estimate.seconds_per_step", lambda *_: 0.5)
+    monkeypatch.setattr(
+        "ablations.estimate.seconds_to_train", lambda want, _: 0.5 * want.config["train"]["steps"]
+    )
     return folder
 
 
@@ -76,7 +79,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(say: Say, command: str) ->
     [
         (["lst"], "'list'"),
         (["plans"], "'plan'"),
-        (["frobnicate"], "clean, list, plan, run, show, status"),
+        (["frobnicate"], "clean, diff, list, plan, run, show, status, try"),
         (["plan", "--profil", "smoke"], "'--profile'"),
         (["run", "--job", "2"], "'--jobs'"),
         (["list", "--jsn"], "'--json'"),
@@ -235,9 +238,9 @@ def planned(say: Say, *words: str) -> Any:
 
 
 def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
-    plan = planned(say, ask())
+    plan = planned(say, ask(), "--jobs", "1")
     assert (plan["trials"], plan["done"]) == (4, 0)
-    assert plan["seconds"] == pytest.approx(4 * 4 * 0.5 / (os.cpu_count() or 1))
+    assert plan["seconds"] == pytest.approx(4 * 4 * 0.5)
     weights = [4 * row["parameters"] for row in plan["variants"]]
     assert 2 * sum(weights) + 4 * RECORD < plan["bytes"] < 12 * sum(weights) + 4 * RECORD
     assert [(row["variant"], row["control"]) for row in plan["variants"]] == [
@@ -260,6 +263,12 @@ def test_a_plan_for_people_says_the_same(say: Say, ask: Ask) -> None:
     assert "kB of disk" in out
 
 
+@pytest.fixture
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 4)
+
+
+@pytest.mark.usefixtures("four_cores")
 def test_a_plan_for_other_workers_takes_another_time(say: Say, ask: Ask) -> None:
     alone, four = (planned(say, ask(), "--jobs", jobs, "--device", "cpu") for jobs in "14")
     assert (alone["seconds"], four["seconds"]) == (8.0, 2.0)
@@ -267,6 +276,7 @@ def test_a_plan_for_other_workers_takes_another_time(say: Say, ask: Ask) -> None
     assert "about 5 s of training on 1 core, " in out
 
 
+@pytest.mark.usefixtures("four_cores")
 def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> None:
     file = ask(measures=["quality", "throughput"])
     plan = planned(say, file, "--jobs", "4")
@@ -275,13 +285,42 @@ def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> Non
     assert plan["seconds"] == pytest.approx(2.0 + plan["timing"])
 
 
-def test_a_plan_of_days_says_so(say: Say, ask: Ask) -> None:
-    steps = 3 * 86_400 * (os.cpu_count() or 1) // 2 * 2
-    words = ("plan", ask(), "--profile", "smoke", "--seeds", "0", f"train.steps={steps}")
-    _, out, _ = say(*words)
-    assert f"the rest takes about 3 days of training on {os.cpu_count()} cores" in " ".join(
-        out.split()
-    )
+@pytest.mark.parametrize(
+    ("jobs", "words"),
+    [
+        (1, "6 days of training on 1 core"),
+        (2, "3 days of training on 2 cores"),
+        (8, "3 days of training on 2 cores"),  # which eight jobs share
+    ],
+)
+def test_a_plan_of_days_says_so(
+    say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch, jobs: int, words: str
+) -> None:
+    monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 2)
+    settings = ("--profile", "smoke", "--seeds", "0", f"train.steps={3 * 86_400 * 2}")
+    _, out, _ = say("plan", ask(), *settings, "--jobs", str(jobs), "--device", "cpu")
+    assert f"the rest takes about {words}" in " ".join(out.split())
+
+
+def test_a_trial_of_days_takes_days_however_many_run_at_once(
+    say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 64)
+    steps = 3 * 86_400 * 2
+    plan = planned(say, ask(), f"train.steps={steps}", "--jobs", "64", "--device", "cpu")
+    assert plan["training"] == steps * 0.5
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
+def test_no_more_trials_run_at_once_than_cores_may_be_used(
+    say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container, or a batch system, may give a few of many."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7, 9})
+    assert planned(say, ask(), "--device", "cpu")["seconds"] == pytest.approx(4 * 4 * 0.5 / 2)
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert cores() == 64
 
 
 def test_a_plan_that_does_not_fit_on_the_disk_says_so(
@@ -296,7 +335,14 @@ def test_a_plan_that_does_not_fit_on_the_disk_says_so(
 def test_a_run_of_days_says_so_and_goes_on(
     say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch, days: int
 ) -> None:
-    monkeypatch.setattr("ablations.estimate.days_ahead", lambda *_: days * 86_400)
+    asked: list[Any] = []
+
+    def days_ahead(*words: Any) -> float:
+        asked.extend(words[2:])
+        return days * 86_400.0
+
+    monkeypatch.setattr("ablations.estimate.days_ahead", days_ahead)
+    monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 2)
     given: dict[str, Any] = {}
 
     def run(*_: Any, **options: Any) -> Counter[str]:
@@ -304,11 +350,12 @@ def test_a_run_of_days_says_so_and_goes_on(
         return Counter(ok=2)
 
     monkeypatch.setattr("ablations.runner.run", run)
-    words = ("run", ask(), "--profile", "smoke", "--seeds", "0", "--jobs", "2", "--limit", "7.5")
-    code, out, err = say(*words, "--device", "cpu")
+    words = ("run", ask(), "--profile", "smoke", "--seeds", "0", "--jobs", "4", "--limit", "7.5")
+    code, out, err = say(*words, "--device", "cpu", "--rerun", "stale")
     assert (code, out) == (0, "2 trials in results/smoke; 2 ok\n")
     assert err == ("This takes about 3 days on 2 cores; it may be stopped.\n" if days else "")
     assert given == {"limit": 7.5}
+    assert [str(each) for each in asked] == ["stale", "cpu", "2"]
 
 
 def test_an_override_is_obeyed(say: Say, ask: Ask) -> None:
@@ -376,6 +423,7 @@ def test_status_counts_every_state_in_one_json_document(say: Say, folder: Result
     counts = document(say, "status", "--results", str(folder.root))
     reasons = counts.pop("reasons")
     assert counts.pop("set_aside") == []
+    assert counts.pop("unmeasured") == 0
     assert counts.pop("seconds_left") is None  # no record says how long it took
     assert set(counts) == STATES
     expected = {**dict.fromkeys(STATES, 0), **dict.fromkeys(STATUSES, 1), "ok": 2}
@@ -387,9 +435,8 @@ def test_status_counts_every_state_in_one_json_document(say: Say, folder: Result
 def test_status_for_people_leaves_out_what_is_not_there(say: Say, folder: Results) -> None:
     code, out, _ = say("status", "--results", str(folder.root))
     assert code == 0
-    assert "2 ok" in out
+    assert "2 ok (1 stale), " in out
     assert "2 waiting" in out
-    assert "1 stale" in out
     assert " 0 " not in out
 
 
@@ -404,7 +451,7 @@ def test_looking_at_a_folder_changes_nothing_in_it(say: Say, ask: Ask, folder: R
 def test_a_plan_of_what_is_done_measures_nothing(
     say: Say, ask: Ask, plan: Plan, folder: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ablations.estimate.seconds_per_step", None)
+    monkeypatch.setattr("ablations.estimate.seconds_to_train", None)
     for want in plan.wanted.values():
         folder.write(Record(want.trial, "ok", want.config, env={"code": want.code},
                             measures=want.measures))  # fmt: skip

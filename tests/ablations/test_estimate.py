@@ -16,9 +16,12 @@ from ablations.estimate import (
     disk,
     free_disk,
     in_bytes,
+    quickest,
     seconds_each,
-    seconds_per_step,
+    seconds_to_train,
+    side_by_side,
 )
+from ablations.expand import freeze, load_task
 from ablations.plan import Plan, Want, make_plan
 from ablations.record import Record, Results
 
@@ -40,21 +43,59 @@ def results(tmp_path: Path) -> Results:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The trials whose step was measured: it took half a second."""
+    """The trials that were measured: a step took half a second, and evaluating nothing."""
     found: list[str] = []
 
     def measure(want: Want, device: torch.device) -> float:
         found.append(want.title)
-        return 0.5
+        return 0.5 * float(want.config["train"]["steps"])
 
-    monkeypatch.setattr(ablations.estimate, "seconds_per_step", measure)
+    monkeypatch.setattr(ablations.estimate, "seconds_to_train", measure)
     return found
 
 
-def test_a_step_takes_time_and_leaves_chance_as_it_was(plan: Plan) -> None:
+def test_training_takes_time_and_leaves_chance_as_it_was(plan: Plan) -> None:
     before = torch.get_rng_state()
-    assert 0 < seconds_per_step(next(iter(plan.wanted.values())), CPU) < 10
+    assert 0 < seconds_to_train(next(iter(plan.wanted.values())), CPU) < 10
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(("evaluations", "looks"), [(1, 2), (3, 4), (50, 5)])
+def test_training_takes_its_steps_and_its_looks_at_the_validation_split(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, evaluations: int, looks: int
+) -> None:
+    """One look before the first of four steps, and no more than one after each."""
+    asked = {"train.evaluations": evaluations, "task.words": 3000, "task.valid_words": 1500}
+    (want, *_) = make_plan([ask()], "smoke", asked, [0]).wanted.values()
+    batches = len(load_task(freeze(want.config["task"])).evaluation_batches("valid"))
+    assert batches > 1
+    was_learning: list[bool] = []
+
+    def clock(call: Callable[[], object], device: torch.device) -> float:
+        call()
+        was_learning.append(not torch.is_inference_mode_enabled())
+        return 10.0 if was_learning[-1] else 1.0
+
+    monkeypatch.setattr(ablations.estimate, "quickest", clock)
+    assert seconds_to_train(want, CPU) == 4 * 10.0 + looks * batches * 1.0
+    assert was_learning == [True, False]
+
+
+def test_the_quickest_of_three_calls_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 9.0, 10.0, 12.0, 20.0, 25.0])
+    monkeypatch.setattr(ablations.estimate.time, "perf_counter", lambda: next(times))
+    assert quickest(lambda: None, CPU) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("each", "at_once", "seconds"),
+    [([], 2, 0), ([48], 1, 48), ([48], 2, 48), ([48], 4, 48), ([3, 2, 1], 2, 3), ([2] * 8, 2, 8),
+     ([5, 5, 5, 50], 4, 50)],
+)  # fmt: skip
+def test_trials_side_by_side_take_no_less_than_the_longest(
+    each: list[float], at_once: int, seconds: float
+) -> None:
+    assert side_by_side(each, at_once) == seconds
 
 
 def test_a_variant_is_measured_once_for_all_its_seeds(plan: Plan, measured: list[str]) -> None:
@@ -74,29 +115,53 @@ def test_of_a_large_grid_few_are_measured_and_the_others_compared(
 
 
 def test_where_no_machine_needs_a_day_nothing_is_measured(
-    plan: Plan, results: Results, measured: list[str]
+    plan: Plan, results: Results, measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert days_ahead(plan, results, CPU, jobs=1) == 0.0
+    monkeypatch.setattr(ablations.estimate, "missing", None)  # nor is any record read
+    assert days_ahead(plan, results, None, CPU, 1) == 0.0
     assert measured == []
 
 
-def test_days_are_told_of_what_is_not_done_yet(
-    ask: Ask, results: Results, measured: list[str]
+@pytest.fixture
+def long_plan(ask: Ask) -> Plan:
+    """Two trials of many days, at half a second a step."""
+    return make_plan([ask()], "smoke", {"train.steps": LONG}, [0])
+
+
+LONG = 10**9
+
+
+@pytest.mark.parametrize(("at_once", "seconds"), [(1, LONG), (2, LONG / 2), (16, LONG / 2)])
+def test_days_are_told_however_many_trials_run_at_once(
+    long_plan: Plan, results: Results, measured: list[str], at_once: int, seconds: float
 ) -> None:
-    plan = make_plan([ask()], "smoke", {"train.steps": 10**9}, [0])
-    assert days_ahead(plan, results, CPU, jobs=2) == 10**9 * 0.5
-    for trial in plan.wanted:
-        results.write(Record(trial, "ok", {}))
-    assert days_ahead(plan, results, CPU, jobs=2) == 0.0
-    assert DAY < 10**9 * 0.5
+    assert days_ahead(long_plan, results, None, CPU, at_once) == seconds > DAY
+
+
+def test_days_are_told_of_what_is_to_be_trained(
+    long_plan: Plan, results: Results, measured: list[str]
+) -> None:
+    """What is done takes none, unless it is made anew; what is damaged does."""
+    stale, failed = long_plan.wanted.values()
+    done = {"config": {}, "measures": ["quality"]}
+    results.write(Record(stale.trial, "ok", env={"code": "other"}, **done))
+    results.write(Record(failed.trial, "oom", env={"code": failed.code}, reason="full", **done))
+
+    def ahead(rerun: str | None) -> float:
+        return days_ahead(long_plan, results, rerun, CPU, 1)
+
+    assert [ahead(rerun) for rerun in (None, "stale", "failed")] == [0, LONG / 2, LONG / 2]
+    assert [title.rpartition(":")[2] for title in measured] == ["with seed 0", "without seed 0"]
+    results.path(stale.trial).write_bytes(b"")
+    assert ahead(None) == LONG / 2
+    assert results.path(stale.trial).exists()  # a look sets nothing aside
 
 
 def test_what_only_a_slow_machine_needs_a_day_for_is_measured_and_not_told(
-    ask: Ask, results: Results, monkeypatch: pytest.MonkeyPatch
+    long_plan: Plan, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ablations.estimate, "seconds_per_step", lambda *_: 1e-6)
-    plan = make_plan([ask()], "smoke", {"train.steps": 10**9}, [0])
-    assert days_ahead(plan, results, CPU, jobs=1) == 0.0
+    monkeypatch.setattr(ablations.estimate, "seconds_to_train", lambda *_: 1e3)
+    assert days_ahead(long_plan, results, None, CPU, 1) == 0.0
 
 
 def test_disk_is_taken_by_weights_records_and_trainings_in_progress(

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 
 from ablations.launch import Event, Job, Outcome
 from ablations.measure.quality import Quality
 from ablations.plan import make_plan, missing
 from ablations.record import Reading, Record, Results
 from ablations.runner import run
+from ablations.weights import save_weights, stamp_for
 from ablations.worker import run_trial
 
 
@@ -32,22 +34,25 @@ class Broken:
             yield Outcome(self.jobs.pop().id, "killed", reason="SIGKILL")
 
 
-def test_a_measure_that_is_added_later_and_fails_leaves_the_record(
+def test_a_measure_that_is_added_later_and_fails_leaves_the_record_and_a_note(
     ask: Callable[..., str], tmp_path: Path
 ) -> None:
     plan = make_plan([ask(measures=["quality"])], "smoke", {}, [0])
     results = Results(tmp_path / "out")
-    results.checkpoints.mkdir(parents=True)
     for want in plan.wanted.values():
         loss = Reading("loss", "nats/token", 1.0, split="valid", at={"step": 1})
-        results.write(
-            Record(want.trial, "ok", want.config, env={"code": want.code}, readings=[loss])
-        )
-        results.checkpoint(want.trial).touch()
-    before = {path: path.read_bytes() for path in results.trials.iterdir()}
+        env = {"code": want.code}
+        record = Record(want.trial, "ok", want.config, env=env, readings=[loss])
+        results.write(record)
+        save_weights(nn.Linear(1, 1), results.checkpoint(want.trial), stamp_for(record))
     launcher: Any = Broken()
     assert run(plan, results, launcher, "cpu")["killed"] == len(plan.wanted)
-    assert {path: path.read_bytes() for path in results.trials.iterdir()} == before
+    for trial in plan.wanted:
+        held = results.read(trial)
+        assert held
+        assert (held.status, held.readings, held.measures) == ("ok", [loss], [])
+        assert held.reason == "measure of this trial failed: killed (SIGKILL)"
+        assert [attempt["status"] for attempt in held.env["earlier"]] == ["killed"] * 3
     assert len(missing(plan, results, None).measure) == len(plan.wanted), "to be tried again"
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small import SETTINGS
+from torch import nn
 
 from ablations.config import FOLDER, parse_overrides
 from ablations.expand import catalogue, read_profile
 from ablations.plan import LARGE, Plan, Want, make_plan, merge_into, missing, untimed
 from ablations.record import SCHEMA, Reading, Record, RecordError, Results
 from ablations.timing import TimingConfig
+from ablations.weights import save_weights, stamp_for
 from model.config import ConfigError, validate
 
 Ask = Callable[..., str]
@@ -207,20 +209,136 @@ def test_a_plan_joins_the_plans_before_it(ask: Ask, tmp_path: Path) -> None:
     plan = results.read_plan()
     assert plan["schema"] == SCHEMA
     assert set(plan["ablations"]) == {"one", "two"}
-    assert plan["ablations"]["one"]["seeds"] == [7]
+    assert plan["ablations"]["one"]["seeds"] == [0, 7]
 
 
-@pytest.mark.parametrize("text", ['{"schema": 99, "ablations": {}}', '{"schema": 1, "abla'])
-def test_a_plan_that_cannot_be_read_is_never_written_over(
+DEPTHS = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
+
+
+@pytest.mark.parametrize("runs", [[[0], [1]], [[2], [0, 1]], [[1, 0], [2, 0]], [[0, 1, 2], [1]]])
+def test_seeds_that_are_asked_later_join_those_before(
+    ask: Ask, tmp_path: Path, runs: list[list[int]]
+) -> None:
+    results, file = Results(tmp_path / "out"), ask(across=DEPTHS)
+    for seeds in runs:
+        merge_into(results, planned(file, seeds=seeds))
+    seeds = sorted({seed for run in runs for seed in run})
+    assert results.read_plan()["ablations"] == planned(file, seeds=seeds).document()
+
+
+def test_of_seeds_that_come_together_those_are_timed_that_their_runs_time(
+    ask: Ask, tmp_path: Path
+) -> None:
+    results, file = Results(tmp_path / "out"), ask(measures=BOTH)
+    runs = [planned(file, seeds=seeds) for seeds in ([3, 4], [5, 6])]
+    for run in runs:
+        merge_into(results, run)
+    wanted = {trial: bool(want.timings) for run in runs for trial, want in run.wanted.items()}
+    cells = results.read_plan()["ablations"]["small"]["cells"]
+    assert {cell["trial"]: "throughput" in cell["measures"] for cell in cells} == wanted
+    assert sum(wanted.values()) == 2 * len(POST)  # the first seed of each run, of each variant
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"variants": {"with": {}, "without": {"model.position": "learned"}}},
+        {"variants": {"with": {}}},
+        {"variants": POST},
+        {"control": "without"},
+        {"metric": "wer"},
+        {"question": "Another?"},
+        {"across": DEPTHS},
+        {"settings": {**SETTINGS, "train.steps": 5}},
+        {"settings": {**SETTINGS, "task.words": 201}},
+    ],
+    ids=str,
+)
+def test_no_table_mixes_the_seeds_of_other_settings(
+    ask: Ask, tmp_path: Path, other: dict[str, Any]
+) -> None:
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(ask(), seeds=[0]))
+    changed = planned(ask(**other), seeds=[1])
+    merge_into(results, changed)
+    assert results.read_plan()["ablations"] == changed.document()
+
+
+def test_other_overrides_are_other_settings(ask: Ask, tmp_path: Path) -> None:
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(ask(), seeds=[0]))
+    changed = planned(ask(), seeds=[1], **{"model.n_heads": 1})
+    merge_into(results, changed)
+    assert results.read_plan()["ablations"] == changed.document()
+
+
+def edited(results: Results, **changes: Any) -> None:
+    """The plan as an earlier version, or somebody's editor, left it; None takes a field away."""
+    plan = results.read_plan()
+    entry = {**plan["ablations"]["small"], **changes}
+    plan["ablations"]["small"] = {key: value for key, value in entry.items() if value is not None}
+    results.write_plan(plan)
+
+
+def test_what_other_code_has_trained_is_stale_beside_a_new_seed(ask: Ask, tmp_path: Path) -> None:
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(ask(), seeds=[0]))
+    cells = results.read_plan()["ablations"]["small"]["cells"]
+    edited(results, cells=[{**cell, "code": "then"} for cell in cells])
+    merge_into(results, planned(ask(), seeds=[1]))
+    assert results.read_plan()["ablations"] == planned(ask(), seeds=[0, 1]).document()
+
+
+def test_a_plan_that_does_not_tell_its_settings_is_planned_anew(ask: Ask, tmp_path: Path) -> None:
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(ask(), seeds=[0]))
+    edited(results, fingerprint=None)
+    merge_into(results, planned(ask(), seeds=[1]))
+    assert results.read_plan()["ablations"] == planned(ask(), seeds=[1]).document()
+
+
+def test_a_plan_that_says_nothing_new_is_not_written(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(ask(), seeds=[4, 2]))
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "write_plan", None)
+        merge_into(results, planned(ask(), seeds=[4, 2]))
+    merge_into(results, planned(ask(), seeds=[7]))
+    monkeypatch.setattr(results, "write_plan", None)
+    for seeds in ([4, 2], [7], [2]):
+        merge_into(results, planned(ask(), seeds=seeds))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "3", '{"schema": 99, "ablations": {}}', '{"schema": 1, "abla', '{"schema": 1}',
+     '{"schema": 1, "ablations": []}', '{"schema": 1, "ablations": {"small": 3}}', "[" * 100_000],
+    ids=lambda text: text[:50] or "empty",
+)  # fmt: skip
+def test_a_plan_that_cannot_be_read_is_named_with_the_fix_and_never_written_over(
     ask: Ask, tmp_path: Path, text: str
 ) -> None:
     results = Results(tmp_path / "out")
     results.root.mkdir()
     results.plan_file.write_text(text)
-    with contextlib.suppress(RecordError):
+    with pytest.raises(RecordError) as error:
         merge_into(results, planned(ask()))
-    kept = [path.read_text() for path in results.root.iterdir()]
-    assert text in kept  # where it was, or set aside
+    line = str(error.value)
+    assert line.startswith(f"{results.plan_file}: ")
+    assert line.endswith("; move it away and run again: no record is lost")
+    assert "\n" not in line
+    assert results.plan_file.read_text() == text
+
+
+@pytest.mark.parametrize("cells", [[3], [{}], [{"label": "with"}], 3], ids=repr)
+def test_a_plan_whose_cells_are_none_is_one_line(ask: Ask, tmp_path: Path, cells: Any) -> None:
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(ask()))
+    edited(results, cells=cells)
+    with pytest.raises(RecordError, match="not shaped like a plan; move it away"):
+        merge_into(results, planned(ask(), seeds=[1]))
 
 
 # What a folder lacks.
@@ -251,6 +369,18 @@ def test_an_empty_folder_lacks_everything(plan: Plan, results: Results) -> None:
     assert [path for path in results.root.rglob("*") if path.is_file()] == []
 
 
+def test_whether_a_folder_can_be_written_to_is_asked_where_it_is_to_be(
+    plan: Plan, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[None] = []
+    monkeypatch.setattr(results, "check_writable", lambda: asked.append(None))
+    missing(plan, results, None, check=False)
+    missing(plan, results, None, dry=True)
+    assert not asked
+    missing(plan, results, None)
+    assert len(asked) == 1
+
+
 def test_a_whole_record_is_not_made_again(plan: Plan, results: Results) -> None:
     for want in plan.wanted.values():
         results.write(record_of(want))
@@ -274,7 +404,7 @@ def test_a_failed_trial_is_tried_again_only_when_asked(
     plan: Plan, results: Results, status: str
 ) -> None:
     bad, good = plan.wanted.values()
-    results.write(record_of(bad, status=status, measures=[]))
+    results.write(record_of(bad, status=status, reason="bad luck", measures=[]))
     results.write(record_of(good))
     expected = {"train": [], "measure": [], "stale": [], "failed": [bad.trial]}
     assert lacks(plan, results) == lacks(plan, results, "stale") == expected
@@ -296,8 +426,9 @@ def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
     kept, lost = plan.wanted.values()
     for want in (kept, lost):
         results.write(record_of(want, measures=[]))
-    results.checkpoints.mkdir()
-    results.checkpoint(kept.trial).touch()
+    held = results.head(kept.trial)
+    assert held
+    save_weights(nn.Linear(1, 1), results.checkpoint(kept.trial), stamp_for(held))
     found = lacks(plan, results)
     assert (found["measure"], found["train"]) == ([kept.trial], [lost.trial])
 

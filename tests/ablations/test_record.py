@@ -84,12 +84,12 @@ READINGS = st.builds(
     value=st.one_of(st.floats(), st.integers(-(2**60), 2**60)),
     split=st.one_of(st.none(), st.sampled_from(["train", "valid", "test"])),
     at=st.dictionaries(st.sampled_from(["step", "length"]), st.integers(0, 10**6)),
-    samples=st.one_of(st.none(), st.lists(st.floats(0, 1), max_size=3)),
+    samples=st.one_of(st.none(), st.lists(st.floats(0, 1), min_size=1, max_size=3)),
     reason=st.one_of(st.none(), st.text(min_size=1)),
 )
 
 
-@given(st.lists(READINGS, max_size=4), st.sampled_from(STATUSES), st.text())
+@given(st.lists(READINGS, max_size=4), st.sampled_from(STATUSES), st.text(min_size=1))
 def test_whatever_was_read_survives_the_way_through_json(
     readings: list[Reading], status: str, reason: str
 ) -> None:
@@ -185,10 +185,60 @@ def test_an_array_with_what_is_no_number_is_refused_where_it_is_made_or_can_be_w
 
 def test_what_strict_json_cannot_say_leaves_the_old_record(results: Results) -> None:
     results.write(record())
-    with pytest.raises(ValueError, match="JSON"):
+    with pytest.raises(RecordError, match="JSON"):
         results.write(record(flops_per_token=math.nan))
     assert results.read(TRIAL) == record()
     assert len(list(results.trials.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["config", "env", "data"])
+@pytest.mark.parametrize(
+    "value",
+    [math.nan, math.inf, -math.inf, 10**400, (1,), {1: 2}, {None: 2}, {3}, b"x", object()],
+    ids=lambda value: repr(value)[:12],
+)
+def test_what_strict_json_cannot_say_is_refused_where_it_stands(
+    results: Results, name: str, value: Any
+) -> None:
+    kept = record(**{name: {"share": [0.5, {"of\nall": value}]}})
+    for act in (lambda: results.write(kept), lambda: Record.from_dict(kept.to_dict())):
+        with pytest.raises(RecordError) as error:
+            act()
+        assert "\n" not in str(error.value)
+        assert len(str(error.value)) < 300
+    assert str(error.value).startswith(f"'{name}': expected ")
+    if not isinstance(value, dict):
+        assert "'of\\nall', got" in str(error.value)
+    assert not results.root.exists()
+
+
+def test_what_is_nested_too_deep_to_be_written_is_refused_in_one_line(results: Results) -> None:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(RecordError, match="JSON"):
+        results.write(record(env={"x": deep}))
+    assert not results.root.exists()
+
+
+PLAIN = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.tuples()),
+    lambda part: st.one_of(
+        st.lists(part, max_size=3),
+        st.dictionaries(st.one_of(st.text(), st.integers()), part, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@given(PLAIN)
+def test_what_is_not_refused_is_read_back_as_it_was(value: Any) -> None:
+    kept = record(env={"x": value}, data={"x": value})
+    try:
+        Record.from_dict(kept.to_dict())
+    except RecordError:
+        return
+    assert Record.from_dict(unseal(seal(kept.to_dict()))) == kept
 
 
 def test_blanks_are_left_out_but_a_null_value_is_a_result(results: Results) -> None:

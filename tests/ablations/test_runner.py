@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors import safe_open
 
 from ablations.claim import Claims
 from ablations.commands import main
@@ -24,6 +23,7 @@ from ablations.measure.quality import Quality
 from ablations.plan import Plan, make_plan, merge_into
 from ablations.record import Record, Results
 from ablations.runner import run
+from ablations.tensors import read_words
 from model.position import POSITION
 
 Ask = Callable[..., str]
@@ -483,8 +483,7 @@ def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losse
         run(plan, stopped, launcher, "cpu")
     assert stopped.read(trial) is None
     assert stopped.in_training(trial).exists()
-    with safe_open(stopped.in_training(trial), "pt") as file:
-        earlier = float(file.metadata()["seconds"])
+    earlier = float(read_words(stopped.in_training(trial))["seconds"])
     assert Claims(stopped.root / "claims").live() == []
     for results in (stopped, alone):
         with LocalLauncher(1) as launcher:

@@ -99,10 +99,11 @@ def test_a_trial_of_two_ablations_is_counted_once(results: Results) -> None:
 def test_the_time_left_is_weighed_by_size(
     results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     assert "seconds_left" not in look(results)  # nothing is known yet
     write(results, 0, env={"seconds": 30.0})  # 3 s for each unit of size
-    write(results, 1, "killed", env={"seconds": 1.0})  # which says nothing about the others
+    write(results, 1, "killed", reason="no luck", env={"seconds": 1.0})  # which says nothing
     rest = 3.0 * (30 + 40 + 50 + 60)
     assert look(results)["seconds_left"] == pytest.approx(rest / 2)
 
@@ -135,6 +136,16 @@ def test_a_record_of_other_code_is_stale_also_after_another_look(results: Result
     assert [watched.look().counts["stale"] for _ in range(2)] == [1, 1]
     write(results, 0)
     assert watched.look().counts["stale"] == 0
+
+
+def test_people_are_told_which_of_the_records_are_stale(results: Results) -> None:
+    for number, status in enumerate(("ok", "ok", "ok", "diverged", "stuck")):
+        write(results, number, status, env={"code": "now" if number == 4 else str(number)})
+    write(results, 1)
+    told = Watched(results).look()
+    assert told.counts["stale"] == 3
+    words = "3 ok (2 stale), 1 diverged (1 stale), 1 stuck, 1 waiting"
+    assert told.text().partition(";")[0] == words
 
 
 def test_a_record_whose_parts_are_not_known_here_is_not_called_stale(
@@ -189,7 +200,9 @@ def test_a_plan_of_another_shape_is_one_line(
     results.write_plan({"schema": 1, **plan})
     for name in ("status", "clean"):
         assert main([name, "--results", str(results.root)]) == 2
-        assert capsys.readouterr().err == f"{results.plan_file}: not shaped like a plan\n"
+        said = capsys.readouterr().err
+        assert said.startswith(f"{results.plan_file}: not shaped like a plan; move it away")
+        assert said.count("\n") == 1
 
 
 def test_a_trial_that_is_a_path_is_named_and_not_read(results: Results) -> None:
@@ -203,7 +216,7 @@ def test_a_trial_that_is_a_path_is_named_and_not_read(results: Results) -> None:
 
 def test_many_reasons_are_cut_for_people_and_whole_as_json() -> None:
     counts = dict.fromkeys(command.STATES, 0) | {"error": 100}
-    state = State(counts, 0.0, [f"reason {n}" for n in range(100)], [])
+    state = State(counts, {}, 0, False, 0.0, [f"reason {n}" for n in range(100)], [])
     assert len(state.text().splitlines()) < 30
     assert "and 80 more" in state.text()
     assert len(state.document()["reasons"]) == 100
@@ -212,7 +225,7 @@ def test_many_reasons_are_cut_for_people_and_whole_as_json() -> None:
 def test_following_tells_of_each_change_and_ends_when_nothing_is_left(
     results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    numbers = iter([None, 0, None, 1, 2, 3, 4, 5])
+    numbers = iter([None, 0, None, 1, 2, 3, 4, 5, None])
 
     def work(seconds: float) -> None:
         assert seconds == command.EVERY
@@ -225,6 +238,65 @@ def test_following_tells_of_each_change_and_ends_when_nothing_is_left(
     assert [line.partition(";")[0] for line in lines] == [
         "6 waiting", *(f"{n} ok, {6 - n} waiting" for n in range(1, 6)), "6 ok",
     ]  # fmt: skip
+
+
+@pytest.fixture
+def measured(results: Results) -> Results:
+    """Two trials, of which one ablation asks for a score and the other for the time as well."""
+    cells = [{"trial": trial, "measures": ["quality"]} for trial in TRIALS[:2]]
+    timed = {**cells[1], "measures": ["quality", "throughput"]}
+    ablations = {"one": {"cells": cells}, "two": {"cells": [timed]}}
+    results.write_plan({"schema": 1, "ablations": ablations})
+    return results
+
+
+def test_a_trial_is_done_when_all_that_is_asked_of_it_is_measured(measured: Results) -> None:
+    for number in (0, 1):
+        write(measured, number, measures=["quality"])
+    for names, lacking in (((), 1), (("one",), 0), (("two",), 1)):
+        state = Watched(measured).look(names)
+        assert (state.unmeasured, state.is_over) == (lacking, not lacking)
+        assert ("; 1 not all measured" in state.text()) == bool(lacking)
+    write(measured, 1, measures=["throughput", "quality", "beam"])
+    assert Watched(measured).look().is_over
+
+
+@pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
+def test_nothing_is_measured_of_a_failed_trial(measured: Results, status: str) -> None:
+    for number in (0, 1):
+        write(measured, number, status, reason="bad luck")
+    assert Watched(measured).look().is_over
+
+
+def test_following_goes_on_until_all_is_measured(
+    measured: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (0, 1):
+        write(measured, number)
+    looks = iter([0, 1, 1])
+
+    def work(_: float) -> None:
+        write(measured, next(looks), measures=["quality", "throughput"])
+
+    monkeypatch.setattr(time, "sleep", work)
+    assert main(["status", "--follow", "--results", str(measured.root)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2 ok; 2 not all measured", "2 ok; 1 not all measured", "2 ok",
+    ]  # fmt: skip
+    assert next(looks, None) is None
+
+
+def test_following_goes_on_while_a_sweep_is_at_work(
+    results: Results, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that makes records anew has nothing in hand at the first look and at the fourth."""
+    for number in range(6):
+        write(results, number)
+    take, rest = (lambda: claims.take("throughput:x")), (lambda: None)
+    steps: Iterator[Any] = iter([take, rest, claims.release_all, take, claims.release_all, rest])
+    monkeypatch.setattr(time, "sleep", lambda _: next(steps)())
+    assert main(["status", "--follow", "--results", str(results.root)]) == 0
+    assert next(steps, None) is None
 
 
 def test_following_on_a_terminal_draws_over_itself(
@@ -260,4 +332,4 @@ def test_following_is_ended_by_a_signal(results: Results, number: int, code: int
 def test_the_document_is_strict_json(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--json", "--results", str(results.root)]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {*command.STATES, "reasons", "set_aside", "seconds_left"}
+    assert set(found) == {*command.STATES, "unmeasured", "reasons", "set_aside", "seconds_left"}

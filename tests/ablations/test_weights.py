@@ -14,11 +14,21 @@ from small import Trap
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
+from ablations.tensors import pack
 from ablations.train import TrainConfig, Trainer, validate
-from ablations.weights import Average, copied, load_weights, named, restore, save_weights
+from ablations.weights import (
+    Average,
+    copied,
+    load_weights,
+    named,
+    restore,
+    save_weights,
+    stamp_of,
+)
 from model.config import ConfigError
 
 CPU = torch.device("cpu")
+STAMP = {"trial": "f302523445c7", "code": "0a1b"}
 
 
 class Counted(nn.Module):
@@ -133,11 +143,11 @@ def test_the_best_weights_do_not_move_with_the_model() -> None:
 
 def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path: Path) -> None:
     stored, fresh = (small_model(seed, tied="all") for seed in (0, 1))
-    save_weights(stored, tmp_path / "weights")
+    save_weights(stored, tmp_path / "weights", STAMP)
     on_disk = load_file(tmp_path / "weights")
     assert sum(t.numel() for t in on_disk.values()) == sum(p.numel() for p in stored.parameters())
     assert len(on_disk) < len(stored.state_dict())
-    load_weights(fresh, tmp_path / "weights")
+    load_weights(fresh, tmp_path / "weights", STAMP)
     for (name, a), (_, b) in zip(
         stored.state_dict().items(), fresh.state_dict().items(), strict=True
     ):
@@ -149,8 +159,8 @@ def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path: Path) -> None
 def test_a_weight_that_is_not_contiguous_comes_back(tmp_path: Path) -> None:
     model, fresh = nn.Linear(3, 2), nn.Linear(3, 2)
     model.weight = nn.Parameter(torch.arange(6.0).reshape(3, 2).T)
-    save_weights(model, tmp_path / "weights")
-    load_weights(fresh, tmp_path / "weights")
+    save_weights(model, tmp_path / "weights", STAMP)
+    load_weights(fresh, tmp_path / "weights", STAMP)
     assert torch.equal(fresh.weight, model.weight)
 
 
@@ -179,12 +189,104 @@ def test_weights_of_another_model_are_refused_in_one_line_and_change_nothing(
 ) -> None:
     model = nn.Sequential(nn.Linear(3, 2, bias=False), nn.Linear(2, 5, bias=False))
     before = copied(model)
-    save_file(wrong(copied(model)), tmp_path / "weights")
-    with pytest.raises(ConfigError, match="not a checkpoint of this trial") as caught:
-        load_weights(model, tmp_path / "weights")
+    (tmp_path / "weights").write_bytes(pack(wrong(copied(model)), STAMP))
+    with pytest.raises(ConfigError, match=r"is in one of the two alone|has the shape") as caught:
+        load_weights(model, tmp_path / "weights", STAMP)
     (problem,) = caught.value.problems
     assert len(problem.splitlines()) == 1
     assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
+
+
+def refusal(path: Path, stamp: dict[str, str]) -> str:
+    """The one line that names the file and what to do; the model stays as it was."""
+    model = nn.Linear(3, 2)
+    before = copied(model)
+    with pytest.raises(ConfigError) as caught:
+        load_weights(model, path, stamp)
+    assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
+    (line,) = caught.value.problems
+    assert len(line.splitlines()) == 1
+    assert line.startswith(f"{path}: not a checkpoint of this trial (")
+    assert line.endswith("; delete it and its record to train again")
+    return line
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    save_weights(nn.Linear(3, 2), tmp_path / "weights", STAMP)
+    return tmp_path / "weights"
+
+
+def test_a_flipped_bit_anywhere_in_the_weights_is_refused(kept: Path) -> None:
+    whole = kept.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (3 * place + 1) % 8
+        kept.write_bytes(damaged)
+        refusal(kept, STAMP)
+    kept.write_bytes(whole)
+    load_weights(nn.Linear(3, 2), kept, STAMP)
+
+
+def test_weights_cut_anywhere_are_refused(kept: Path) -> None:
+    whole = kept.read_bytes()
+    for length in (*range(0, len(whole), 7), len(whole) - 1):
+        kept.write_bytes(whole[:length])
+        refusal(kept, STAMP)
+
+
+def test_weights_that_nobody_vouches_for_are_refused(kept: Path) -> None:
+    save_file(copied(nn.Linear(3, 2)), kept, metadata=STAMP)
+    assert "damaged" in refusal(kept, STAMP)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "words"),
+    [
+        ({**STAMP, "code": "9c2d"}, "its code is 0a1b, not 9c2d"),
+        ({**STAMP, "trial": "0" * 12}, "its trial is f302523445c7, not 000000000000"),
+        ({**STAMP, "torch": "3"}, "its torch is None, not 3"),
+        ({"trial": STAMP["trial"]}, "its code is 0a1b, not None"),
+    ],
+    ids=["code", "trial", "more", "less"],
+)
+def test_weights_with_another_stamp_are_refused(
+    kept: Path, stamp: dict[str, str], words: str
+) -> None:
+    assert words in refusal(kept, stamp)
+
+
+def test_the_header_alone_tells_whose_weights_they_are(kept: Path) -> None:
+    assert stamp_of(kept) == STAMP
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # which only a reader of all notices
+    assert stamp_of(kept) == STAMP
+
+
+@pytest.mark.parametrize("harm", [lambda whole: b"", lambda whole: whole[:20], lambda whole: None],
+                         ids=["empty", "torn", "not there"])  # fmt: skip
+def test_what_says_nothing_has_no_stamp(kept: Path, harm: Any) -> None:
+    harmed = harm(kept.read_bytes())
+    kept.unlink()
+    if harmed is not None:
+        kept.write_bytes(harmed)
+    assert stamp_of(kept) is None
+
+
+@pytest.mark.parametrize("words", ["3", "[]", "{", "{}"])
+def test_words_that_are_no_stamp_are_none(kept: Path, words: str) -> None:
+    save_file(copied(nn.Linear(3, 2)), kept, metadata={"words": words})
+    assert stamp_of(kept) is None
+    refusal(kept, STAMP)
+
+
+def test_equal_weights_are_equal_files(tmp_path: Path) -> None:
+    model, path = nn.Linear(3, 2), tmp_path / "weights"
+    files = set()
+    for _ in range(8):
+        save_weights(model, path, STAMP)
+        files.add(path.read_bytes())
+    assert len(files) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"not weights"])
@@ -193,7 +295,7 @@ def test_a_file_that_holds_no_weights_is_refused_in_one_line(
 ) -> None:
     (tmp_path / "weights").write_bytes(content)
     with pytest.raises(ConfigError, match="not a checkpoint of this trial") as caught:
-        load_weights(small_model(), tmp_path / "weights")
+        load_weights(small_model(), tmp_path / "weights", STAMP)
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -205,7 +307,7 @@ def test_a_pickle_offered_as_weights_is_refused_and_not_run(tmp_path: Path, writ
     else:
         torch.save(Trap(sprung), path)
     with pytest.raises(ConfigError, match="not a checkpoint of this trial"):
-        load_weights(small_model(), path)
+        load_weights(small_model(), path, STAMP)
     assert not sprung.exists()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ablations.record import Reading, Record, Results
+from ablations.schema import FAILED
 
 ENV = {
     "commit": "0f3c2d1",
@@ -92,6 +93,7 @@ class Folder:
             for step, value in enumerate(curve)
         ]
         given: dict[str, Any] = {"parameters": 241066, "flops_per_token": 1.4e6, "env": ENV}
+        given["reason"] = "bad luck" if status in FAILED else None
         self.results.write(
             Record(
                 self.trial(label, seed, across),

@@ -82,12 +82,12 @@ def test_times_of_different_machines_are_kept_apart(folder: Any) -> None:
 def test_times_without_a_usable_reference_say_why(folder: Any) -> None:
     plan(folder)
     alone = Reading("step_time", "s", at={"length": 8}, samples=[0.1, 0.2])
-    uneven = Reading("step_time", "s", at={"length": 8}, samples=[0.1], reference=[0.1, 0.2])
+    stopped = Reading("step_time", "s", at={"length": 8}, samples=[0.1, 0.2], reference=[0.1, 0.0])
     folder.record("slow", 0, 0.2, readings=[alone])
-    folder.record("equal", 0, 0.2, readings=[uneven])
+    folder.record("equal", 0, 0.2, readings=[stopped])
     found = timed(folder)
     assert found.loc["slow", "reason"] == "timed without a reference"
-    assert found.loc["equal", "reason"] == "1 samples but 2 of the reference"
+    assert found.loc["equal", "reason"] == "a time is not a positive number"
     assert set(found["verdict"]) == {"not run"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from ablations.commands.arguments import cores
 from ablations.expand import announce
 from ablations.jobs import Setting, TrialPiece
 from ablations.launch import Job
@@ -67,7 +67,7 @@ def test_the_start_of_a_job(
         print(f"  the first of a sweep, which waits for torch and the data: {first:.1f} s")
 
 
-@pytest.mark.skipif(os.cpu_count() == 1, reason="one core: two workers have nowhere to run")
+@pytest.mark.skipif(cores() == 1, reason="one core: two workers have nowhere to run")
 def test_two_workers_beside_one_worker_of_two_threads(
     benchmark: Any, plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,6 @@ Imports are done before; everything that a first call works out is forgotten bef
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import sys
@@ -21,7 +20,7 @@ from ablations.launch import Event, Job
 from ablations.plan import Plan, Want, make_plan, merge_into
 from ablations.record import Reading, Record, Results
 from ablations.runner import run
-from ablations.seal import seal
+from ablations.seal import seal, vouched
 from ablations.worker import run_trial
 
 VARIANTS = ("pre", "post", "sandwich", "parallel")
@@ -85,7 +84,7 @@ def stored(record: Record, want: Want) -> bytes:
     ]
     lines = [json.dumps({k: v for k, v in reading.items() if v}).encode() for reading in times]
     rest = b"\n".join([head, b",\n".join([*lines, _lines(record)]), b"]}", b""])
-    return b'{"schema": 1, "sha256": "%b",\n' % hashlib.sha256(rest).hexdigest().encode() + rest
+    return vouched(record.schema, rest)
 
 
 def _lines(record: Record, known: dict[int, bytes] = {}) -> bytes:  # noqa: B006 (made once)

@@ -1,8 +1,44 @@
-"""Toy sweeps stand beside the tests: importlib mode adds no folder by itself."""
+"""Sweeps of toy trials, each in a real process."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+import pytest
+
+from ablations.launch.local import LocalLauncher
+from ablations.record import Results
+from ablations.runner import run
+
+Sweep = Callable[..., Counter[str]]
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # importlib mode adds no folder by itself
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+@pytest.fixture
+def sweep(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Counter[str]]]:
+    """Runs toy trials from here, each in a real process."""
+    path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+    monkeypatch.setenv("PYTHONPATH", path)  # where the server finds modules
+    import sweep_jobs
+
+    with LocalLauncher(2, preload=["sweep_jobs"], grace=0.3) as launcher:
+
+        def start(trials: dict[str, dict[str, Any]], **options: Any) -> Counter[str]:
+            plan = sweep_jobs.toy_plan(trials)
+            options = {"call": sweep_jobs.CALL, "poll": 0.0, **options}
+            return run(plan, results, launcher, "cpu", **options)
+
+        yield start

@@ -39,7 +39,7 @@ def toy_plan(trials: dict[str, dict[str, Any]]) -> Plan:
     wanted = {}
     for name, does in trials.items():
         config = {"seed": 0, "train": {"steps": 1, "batch_tokens": 1}, **does}
-        wanted[name] = ToyWant(name, config, f"toy:{name}", {})
+        wanted[name] = ToyWant(name, config, f"toy:{name}", {"kind": does.get("kind", "")})
     source: Any = None
     return Plan(Profile("toy", [0], {}, source), {}, [0], {}, wanted)
 
@@ -86,6 +86,10 @@ def run_out_of_memory(_payload: dict[str, Any], _report: Report) -> None:
 
 def be_killed(_payload: dict[str, Any], _report: Report) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_out_of_disk(payload: dict[str, Any], _report: Report) -> None:
+    write_atomic(Path(payload["checkpoint"]), bytes(payload["config"]["bytes"]))
 
 
 def crash(_payload: dict[str, Any], _report: Report) -> None:
@@ -139,6 +143,7 @@ DO = {
     "fail": fail,
     "memory": run_out_of_memory,
     "die": be_killed,
+    "disk": run_out_of_disk,
     "crash": crash,
     "hang": hang,
     "wait": wait,

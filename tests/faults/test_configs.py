@@ -94,6 +94,22 @@ def test_an_answer_past_the_learned_positions_is_null_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("words", "right"),
     [
+        (["plan", "norm", "model.head=classes"], "a label for each token; choose tokens"),
+        (["plan", "norm", "model.head=bare"], "a label for each token; choose tokens"),
+        (["plan", "listops", "model.head=tokens"], "for each sequence; choose classes"),
+    ],
+)
+def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(
+    say: Say, words: list[str], right: str
+) -> None:
+    """Fault 26."""
+    code, (line,) = say(*words)
+    assert (code, line.endswith(right)) == (2, True), line
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
         (["plan", "positoin"], "'position'"),
         (["plan", "norm", "--profile", "smok"], "'smoke'"),
         (["plan", "norm", "modle.d_model=8"], "'model'"),
@@ -186,7 +202,7 @@ def test_a_record_of_other_code_is_stale_and_said_so(
     assert missing(plan, results, None).train == []
     assert missing(plan, results, "stale").train == [old]
     assert main(["status", "--results", str(results.root)]) == 0
-    assert capsys.readouterr().out == "2 ok, 1 stale\n"
+    assert capsys.readouterr().out == "2 ok (1 stale)\n"
 
 
 def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -> None:

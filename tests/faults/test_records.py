@@ -21,6 +21,7 @@ from ablations.record import NewerRecordError, Reading, Record, RecordError, Res
 from ablations.seal import seal
 
 TRIAL = "f302523445c7"
+ATTEMPT = {"status": "killed", "reason": "signal 9", "seconds": 1.5}
 
 
 def record(attempts: int = 1, trial: str = TRIAL) -> Record:
@@ -89,13 +90,24 @@ def test_a_record_cut_anywhere_is_refused(results: Results) -> None:
         reason(results, whole[:length])
 
 
-def test_a_flipped_bit_anywhere_is_seen(results: Results) -> None:
-    """Fault 6. One bit in every byte in turn."""
+def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Results) -> None:
+    """Fault 6. One bit in every byte in turn, and every bit of the first line.
+
+    Also in the number of the schema: no flip makes a record of a newer version.
+    """
     whole = results.path(TRIAL).read_bytes()
+    plan = toy_plan({TRIAL: {}})
     for place in range(len(whole)):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << (3 * place + 1) % 8
-        reason(results, bytes(damaged))
+        bits = range(8) if place <= whole.index(b"\n") else [(3 * place + 1) % 8]
+        for bit in bits:
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            reason(results, bytes(damaged))
+            found = missing(plan, results, None)
+            assert [want.trial for want in found.train] == [TRIAL]
+            (kept,) = results.trials.glob("*.bad-*")
+            assert found.set_aside[0].endswith(f"; kept as {kept.name}")
+            kept.unlink()
 
 
 @pytest.mark.parametrize(
@@ -126,10 +138,24 @@ def test_a_flipped_bit_anywhere_is_seen(results: Results) -> None:
         (having(env=None), "'env'"),
         (having(env={"seconds": -1}), "'env.seconds'"),
         (having(env={"code": 7}), "'env.code'"),
+        (having(env={"earlier": {}}), "'env.earlier'"),
+        (having(env={"earlier": ["killed"]}), "'env.earlier'"),
+        (having(env={"earlier": [ATTEMPT, {"status": "killed"}]}), "'env.earlier'"),
+        (having(env={"earlier": [{**ATTEMPT, "seconds": -1}]}), "'env.earlier'"),
+        (having(env={"earlier": [{**ATTEMPT, "reason": None}]}), "'env.earlier'"),
+        (having(env={"earlier": [{**ATTEMPT, "more": 1}]}), "'env.earlier'"),
+        (having(env={"sessions": ["a"]}), "'env.sessions'"),
+        (having(env={"sessions": {"a": 1}}), "'env.sessions'"),
+        *(
+            (having(status=status, reason=why), f"'reason': a record that says {status}")
+            for status in ("error", "oom", "timeout", "killed")
+            for why in (None, "")
+        ),
         (having(data="g2p"), "'data'"),
         (having(measures="quality"), "'measures'"),
         (having(measures=["quality", 3]), "'measures'"),
         (having(measures=[""]), "'measures'"),
+        (having(measures=["quality", "beam", "quality"]), "'measures': expected a list of names, "),
         (having(reason=3), "'reason'"),
         (having(attempts=0), "'attempts'"),
         (having(attempts="2"), "'attempts'"),
@@ -174,6 +200,10 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line(
         ({"samples": [1, None]}, "'readings[2].samples'"),
         ({"samples": [1], "reference": ["b"]}, "'readings[2].reference'"),
         ({"samples": [1], "twin": [[1]]}, "'readings[2].twin'"),
+        ({"samples": []}, "'readings[2].samples': expected a list of finite numbers, one or more"),
+        ({"samples": [1], "reference": []}, "'readings[2].reference'"),
+        ({"samples": [1], "reference": [1, 2]}, "'readings[2]' has not one time of each"),
+        ({"samples": [1], "reference": [1], "twin": [1, 2]}, "'readings[2]' has not one time"),
         ({"values": 3, "axes": ["a"]}, "'readings[2].values'"),
         ({"values": [["x"]], "axes": ["a", "b"]}, "'readings[2].values'"),
         ({"values": [[1]], "axes": ["a"]}, "'readings[2].values'"),
@@ -225,6 +255,32 @@ def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(
         missing(toy_plan({TRIAL: {}}), results, None)
     assert [path.name for path in results.trials.iterdir()] == [f"{TRIAL}.json"]
     assert results.path(TRIAL).read_bytes() == stored
+
+
+@pytest.mark.parametrize("against", [{}, "", 3, None], ids=repr)
+def test_who_reads_the_head_alone_refuses_a_reading_beside_no_trial(
+    results: Results, against: Any
+) -> None:
+    assert "against" in reason(results, reading(value=1, against=against))
+
+
+def test_a_coordinate_may_be_called_as_a_field_is(results: Results) -> None:
+    places: list[dict[str, float]] = [{"against": 1}, {"metric": 2}, {"readings": 3}]
+    kept = record()
+    kept.readings += [Reading("loss", "nats/token", 1.0, at=at) for at in places]
+    kept.readings += [Reading("step_time", "s", at={"against": 1}, samples=[1.0], against="b")]
+    results.write(kept)
+    assert results.read(TRIAL) == kept
+    head = results.head(TRIAL)
+    assert head is not None
+    assert head.timed == kept.timed == {("step_time", "b")}
+
+
+def test_a_record_with_failed_attempts_and_timing_sessions_is_kept(results: Results) -> None:
+    env = {"earlier": [ATTEMPT, {**ATTEMPT, "seconds": None}], "sessions": {"a": {"threads": 1}}}
+    kept = Record(TRIAL, "killed", {}, reason="signal 9", attempts=3, env=env)
+    results.write(kept)
+    assert results.read(TRIAL) == kept
 
 
 def test_a_record_of_another_trial_is_refused(results: Results) -> None:

@@ -123,7 +123,7 @@ def test_a_pickle_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path
                   lambda: torch.save({"weight": Trap(sprung)}, path)):  # fmt: skip
         write()
         with pytest.raises(ConfigError, match="not a checkpoint"):
-            load_weights(nn.Linear(1, 1), path)
+            load_weights(nn.Linear(1, 1), path, {})
         assert Keeper(path, {}).load() is None
     assert not sprung.exists()
 
@@ -186,7 +186,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
         run_trial({**job.payload, "config": {**bad.config, "model": {}}}, lambda *_: None)
     except Exception as error:
         failed = failure(bad.trial, error)
-    TrialPiece(bad, setting).keep(failed, [], lambda name: True)
+    TrialPiece(bad, setting).keep(failed, lambda name: True, again=False)
     kept = results.read(bad.trial)
     assert kept is not None
     assert kept.status == "error"

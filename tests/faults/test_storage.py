@@ -95,6 +95,23 @@ def test_a_full_disk_ends_a_sweep_in_one_line_and_the_next_goes_on(disk: Path) -
     assert {trial: after[trial] for trial in before} == before
 
 
+def test_a_disk_too_full_for_checkpoints_ends_a_sweep_though_records_would_fit(disk: Path) -> None:
+    """Fault 7."""
+    results = Results(disk / "out")
+    trials = {trial: {"do": "disk", "bytes": 60_000} for trial in TRIALS}
+    code, told = run(results, trials)
+    assert code == 1
+    assert "Traceback" not in told
+    assert told.splitlines()[-1].startswith("No space left on device: ")
+    before = held(results)
+    assert len(before) in (2, 3, 4)
+    assert all(record and record.status == "ok" for record in before.values())
+    assert started(results) <= len(before) + 2, "no trial was begun after the first that failed"
+    mount(disk, "remount,size=8m")
+    assert run(results, trials) == (0, ANY)
+    assert held(results).keys() == trials.keys()
+
+
 def in_child(act: Callable[[], None]) -> int:
     """How a forked child ended that did this."""
     child = os.fork()

@@ -1,0 +1,174 @@
+"""Whatever fails later: what is known of a trial stays, and every attempt is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from sweep_jobs import toy_plan
+from torch import nn
+
+from ablations.claim import Claims
+from ablations.jobs import TIMING, SessionPiece, Setting, TrialPiece
+from ablations.launch import Event, Outcome
+from ablations.launch.local import LocalLauncher
+from ablations.plan import missing
+from ablations.record import Reading, Record, Results
+from ablations.runner import run
+from ablations.weights import save_weights, stamp_for
+
+Sweep = Callable[..., Counter[str]]
+LOSS = Reading("loss", "nats/token", 0.25, split="valid")
+
+
+def good(results: Results, trial: str, **changes: Any) -> Record:
+    """A trained trial's record, written."""
+    record = Record(trial, "ok", {"seed": 0}, env={"code": "toy"}, readings=[LOSS])
+    results.write(replace(record, **changes))
+    return held(results, trial)
+
+
+def held(results: Results, trial: str) -> Record:
+    record = results.read(trial)
+    assert record is not None
+    return record
+
+
+@pytest.mark.parametrize(
+    ("do", "status", "tries"), [("fail", "error", 1), ("die", "killed", 3), ("memory", "oom", 3)]
+)
+def test_a_retraining_that_fails_leaves_the_good_record_and_a_note(
+    results: Results, sweep: Sweep, do: str, status: str, tries: int
+) -> None:
+    good(results, "a", env={"code": "another"})
+    assert sweep({"a": {"do": do}, "b": {}}, rerun="stale") == {status: 1, "ok": 1}
+    record = held(results, "a")
+    assert (record.status, record.readings) == ("ok", [LOSS])
+    assert record.reason
+    assert record.reason.startswith(f"retraining failed: {status} (")
+    assert record.reason.count("failed: ") == 1, "it is told once"
+    assert [attempt["status"] for attempt in record.env["earlier"]] == [status] * tries
+    assert sweep({"a": {}}, rerun="stale") == {"ok": 1}
+    assert held(results, "a").reason is None
+
+
+class Interrupted(LocalLauncher):
+    """Ctrl-C comes when the first outcome has been read."""
+
+    def events(self) -> Any:
+        seen: list[Event] = []
+        for event in super().events():
+            if seen:
+                raise KeyboardInterrupt
+            seen += [event] if isinstance(event, Outcome) else []
+            yield event
+
+
+def test_a_sweep_stopped_between_two_tries_forgets_neither(results: Results, sweep: Sweep) -> None:
+    plan = toy_plan({"a": {"do": "die"}})
+    with Interrupted(1, preload=["sweep_jobs"]) as launcher, pytest.raises(KeyboardInterrupt):
+        run(plan, results, launcher, "cpu", call="sweep_jobs:train", poll=0.0)
+    cut = held(results, "a")
+    assert (cut.status, cut.attempts) == ("killed", 1)
+    assert sweep({"a": {}}) == {"ok": 1}, "it is tried again without being asked for"
+    record = held(results, "a")
+    assert (record.status, record.attempts) == ("ok", 2)
+    assert [attempt["status"] for attempt in record.env["earlier"]] == ["killed"]
+
+
+def piece(results: Results, *measures: str) -> TrialPiece:
+    plan = toy_plan({"a": {}})
+    plan.wanted["a"].measures.extend(measures)
+    made = TrialPiece(plan.wanted["a"], Setting(plan, results, "cpu", []))
+    assert made.job()
+    return made
+
+
+NONSENSE: list[Any] = [
+    {},
+    {"schema": 1},
+    {**Record("a", "ok", {}).to_dict(), "examples": [{"input": "cat", "score": 3}]},
+    {**Record("a", "ok", {}).to_dict(), "data": {"size": float("nan")}},
+]
+
+
+@pytest.mark.parametrize("value", NONSENSE, ids=range(len(NONSENSE)))
+def test_a_worker_that_returns_nonsense_spoils_no_record(results: Results, value: Any) -> None:
+    weights = stamp_for(good(results, "a"))
+    save_weights(nn.Linear(1, 1), results.checkpoint("a"), weights)
+    later = piece(results, "quality")
+    status, note = later.keep(Outcome("a", "done", value), lambda name: True, again=False)
+    assert status == "error"
+    assert note.startswith("no record: ")
+    record = held(results, "a")
+    assert (record.status, record.readings) == ("ok", [LOSS])
+    assert "measure of this trial failed: error (no record: " in (record.reason or "")
+
+
+def test_weights_of_a_retraining_that_was_cut_are_not_measured_for_the_old_record(
+    results: Results,
+) -> None:
+    held = good(results, "a", env={"code": "another"})
+    plan = toy_plan({"a": {}})
+    plan.wanted["a"].measures.append("quality")
+    for code, is_measured in (("another", True), ("toy", False)):
+        stamp = {**stamp_for(held), "code": code}
+        save_weights(nn.Linear(1, 1), results.checkpoint("a"), stamp)
+        lacks = missing(plan, results, None)
+        assert (len(lacks.measure), len(lacks.train)) == (is_measured, not is_measured)
+
+
+def test_a_record_that_another_has_written_meanwhile_stays(results: Results) -> None:
+    late = piece(results)
+    winner = good(results, "a")
+    mine = Record("a", "ok", {"seed": 0}).to_dict()
+    assert late.keep(Outcome("a", "done", mine), lambda name: True, again=False)[0] == "dropped"
+    assert held(results, "a") == winner
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome("s", "killed", reason="SIGKILL"),
+        Outcome("s", "done", {"readings": {"a": [{"metric": "step_time"}]}}),
+        Outcome("s", "done", {"readings": 7}),
+        Outcome("s", "done", {}),
+    ],
+    ids=["killed", "no unit", "a number", "nothing"],
+)
+def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
+    results: Results, outcome: Outcome
+) -> None:
+    good(results, "a")
+    setting = Setting(toy_plan({"a": {}}), results, "cpu", [])
+    session = SessionPiece("throughput", "a", ["a"], setting)
+    status, _ = session.keep(outcome, lambda name: True, again=False)
+    assert status in ("killed", "error")
+    record = held(results, "a")
+    assert (record.status, record.readings, record.measures) == ("ok", [LOSS], [])
+    assert (record.reason or "").startswith(f"measure throughput failed: {status} (")
+    times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
+    taken = {"session": "1", "env": {}, "readings": {"a": [times]}}
+    assert session.keep(Outcome("s", "done", taken), lambda name: True, again=False)[0] == "ok"
+    assert (held(results, "a").reason, held(results, "a").measures) == (None, ["throughput"])
+
+
+def test_nothing_is_trained_beside_another_sweeps_timing(
+    results: Results, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(results.read("a"))
+        if len(waits) == 3:
+            other.release_all()
+
+    monkeypatch.setattr("ablations.runner.time", SimpleNamespace(sleep=wait))
+    with Claims(results.root / "claims") as other:
+        assert other.take(TIMING)
+        assert sweep({"a": {}}) == {"ok": 1}
+    assert waits == [None, None, None]
