@@ -1,29 +1,30 @@
 """A trained model's answer to a question that anyone may ask, and what it looked at.
 
-T: what was written, S: what was read.
+T: what was written, S: what was read, V: what may be answered.
 """
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import torch
+from torch import Tensor, nn
 
 from ablations.config import replaced
 from ablations.expand import freeze, load_task
 from ablations.record import Record, Results
-from ablations.weights import load_weights
-from model.batch import EOS, Batch
+from ablations.tasks.task import Task
+from ablations.weights import load_weights, stamp_for
+from model.batch import Batch
 from model.build import build
 from model.config import ConfigError
-from model.generate import Answer, Generator, Question, greedy
+from model.generate import Generator, Question, greedy
+from model.head import Classes, last
 from model.look import attention
 
-SHADES = " ░▒▓█"
+LONGEST = 2000  # tokens: every weight is written out, and there are as many as its square
 
 
 @dataclass(frozen=True)
@@ -36,92 +37,87 @@ class Reply:
     written: list[str]
     weights: list[list[float]] | None  # T S, mean over heads; None: nothing was attended to
     where: str
+    runner_up: tuple[str, float] | None = None
+    """The next best answer and its probability, where one position's logits are the answer."""
 
 
 def answer(record: Record, results: Results, text: str) -> Reply:
-    """Ask a trial's checkpoint."""
+    """Ask a trial's checkpoint; a ConfigError says in one line why it cannot be asked."""
+    trial = f"trial {record.trial}"
+    if record.status == "diverged":
+        raise ConfigError([f"{trial} diverged ({record.reason}): it answers nothing"])
     checkpoint = results.checkpoint(record.trial)
     if not checkpoint.exists():
-        raise ConfigError([f"trial {record.trial} has no checkpoint: run it again"])
+        raise ConfigError([f"{trial} has no checkpoint: run it again"])
     task = load_task(freeze(record.config["task"]))
+    if task.digest() != record.data.get("sha256"):
+        raise ConfigError([f"the data has changed since {trial}: put it back, or run again"])
     try:
-        question = task.ask(text)
+        question, read = task.ask(text), task.symbols(text)
     except ValueError as error:
         raise ConfigError([str(error)]) from None
+    if len(read) > LONGEST:
+        raise ConfigError([f"the input has {len(read)} tokens: write {LONGEST} at most"])
     written = record.config["model"]
     if "path" in written:  # the same weights and numbers, with nothing hidden
         written = replaced(written, "path", {"name": "explicit"})
-    model = build(written, task.source_size, task.target_size, seed=None)
-    load_weights(model, checkpoint)
+    model = build(written, task.source_size, task.target_size, seed=None).eval()
+    load_weights(model, checkpoint, stamp_for(record))
+    try:
+        reply = (_write if task.writes else _read_off)(model, task, question, read)
+    except ValueError as error:  # positions that this model has no vectors for
+        raise ConfigError([f"too long for this model: {error}"]) from None
+    if not math.isfinite(reply.probability):
+        raise ConfigError([f"{trial} is {record.status} ({record.reason}): it answers only NaN"])
+    return reply
+
+
+def _write(model: nn.Module, task: Task, question: Question, read: list[str]) -> Reply:
+    """An answer token by token, until its end or until there is no more room."""
     prompt_1T, _ = question.prompts()
-    room = task.longest - prompt_1T.shape[1]
+    longest = task.longest
+    if question.source is not None:
+        longest = max(longest, question.source.shape[1] + 1)
+    room = longest - prompt_1T.shape[1]
     if room < 1:
-        raise ConfigError([f"too long by {1 - room} tokens: {task.longest - 1} at most"])
+        raise ValueError(f"it has {1 - room} tokens more than {longest - 1}")
     (said,) = greedy(cast(Generator, model), question, room)
-    weights, where = _looked_at(model, question, said)
-    told = [task.tell([token]) for token in said.tokens]
-    return Reply(
-        task.tell(said.tokens),
-        math.exp(said.log_probability),
-        task.symbols(text),
-        [*told, "end"],
-        weights,
-        where,
-    )
-
-
-def _looked_at(
-    model: torch.nn.Module, question: Question, said: Answer
-) -> tuple[list[list[float]] | None, str]:
-    """The last attention from what is written to what was read: the source, or the prompt."""
-    prompt_1T, _ = question.prompts()
+    written = task.show(said.tokens)
+    if len(said.tokens) < room:
+        written.append("end")
+    first = prompt_1T.shape[1] - 1  # the last token of the prompt asks for the first of the answer
     inputs = torch.cat((prompt_1T, torch.tensor([said.tokens], dtype=torch.long)), dim=1)
-    batch = Batch(torch.full_like(inputs, EOS), inputs=inputs)
-    found = attention(model, replace(batch, source=question.source))
+    inputs = inputs[:, : first + len(written)]
+    weights_TS, where = _looked_at(model, Batch(inputs, inputs=inputs, source=question.source))
+    weights = None if weights_TS is None else weights_TS[first:, : len(read)].tolist()
+    probability = math.exp(said.log_probability)
+    return Reply(task.tell(said.tokens), probability, read, written, weights, where)
+
+
+@torch.inference_mode()
+def _read_off(model: nn.Module, task: Task, question: Question, read: list[str]) -> Reply:
+    """The likeliest label at the last position, or class."""
+    tokens = question.source if question.prompt is None else question.prompt
+    assert tokens is not None
+    batch = Batch(tokens, inputs=question.prompt, source=question.source)
+    probability_V = model(batch).flatten(0, -2)[-1].softmax(dim=-1)
+    (best, second), labels = (each.tolist() for each in probability_V.topk(2))
+    said, other = (task.tell([label]) for label in labels)
+    weights_TS, where = _looked_at(model, batch)
+    weights = None
+    if weights_TS is not None:
+        head = getattr(model, "head", None)
+        pool = last
+        if isinstance(head, Classes):
+            pool, where = head.pool, f"{where} as the head pools it"
+        weights = pool(weights_TS[None], None).tolist()
+    return Reply(said, best, read, [said], weights, where, (other, second))
+
+
+def _looked_at(model: nn.Module, batch: Batch) -> tuple[Tensor | None, str]:
+    """T S: the last attention to the source, or else to the sequence itself; and its name."""
+    found = attention(model, batch)
     names = [name for name in found if "cross" in name or name == "shown"] or list(found)
     if not names:
         return None, ""
-    weights_TS = found[names[-1]][0].mean(dim=0)
-    first = prompt_1T.shape[1] - 1  # the last token of the prompt asks for the first of the answer
-    read = weights_TS.shape[1] if question.source is not None else prompt_1T.shape[1]
-    return weights_TS[first:, :read].tolist(), names[-1]
-
-
-def drawn(reply: Reply) -> str:
-    """The weights as shades, one line for each written token."""
-    if reply.weights is None:
-        return "This model attends to nothing."
-    width = max(map(len, reply.written))
-    cell = max(map(len, reply.read)) + 1
-    lines = [" " * (width + 1) + "".join(f"{symbol:<{cell}}" for symbol in reply.read)]
-    for token, row in zip(reply.written, reply.weights, strict=True):
-        shades = [SHADES[min(len(SHADES) - 1, int(weight * len(SHADES)))] for weight in row]
-        lines.append(f"{token:>{width}} " + "".join(f"{shade * (cell - 1)} " for shade in shades))
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def picture(reply: Reply, size: int = 26) -> str:
-    """The same as SVG, darker for more weight."""
-    weights: Sequence[Sequence[float]] = reply.weights or []
-    width, height = (len(reply.read) + 3) * size, (len(weights) + 2) * size
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="{size * 0.45}">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-    ]
-    for column, symbol in enumerate(reply.read):
-        x = (column + 2.5) * size
-        parts.append(f'<text x="{x}" y="{size}" text-anchor="middle">{html.escape(symbol)}</text>')
-    for row, (token, line) in enumerate(zip(reply.written, weights, strict=True)):
-        y = (row + 1.5) * size
-        label = html.escape(token)
-        parts.append(
-            f'<text x="{1.8 * size}" y="{y + 0.6 * size}" text-anchor="end">{label}</text>'
-        )
-        for column, weight in enumerate(line):
-            grey = round(255 * (1 - weight))
-            parts.append(
-                f'<rect x="{(column + 2) * size}" y="{y}" width="{size}" height="{size}" '
-                f'fill="rgb({grey},{grey},{grey})" stroke="#ddd"/>'
-            )
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return found[names[-1]][0].mean(dim=0), names[-1]

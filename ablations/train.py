@@ -187,16 +187,30 @@ class Trainer:
         untrained, final = (math.nan if x is None else x for x in (losses[0], losses[-1]))
         if self.best is not None:
             final = self.best_loss
-        if not math.isfinite(final) or final > untrained:
+        learned = self.training.losses("train")[-1].value
+        is_worse = not math.isfinite(final) or final > untrained
+        if is_worse and (learned is None or not learned < untrained):
             self.training.status = "diverged"
             self.training.reason = (
-                f"validation loss {final:.3g} at the end, {untrained:.3g} untrained"
+                f"validation loss {final:.3g} at the end, {untrained:.3g} untrained; "
+                f"above that since step {self._worse_since(untrained)}"
             )
-        elif final >= trivial:
+        elif not final < trivial:
             self.training.status = "stuck"
             self.training.reason = (
                 f"validation loss {final:.3g}, no better than the trivial {trivial:.3g}"
             )
+            if is_worse:  # though the training loss fell
+                self.training.reason += f"; overfitted: it was {untrained:.3g} untrained"
+
+    def _worse_since(self, untrained: float) -> int:
+        """The first of the last evaluations that are all above the untrained loss."""
+        since = self.config.steps
+        for reading in reversed(self.training.losses("valid")):
+            if reading.value is not None and reading.value <= untrained:
+                break
+            since = int(reading.at["step"])
+        return since
 
 
 def train(

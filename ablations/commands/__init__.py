@@ -26,6 +26,7 @@ class Command:
     act: Callable[[argparse.Namespace], int]
     arguments: Callable[[argparse.ArgumentParser], None]
     takes_overrides: bool = False
+    is_verbatim: bool = False  # = is a letter of its words like any other
 
 
 COMMANDS = {
@@ -40,7 +41,12 @@ COMMANDS = {
     "clean": Command("what can be deleted; with --yes, delete it", clean.act, clean.arguments),
     "diff": Command("what really differs between two variants", diff.act, diff.arguments, True),
     "show": Command("one trial's record", show.act, show.arguments),
-    "try": Command("a trained model's answer to your own input", show.act_try, show.arguments_try),
+    "try": Command(
+        "a trained model's answer to your own input",
+        show.act_try,
+        show.arguments_try,
+        is_verbatim=True,
+    ),
 }
 
 
@@ -76,6 +82,8 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     parser = Parser(prog=f"python -m ablations {word}", description=COMMANDS[word].meaning)
     parser.allow_abbrev = False
     COMMANDS[word].arguments(parser)
+    if COMMANDS[word].is_verbatim:
+        return word, parser.parse_intermixed_args(words)
     takes = {o for a in parser._actions if a.nargs is None for o in a.option_strings}
     overrides: list[str] = []
     rest: list[str] = []

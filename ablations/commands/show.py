@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def arguments_try(parser: ArgumentParser) -> None:
     arguments(parser)
-    parser.add_argument("input", help="what to ask, such as a word")
+    parser.add_argument("input", help="what to ask, such as a word; after -- if it starts with -")
     parser.add_argument("--figure", metavar="FILE.svg", help="draw the attention there too")
 
 
@@ -29,16 +30,32 @@ def act(options: Namespace) -> int:
 
 
 def act_try(options: Namespace) -> int:
+    figure = None if options.figure is None else _figure(options.figure)
     results, record = _find(options)
-    from ablations.answer import answer, drawn, picture
+    from ablations.answer import answer
+    from ablations.drawing import drawn, picture
 
     reply = answer(record, results, options.input)
-    print(f"{options.input} → {reply.text}    probability {reply.probability:.2g}\n")
-    print(drawn(reply))
-    if options.figure:
-        write_atomic(Path(options.figure), picture(reply))
-        print(f"\n{options.figure}")
+    said = f"{options.input} → {reply.text}    probability {reply.probability:.2g}"
+    if reply.runner_up is not None:
+        said += " (next: {} with {:.2g})".format(*reply.runner_up)
+    print("".join(c if c.isprintable() else "�" for c in said.replace("\n", "⏎")))
+    print(f"\n{drawn(reply, shutil.get_terminal_size().columns)}")
+    if figure is not None and reply.weights is not None:
+        write_atomic(figure, picture(reply))
+        print(f"\n{figure}")
     return 0
+
+
+def _figure(name: str) -> Path:
+    path = Path(name)
+    if path.suffix != ".svg":
+        raise ConfigError(
+            [f"--figure {name[:100]}: only SVG is drawn; name a file that ends in .svg"]
+        )
+    if not path.parent.is_dir():
+        raise ConfigError([f"--figure {name[:100]}: no folder {path.parent}; make it first"])
+    return path
 
 
 def _find(options: Namespace) -> tuple[Results, Record]:

@@ -32,6 +32,9 @@ class Quality(Measure):
                 unit = "nats/token" if name == "loss" else task.metrics[name].unit
                 if (name, split) != ("loss", "valid"):  # which the training has noted
                     readings.append(Reading(f"trivial_{name}", unit, value, split=split))
+            for name, value in task.copied(split).items():
+                unit = task.metrics[name].unit
+                readings.append(Reading(f"copied_{name}", unit, value, split=split))
         return readings, examples
 
 

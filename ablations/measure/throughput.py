@@ -35,9 +35,13 @@ class Throughput(Timing):
             return torch.randint(BOS, size, (batch, length), generator=generator)
 
         source = None if task.source_size is None else tokens(task.source_size, length)
-        data = Batch.shifted(tokens(task.target_size, length + 1), source_BS=source).to(device)
+        if task.per == "sequence":
+            data = Batch(tokens(task.target_size, 1).squeeze(1), source=source)
+        else:
+            data = Batch.shifted(tokens(task.target_size, length + 1), source_BS=source)
+        moved = data.to(device)
 
         def step() -> None:
-            update(forward, [data], batch * length, optimiser, settings)
+            update(forward, [moved], data.tokens, optimiser, settings)
 
         return step

@@ -149,16 +149,22 @@ class G2P(Task):
         return {"loss": loss, **reached}
 
     def ask(self, text: str) -> Question:
-        wrong = " ".join(sorted(set(text) - set(self.dictionary.letters)))
-        if wrong or not text:
+        word = self._spelt(text)
+        wrong = " ".join(sorted(set(word) - set(self.dictionary.letters)))
+        if wrong or not word:
             problem = f"has {wrong!r}" if wrong else "is empty"
             raise ValueError(
                 f"the word {text!r} {problem}: write it with {self.dictionary.alphabet} only"
             )
-        return Question(torch.tensor([self._source(text)]))
+        return Question(torch.tensor([self._source(word)]))
 
     def symbols(self, text: str) -> list[str]:
-        return [*text, "end"]
+        return [*self._spelt(text), "end"]
+
+    def _spelt(self, text: str) -> str:
+        """In small letters, where the dictionary has no others."""
+        has_capitals = any(letter != letter.lower() for letter in self.dictionary.letters)
+        return text if has_capitals else text.lower()
 
     def tell(self, tokens: Sequence[int]) -> str:
         return " ".join(self.phones.decode(tokens))

@@ -96,12 +96,14 @@ class ListOps(Task):
             )  # fmt: skip
 
     kind: ClassVar[str] = "encoder"
+    per: ClassVar[str] = "sequence"
     metrics: ClassVar[dict[str, Metric]] = {
         "accuracy": Metric("right/expression", "higher", "accuracy")
     }
     vocabulary = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
     source_size = len(vocabulary)
     target_size = CLASSES
+    writes = False
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -236,7 +238,8 @@ class ListOps(Task):
         }
 
     def ask(self, text: str) -> Question:
-        return Question(torch.tensor([self.vocabulary.encode(text.split())]))
+        example = " ".join(self._asked["valid"][0][0])
+        return Question(torch.tensor([self.vocabulary.read(text, example)]))
 
     def symbols(self, text: str) -> list[str]:
         return text.split()

@@ -25,6 +25,7 @@ class Lookup(Generated):
         "accuracy": Metric("right/question", "higher", "accuracy")
     }
     source_size = None
+    writes = False
 
     def batch(self, rows_NW: np.ndarray) -> Batch:
         rows = torch.from_numpy(rows_NW)
@@ -54,4 +55,4 @@ class Lookup(Generated):
         return {"accuracy": share_right(outputs, truths)}
 
     def ask(self, text: str) -> Question:
-        return Question(prompt=torch.tensor([self.vocabulary.encode(text.split())]))
+        return Question(prompt=torch.tensor([self.read(text)]))

@@ -141,7 +141,7 @@ class Strings(Generated):
         return {"loss": nats / (len(truths) + symbols), **least}
 
     def ask(self, text: str) -> Question:
-        return Question(torch.tensor([[*self.vocabulary.encode(text.split()), EOS]]))
+        return Question(torch.tensor([[*self.read(text), EOS]]))
 
     def symbols(self, text: str) -> list[str]:
         return [*text.split(), "end"]

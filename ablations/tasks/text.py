@@ -137,7 +137,10 @@ class Text(Task):
         return self.tokens.show(self.tokens.encode(text))
 
     def tell(self, tokens: Sequence[int]) -> str:
-        return " ".join(self.tokens.show(tokens))
+        return self.tokens.decode(tokens)
+
+    def show(self, tokens: Sequence[int]) -> list[str]:
+        return self.tokens.show(tokens)
 
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy

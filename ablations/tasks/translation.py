@@ -137,10 +137,7 @@ class Translation(Task):
             if names
             else "90 % train, 5 % valid, 5 % test by sha256 of the chapter",
             "signatures": signatures(),
-            "copying_the_source": {
-                split: overlap(*zip(*self.sentences[split], strict=True))
-                for split in ("valid", "test")
-            },
+            "copying_the_source": {split: self.copied(split) for split in ("valid", "test")},
             "sha256": self.digest(),
         }
 
@@ -149,6 +146,9 @@ class Translation(Task):
 
     def evaluation_batches(self, split: str) -> list[Batch]:
         return self.pairs(split).batches
+
+    def copied(self, split: str) -> dict[str, float]:
+        return overlap(*zip(*self.sentences[split], strict=True))
 
     def trivial(self, split: str) -> dict[str, float]:
         """The frequency of each token; and, as a translation, always train's most frequent one."""
@@ -170,7 +170,10 @@ class Translation(Task):
         return [*self.tokens.show(self.tokens.encode(text.strip())), "end"]
 
     def tell(self, tokens: Sequence[int]) -> str:
-        return " ".join(self.tokens.show(tokens))
+        return self.tokens.decode(tokens)
+
+    def show(self, tokens: Sequence[int]) -> list[str]:
+        return self.tokens.show(tokens)
 
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy

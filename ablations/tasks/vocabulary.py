@@ -36,6 +36,15 @@ class Vocabulary:
         except KeyError as error:
             raise ValueError(f"{error.args[0]!r} is not in the vocabulary") from None
 
+    def read(self, text: str, example: str) -> list[int]:
+        """The ids of symbols with spaces between; a ValueError shows how they are written."""
+        symbols = text.split()
+        wrong = next((symbol for symbol in symbols if symbol not in self._ids), None)
+        if symbols and wrong is None:
+            return self.encode(symbols)
+        problem = "the input is empty" if wrong is None else f"{wrong!r} is not in the vocabulary"
+        raise ValueError(f"{problem}: write it like {example}")
+
     def decode(self, ids: Iterable[int]) -> list[str]:
         """What ids stand for; a model that errs may also have written special ones."""
         return [self.names[index] for index in ids]

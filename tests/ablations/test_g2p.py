@@ -274,7 +274,7 @@ def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
     ("word", "said"),
     [
         ("naïve", "the word 'naïve' has 'ï': write it with a–z and ' only"),
-        ("Up-to", "the word 'Up-to' has '- U': write it with a–z and ' only"),
+        ("Up-to", "the word 'Up-to' has '-': write it with a–z and ' only"),
         ("", "the word '' is empty: write it with a–z and ' only"),
     ],
 )
@@ -282,6 +282,22 @@ def test_a_word_with_letters_never_seen_is_refused(small: G2P, word: str, said: 
     with pytest.raises(ValueError, match="a–z") as caught:
         small.ask(word)
     assert str(caught.value) == said
+
+
+def test_a_word_in_capitals_is_asked_in_small_letters_where_there_are_no_others(
+    small: G2P, tmp_path: Path
+) -> None:
+    assert small.symbols("Cat's") == [*"cat's", "end"]
+    asked, small_asked = small.ask("CAT'S").source, small.ask("cat's").source
+    assert asked is not None
+    assert small_asked is not None
+    assert asked.tolist() == small_asked.tolist()
+    file = tmp_path / "cased.tsv"
+    file.write_text("Cat\tK AE T\n", encoding="utf-8")
+    cased: G2P = TASK.build({"name": "g2p", **dict.fromkeys(("train", "valid", "test"), str(file))})
+    assert cased.symbols("Cat") == [*"Cat", "end"]
+    with pytest.raises(ValueError, match="the word 'CAT' has 'A T'"):
+        cased.ask("CAT")
 
 
 def test_a_question_is_the_letters_and_the_end_and_an_answer_shows_special_tokens(

@@ -201,8 +201,11 @@ def test_an_example_can_be_asked_again_in_its_own_words(name: str) -> None:
     asked = question.prompt if question.source is None else question.source
     assert asked is not None
     assert len(task.symbols(examples[0]["input"])) == asked.shape[1]
-    with pytest.raises(ValueError, match="'aardvark' is not in the vocabulary"):
+    with pytest.raises(ValueError, match="'aardvark' is not in the vocabulary: ") as caught:
         task.ask("aardvark")
+    task.ask(str(caught.value).partition("write it like ")[2])
+    with pytest.raises(ValueError, match="the input is empty: write it like "):
+        task.ask(" ")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from ablations.plan import make_plan
 from ablations.record import Reading, Results
 from ablations.runner import run
 from ablations.tasks.g2p import G2P
+from ablations.tasks.listops import ListOps
+from ablations.tasks.translation import Translation
 from ablations.train import validate
 from ablations.worker import run_session
 from model.build import build
@@ -96,6 +98,26 @@ def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
     ((source, labels, tokens, moved),) = seen
     assert (source, labels, tokens) == ((3, 7), (3, 7), 21)
     assert moved
+
+    # The pooled vector is the only one that is classified, so a sequence has one label.
+    classes = {"name": "transformer", "kind": "encoder", "d_model": 16, "depth": 1}
+    config["model"] = {**classes, "head": {"name": "classes", "pool": "mean"}}
+    listops = ListOps(ListOps.Config())
+    discover().build("throughput").prepare(config, listops, CPU, length=7, batch=3)()
+    assert seen[1] == ((3, 7), (3,), 3, True)
+
+
+def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> None:
+    task = Translation(Translation.Config(sentences=100))
+    written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1}
+    model = build(written, task.source_size, task.target_size, seed=0)
+    readings, _ = discover().build("quality").take(model, task, CPU, 1)
+    found = {(r.metric, r.split): (r.value, r.unit) for r in readings}
+    for split in ("valid", "test"):
+        copied = task.copied(split)
+        assert copied["bleu"] > 10
+        for metric, value in copied.items():
+            assert found[f"copied_{metric}", split] == (value, task.metrics[metric].unit)
 
 
 # A session.

@@ -304,7 +304,10 @@ def test_a_reader_can_ask_for_a_beginning_to_be_gone_on_with(small: Text) -> Non
     assert question.prompt is not None
     assert question.prompt.tolist() == [small.tokens.encode("And he said")]
     assert len(small.symbols("And he said")) == question.prompt.shape[1]
-    assert len(small.tell(question.prompt[0].tolist()).split()) == question.prompt.shape[1]
+    tokens = question.prompt[0].tolist()
+    assert small.tell(tokens) == "And he said"
+    assert small.show(tokens) == small.symbols("And he said")
+    assert len(" ".join(small.show(tokens)).split()) == len(tokens)
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("a" * 16, 16)])

@@ -183,6 +183,11 @@ def test_a_piece_for_each_character_is_enough() -> None:
     assert tokens.show(tokens.encode("cab a")) == ["c", "a", "b", "␣", "a"]
 
 
+def test_what_a_terminal_would_obey_and_xml_forbids_is_shown_as_a_sign() -> None:
+    tokens = TOKENS.build({"name": "characters"}, text="a\x1b\x00\x9b\uffff")
+    assert tokens.show(tokens.encode("a\x1b\x00\x9b\uffff")) == ["a", *"����"]
+
+
 @pytest.mark.parametrize(
     ("written", "text", "line"),
     [

@@ -16,7 +16,7 @@ from ablations.expand import catalogue, expand, read_ablation, read_profile, res
 from ablations.optimise import OPTIMISER, SCHEDULE
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
-from ablations.train import CURVE_POINTS, TrainConfig, Training, train, update, validate
+from ablations.train import CURVE_POINTS, TrainConfig, Trainer, Training, train, update, validate
 from model.batch import IGNORE, Batch
 from model.build import build
 from model.config import ConfigError
@@ -331,6 +331,28 @@ def test_a_rate_that_explodes_diverges(task: G2P, rate: float) -> None:
     assert training.status == "diverged"
     reason = training.reason or ""
     assert "untrained" in reason or "at step" in reason
+
+
+@pytest.mark.parametrize(
+    ("valid", "learned", "status", "reason"),
+    [
+        ([4.0, 3.9, 5.0], 0.01, "stuck", "overfitted: it was 4 untrained"),
+        ([4.0, 3.9, 5.0], 4.5, "diverged", "5 at the end, 4 untrained; above that since step 4"),
+        ([4.0, 4.1, 5.0], 4.5, "diverged", "5 at the end, 4 untrained; above that since step 2"),
+        ([4.0, 4.1, math.inf], 1e9, "diverged", "nan at the end, 4 untrained"),
+    ],
+)
+def test_a_model_that_is_worse_than_untrained_has_overfitted_or_diverged(
+    task: G2P, valid: list[float], learned: float, status: str, reason: str
+) -> None:
+    model = Unigram(task.target_size)
+    trainer = Trainer(model, task, TrainConfig(steps=4, evaluations=2), 0, CPU)
+    for step, loss in zip((0, 2, 4), valid, strict=True):
+        trainer.training.note("loss", "nats/token", loss, step, "valid")
+    trainer.training.note("loss", "nats/token", learned, 4, "train")
+    trainer.finish()
+    assert trainer.training.status == status
+    assert reason in (trainer.training.reason or "")
 
 
 def test_a_model_that_learns_nothing_is_stuck(task: G2P) -> None:

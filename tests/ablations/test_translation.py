@@ -274,7 +274,8 @@ def test_a_reader_can_ask_for_a_sentence(small: Translation) -> None:
     assert question.source is not None
     assert question.source.tolist() == [[*small.tokens.encode("And he said,"), EOS]]
     assert len(small.symbols("And he said,")) == question.source.shape[1]
-    assert small.tell(small.tokens.encode("And he")) == "And ␣he"
+    assert small.tell(small.tokens.encode("And he")) == "And he"
+    assert small.show(small.tokens.encode("And he")) == ["And", "␣he"]
 
 
 def test_a_question_that_is_empty_or_too_long_is_refused(small: Translation) -> None:

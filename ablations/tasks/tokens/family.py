@@ -10,6 +10,8 @@ from model.family import Family
 
 TOKENS = Family("tokens")
 
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # nor may it stand in XML
+
 ANY_CHARACTER = math.log(0x110000)
 """Nats that name one character among all of Unicode."""
 
@@ -35,6 +37,6 @@ class Tokens:
         return 0.0
 
     def show(self, ids: Iterable[int]) -> list[str]:
-        """Each token for a reader's eye, spaces and line ends as signs."""
+        """Each token for a reader's eye, spaces, line ends and what cannot be seen as signs."""
         pieces = (self.decode([index]).replace("\n", "⏎") for index in ids)
-        return [re.sub(r"\s", "␣", piece) or "∅" for piece in pieces]
+        return [_UNSEEN.sub("�", re.sub(r"\s", "␣", piece)) or "∅" for piece in pieces]
