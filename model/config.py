@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -51,7 +52,7 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
         except ConfigError as error:
             problems += error.problems
         except OmegaConfBaseException as error:
-            problem = str(error).splitlines()[0]
+            problem = _mismatch(value, hints[key]) or str(error).splitlines()[0]
         if problem is not None:
             problems.append(f"{path}.{key}: {problem}".lstrip("."))
     for key in families.keys() - options.keys():  # fill the defaults of default parts
@@ -86,6 +87,22 @@ def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
     OmegaConf.update(tree, key, value, merge=False)
     node = tree[key]
     return OmegaConf.to_container(node, resolve=False) if OmegaConf.is_config(node) else node
+
+
+WORDS = {
+    int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null",
+}  # fmt: skip
+
+
+def _mismatch(value: Any, hint: Any) -> str | None:
+    """What a plain field expects, in words; None where it is not so plain."""
+    kinds = get_args(hint) or (hint,)
+    words = list(kinds) if get_origin(hint) is Literal else [WORDS.get(kind, "") for kind in kinds]
+    if get_origin(hint) is list or "" in words:
+        return None
+    *others, last = words
+    expected = f"{', '.join(others)} or {last}" if others else last
+    return f"expected {expected}, got {'null' if value is None else repr(value)[:80]}"
 
 
 def _unusable(key: Any, value: Any, hints: Mapping[str, Any]) -> str | None:

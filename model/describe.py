@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from textwrap import fill
 from typing import Any
 
-import torch
 from torch import nn
 
 from model.attention import PATH, Path
-from model.build import FAMILIES, build, resolve
-from model.config import ConfigError
-from model.count import Cost, count
+from model.build import FAMILIES, resolve
+from model.count import Cost
+from model.depth import Sketch, sketch
 from model.linear import Joint
 from model.meter import signature
 from model.recurrent.cell import Layer
@@ -35,11 +35,18 @@ class Description:
     """A model in float32, and its costs for one sequence of `length` tokens on each side."""
 
     config: dict[str, Any]
-    model: nn.Module
+    sketch: Sketch
     source_size: int | None
     target_size: int
     length: int
-    cost: Cost
+
+    @property
+    def model(self) -> nn.Module:
+        return self.sketch.model
+
+    @property
+    def cost(self) -> Cost:
+        return self.sketch.cost
 
     @property
     def parameters(self) -> int:
@@ -47,7 +54,7 @@ class Description:
 
     @property
     def weight_bytes(self) -> int:
-        return sum(weight.numel() * weight.element_size() for weight in self.model.parameters())
+        return 4 * self.parameters
 
     @property
     def flops_by_kind(self) -> dict[str, float]:
@@ -63,6 +70,10 @@ class Description:
         found |= {"steps" for part in parts if isinstance(part, Layer)}
         return ", ".join(sorted(found)) or None
 
+    @property
+    def differs_by_device(self) -> bool:
+        return self.cost.kept_bytes != self.cost.accelerator_bytes
+
 
 def describe(
     written: Any, source_size: int, target_size: int, length: int | None = None
@@ -70,17 +81,9 @@ def describe(
     """On the meta device: no weight is ever there. Left out, the length is max_len."""
     config = resolve(written)
     length = length or config.get("max_len", DEFAULT_LENGTH)
-    try:
-        with torch.device("meta"):
-            model = build(config, source_size, target_size, seed=None)
-            cost = count(model, length, length)
-    except RuntimeError as error:
-        if "overflow" not in str(error):
-            raise
-        raise ConfigError(["no tensor can be that large: choose smaller sizes"]) from None
-    reads_source = getattr(model, "encoder", None) is not None
-    sizes = (source_size if reads_source else None, target_size)
-    return Description(config, model, *sizes, length, cost)
+    made = sketch(config, source_size, target_size, length)
+    reads_source = getattr(made.model, "encoder", None) is not None
+    return Description(config, made, source_size if reads_source else None, target_size, length)
 
 
 def as_json(description: Description) -> dict[str, Any]:
@@ -95,7 +98,9 @@ def as_json(description: Description) -> dict[str, Any]:
         "flops_per_token": description.cost.flops_per_token,
         "flops_by_kind": description.flops_by_kind,
         "activation_bytes": description.cost.kept_bytes,
+        "accelerator_activation_bytes": description.cost.accelerator_bytes,
         "path": description.path,
+        "scores_kept_by": list(description.cost.keepers),
     }
 
 
@@ -105,19 +110,31 @@ def as_text(description: Description, title: str) -> str:
     token = "token of source and target" if cost.tokens > description.length else "token"
     parts = {kind: size for kind, size in cost.parameters.items() if size}
     flops = {kind: n for kind, n in description.flops_by_kind.items() if n or kind in EXPECTED}
-    path = f"path {description.path}" if description.path else ""
+    differs = description.differs_by_device
     memory = [
         ("weights", "float32", _bytes(description.weight_bytes)),
-        ("kept for the backward pass", path, _bytes(cost.kept_bytes)),
+        ("kept for the backward pass", "on a CPU" * differs, _bytes(cost.kept_bytes)),
     ]
+    if differs:
+        memory.append(("", "on an accelerator", _bytes(cost.accelerator_bytes)))
     tables = [
         _table(title[:66], "parameters", list(_tree(description))),
         _table("Parameters", "", _shares(parts)),
         _table(f"Forward FLOPs for each {token} at {length}", "", _shares(flops)),
-        _table(f"Memory at batch 1 and {length}", "", memory),
+        _table(f"Memory at batch 1 and {length}", "", memory) + _path(description),
         NOTES,
     ]
     return "\n\n".join(tables)
+
+
+def _path(description: Description) -> str:
+    """A line below the memory it explains."""
+    keepers = description.cost.keepers
+    text = f"  path {description.path}"
+    if keepers:
+        text += "; on a CPU " if description.differs_by_device else "; "
+        text += f"{' and '.join(keepers)} keep{'s' * (len(keepers) == 1)} the scores"
+    return "\n" + fill(text, WIDTH, subsequent_indent="    ") if description.path else ""
 
 
 def _shares(numbers: dict[str, int] | dict[str, float]) -> list[Row]:
@@ -151,11 +168,13 @@ def _table(title: str, over_numbers: str, rows: list[Row]) -> str:
 def _tree(description: Description) -> Iterator[Row]:
     """Each part once, with the weights that stand there first; like neighbours are folded."""
     owned = {name: weight.numel() for name, weight in description.model.named_parameters()}
+    lasts, more = description.sketch.lasts, description.sketch.more
     names = {part: name for family in FAMILIES for name, part in family.parts.items()}
     shown: set[nn.Module] = set()
 
     def size(path: str) -> int:
-        return sum(count for name, count in owned.items() if name.startswith(f"{path}."))
+        own = sum(count for name, count in owned.items() if name.startswith(f"{path}."))
+        return own + more * sum(size(last) for last in lasts if last.startswith(f"{path}."))
 
     def walk(module: nn.Module, path: str, indent: int) -> Iterator[Row]:
         for name, below in module.named_children():
@@ -173,15 +192,16 @@ def _tree(description: Description) -> Iterator[Row]:
         """The last stands for all of them: the first may share what the others have themselves."""
         module = group[-1][1]
         places = [f"{path}.{name}".lstrip(".") for name, _ in group]
-        weights = sum(map(size, places))
+        lacking = more if places[-1] in lasts else 0
+        weights = sum(map(size, places)) + lacking * size(places[-1])
         if module in shown or not (type(module) in names or list(module.parameters())):
             return
         shown.update(member for _, member in group)
         what = _what(module, names)
         if isinstance(module, nn.Linear | nn.Embedding) and f"{places[-1]}.weight" not in owned:
             what += ", tied"
-        if len(group) > 1:
-            word = f"{len(group)} × {word}"
+        if len(group) + lacking > 1:
+            word = f"{len(group) + lacking:,} × {word}"
             what = what or f"{size(places[-1]):,} each"
         yield "  " * indent + word, what, f"{weights:,}" if weights else ""
         yield from walk(module, places[-1], indent + 1)

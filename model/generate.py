@@ -96,6 +96,9 @@ class Answer:
 
 
 Pick = Callable[[Tensor], Tensor]  # B V → B
+Row = tuple[float, int, int]  # of a beam: log probability, the beam it came from, token
+NO_ROW: Row = (float("-inf"), 0, EOS)
+HIGHEST_POWER = 10  # lengths to a much higher power are no floats any more
 
 
 @contextmanager
@@ -127,7 +130,7 @@ def sample(
 ) -> list[Answer]:
     """Tokens drawn by their probability, from the top_k likeliest, or from the fewest that hold
     top_p of it (Holtzman et al. 2020)."""
-    if temperature <= 0:
+    if not temperature > 0:  # nor NaN
         raise ValueError(f"temperature={temperature}: must be positive; use greedy for 0")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k={top_k}: must be at least 1")
@@ -214,34 +217,34 @@ def beam(
     """The best `width` answers of each sequence, best first.
 
     An answer's worth is its log probability over (tokens with EOS) ** length_power (Wu et al.
-    2016, simplified); 0 does not normalise. Prompts must be of one length.
+    2016, simplified); 0 does not normalise. Prompts are read as `generate` reads them.
     """
     prompt_BT, lengths_B = question.prompts()
     if width < 1:
         raise ValueError(f"width={width}: must be at least 1")
     if max_new < 1:
         raise ValueError(f"max_new={max_new}: must be at least 1")
-    if int(lengths_B.min()) != int(lengths_B.max()):
-        raise ValueError("beam search needs prompts of one length: ask them apart")
-    prompt_BT = prompt_BT[:, : int(lengths_B.max())]
-    sequences = len(prompt_BT)
+    if not 0 <= length_power <= HIGHEST_POWER:
+        raise ValueError(f"length_power={length_power}: must be from 0 to {HIGHEST_POWER}")
+    sequences, lengths, prompts = len(prompt_BT), lengths_B.tolist(), prompt_BT.tolist()
+    shortest, end = min(lengths), max(lengths) + max_new
     with _answering(model):
-        decoding = model.begin(
-            sequences, prompt_BT.shape[1] + max_new, question.source, question.source_lengths
-        )
-        logits_BTV, decoding = model.step(prompt_BT, decoding)
+        decoding = model.begin(sequences, end, question.source, question.source_lengths)
+        logits_BTV, decoding = model.step(prompt_BT[:, :shortest], decoding)
         each_BW = torch.arange(sequences, device=prompt_BT.device).repeat_interleave(width)
         decoding, logits_NV = decoding.select(each_BW), logits_BTV[each_BW, -1]
         hopes = [_Beams(width, max_new, length_power) for _ in range(sequences)]
         worth_BW = logits_NV.new_full((sequences, width), float("-inf"))
         worth_BW[:, 0] = 0  # at first all beams are the same one
-        for length in range(1, max_new + 1):
+        for at in range(shortest, end):
             log_p = logits_NV.log_softmax(-1).view(sequences, width, -1) + worth_BW[..., None]
             size = log_p.shape[-1]
             best = log_p.flatten(1).topk(min(2 * width, width * size), dim=-1)
             values, places = best.values.tolist(), best.indices.tolist()
             grown = [
-                hope.grow(values[b], [divmod(place, size) for place in places[b]], length)
+                hope.read(prompts[b][at])
+                if at < lengths[b]
+                else hope.grow(values[b], [divmod(place, size) for place in places[b]])
                 for b, hope in enumerate(hopes)
             ]
             if all(hope.is_done for hope in hopes):
@@ -260,36 +263,43 @@ class _Beams:
 
     def __init__(self, width: int, max_new: int, length_power: float) -> None:
         self.width, self.max_new, self.power = width, max_new, length_power
+        self.length = 0
         self.growing: list[list[int]] = [[]] * width
         self.ended: list[tuple[float, Answer]] = []
         self.is_done = False
 
-    def grow(
-        self, values: list[float], places: list[tuple[int, int]], length: int
-    ) -> list[tuple[float, int, int]]:
-        """(log probability, beam it came from, token) of the beams that go on, best first."""
-        rows: list[tuple[float, int, int]] = []
+    def read(self, token: int) -> list[Row]:
+        """The prompt goes on, in one beam."""
+        return [(0.0, 0, token)] + [NO_ROW] * (self.width - 1)
+
+    def grow(self, values: list[float], places: list[tuple[int, int]]) -> list[Row]:
+        """The beams that go on, best first."""
+        if self.is_done:  # and waits for others
+            return [NO_ROW] * self.width
+        self.length += 1
+        rows: list[Row] = []
         for value, (beam, token) in zip(values, places, strict=True):
             if value == float("-inf"):
                 continue
             tokens = self.growing[beam]
             if token == EOS:
-                self._end(tokens, value, length)
+                self._end(tokens, value)
             elif len(rows) < self.width:
                 rows.append((value, beam, token))
         grown = [[*self.growing[beam], token] for _, beam, token in rows]
-        if length == self.max_new:
+        if self.length == self.max_new:
             for (value, _, _), tokens in zip(rows, grown, strict=True):
-                self._end(tokens, value, length)
+                self._end(tokens, value)
         # Growing only lowers a log probability; at best it is spread over the most tokens.
         hope = max((value / self.max_new**self.power for value, _, _ in rows), default=-torch.inf)
         full = len(self.ended) == self.width
-        self.is_done = length == self.max_new or not rows or (full and hope <= self.ended[-1][0])
+        is_beaten = full and hope <= self.ended[-1][0]
+        self.is_done = self.length == self.max_new or not rows or is_beaten
         self.growing = grown + [[]] * (self.width - len(grown))
-        return rows + [(float("-inf"), 0, EOS)] * (self.width - len(rows))
+        return rows + [NO_ROW] * (self.width - len(rows))
 
-    def _end(self, tokens: list[int], value: float, length: int) -> None:
-        self.ended.append((value / length**self.power, Answer(list(tokens), value)))
+    def _end(self, tokens: list[int], value: float) -> None:
+        self.ended.append((value / self.length**self.power, Answer(list(tokens), value)))
         self.ended.sort(key=lambda scored: -scored[0])
         del self.ended[self.width :]
 

@@ -26,7 +26,7 @@ class Position(nn.Module):
         if self.reach is not None and end > self.reach:
             raise ValueError(
                 f"{type(self).__name__.lower()} positions end at max_len={self.reach}, "
-                f"asked for {end}: raise max_len and train again"
+                f"asked for {end}: the model needs max_len={end}"
             )
 
     def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:

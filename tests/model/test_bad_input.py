@@ -135,7 +135,7 @@ def test_past_the_range_of_its_positions_a_model_says_what_to_do(position: str, 
     assert model(batch()).isfinite().all()
     tokens = INPUTS if side == "inputs" else SOURCE
     words = (
-        f"^{position} positions end at max_len=3, asked for {2 * tokens.shape[1]}: raise max_len"
+        f"^{position} positions end at max_len=3, asked for {2 * tokens.shape[1]}: the model needs"
     )
     with pytest.raises(ValueError, match=words):
         model(batch(**{side: torch.cat((tokens, tokens), dim=1)}))
@@ -146,7 +146,7 @@ def test_an_answer_that_grows_past_its_positions_says_so_too(position: str) -> N
     model = made("transformer", position=position, max_len=3)
     with torch.no_grad():
         model.head.project.bias[2] = -100  # never the end
-    with pytest.raises(ValueError, match=r"max_len=3, asked for 4: raise max_len"):
+    with pytest.raises(ValueError, match=r"max_len=3, asked for 4: the model needs max_len=4"):
         greedy(model, Question(SOURCE), max_new=4)
 
 

@@ -167,18 +167,21 @@ def really_kept(written: Any, source: int, length: int) -> int:
 STEPS = {name: {"name": name, "form": "steps"} for name in ("rnn", "gru", "lstm")}
 CASES: dict[str, dict[str, Any]] = {
     **{f"path={name}": {"path": name} for name in PATH.parts},
-    # A bias that is learned stops the CPU's fused kernel, so that it keeps more than others would.
-    **{f"position={n}": {"position": n} for n in POSITION.parts if n not in ("t5", "shaw")},
-    **{f"position={n}": {"position": n, "path": "explicit"} for n in ("t5", "shaw")},
+    **{f"position={name}": {"position": name} for name in POSITION.parts},
     **{f"residual={name}": {"residual": name} for name in RESIDUAL.parts},
     # What a recurrent kernel keeps is the library's secret, and differs from device to device.
     **{f"mixer={name}": {"mixer": STEPS.get(name, name)} for name in MIXER.parts},
     "dilated": {"mixer": {"name": "convolution", "dilated": True}},
     "window": {"mixer": {"name": "window", "reach": 3}, "path": "explicit"},
+    "fused window": {"mixer": {"name": "window", "reach": 3}, "attention_dropout": 0.1},
     "grouped": {"mixer": {"name": "attention", "n_kv_heads": 1}},
     "gated": {"feedforward": "swiglu", "norm": "rms"},
     "dropout": {"dropout": 0.1, "feedforward_dropout": 0.1},
     "attention dropout": {"attention_dropout": 0.1, "path": "explicit"},
+    "fused dropout": {"attention_dropout": 0.1},
+    "fused dropout, both stacks": {"attention_dropout": 0.1, "kind": "encoder_decoder"},
+    "fused dropout over a bias": {"attention_dropout": 0.1, "position": "alibi"},
+    "fused dropout over a trained bias": {"attention_dropout": 0.1, "position": "t5"},
     "both stacks": {"kind": "encoder_decoder", "position": "rotary"},
     "again": {"mixer": STEPS["rnn"], "residual": "none",
               "position": {"name": "learned", "every_layer": True}},
@@ -197,6 +200,27 @@ def test_the_bytes_kept_for_backward_are_those_that_autograd_keeps(changes: Any)
     cost = count(model, M, N)
     assert cost.kept_bytes == really_kept(written, M, N)
     assert cost == count(model, M, N, fold=False)
+
+
+SMALL_PRESETS = {  # as published but for their sizes, dropout and all
+    name: {**preset.load(name).model, "d_model": 16, "n_heads": 4, "d_head": 4, "max_len": 16}
+    for name in preset.names()
+}
+for written in SMALL_PRESETS.values():
+    written["mixer"] = {**written["mixer"], "n_kv_heads": 2}
+
+
+@pytest.mark.parametrize("name", SMALL_PRESETS)
+def test_the_bytes_that_a_preset_keeps_are_those_that_autograd_keeps(name: str) -> None:
+    written = {**SMALL_PRESETS[name], "tied": "free", "depth": 2}
+    assert counted(written, M).kept_bytes == really_kept(written, M, N)
+
+
+def test_dropout_on_attention_keeps_the_scores_on_a_cpu_and_not_on_an_accelerator() -> None:
+    plain, dropped = (counted(transformer(attention_dropout=p)) for p in (0.0, 0.1))
+    assert plain.kept_bytes == plain.accelerator_bytes == dropped.accelerator_bytes
+    assert dropped.kept_bytes > plain.kept_bytes
+    assert (plain.keepers, dropped.keepers) == ((), ("attention dropout",))
 
 
 def test_explicit_attention_keeps_its_scores_and_fused_attention_does_not() -> None:
@@ -255,7 +279,9 @@ def test_json_is_one_document_with_every_count(capsys: pytest.CaptureFixture[str
     assert page["flops_per_token"] == flops_per_token(model, None, 16)
     assert sum(page["flops_by_kind"].values()) == page["flops_per_token"]
     assert page["activation_bytes"] == count(model, None, 16).kept_bytes
-    assert (page["path"], page["length"], page["preset"]) == ("fused", 16, None)
+    assert page["accelerator_activation_bytes"] == page["activation_bytes"]
+    assert (page["path"], page["scores_kept_by"]) == ("fused", [])
+    assert (page["length"], page["preset"]) == (16, None)
     assert page["config"]["d_model"] == 8
 
 
@@ -270,7 +296,8 @@ def test_the_page_fits_a_terminal_and_folds_equal_blocks(
     assert "mixing projections 22.8% 28,348,416" in words
     assert "total 124,439,808" in words
     assert "at length 1,024" in words
-    assert "path fused" in words
+    assert "path fused; on a CPU attention dropout keeps the scores" in words
+    assert "kept for the backward pass on a CPU 2.4 GiB on an accelerator 657.8 MiB" in words
     assert "causal attention counts as full" in words
 
 
@@ -311,7 +338,12 @@ MISTAKES = {
     "gtp2": "no preset 'gtp2'. Did you mean 'gpt2'?",
     "n_head=8": "model.n_head: no such option. Did you mean 'n_heads'?",
     "n_heads=7": "n_heads=7: does not divide d_model=64",
-    "n_heads=many": "model.n_heads: Value 'many'",
+    "n_heads=many": "model.n_heads: expected a whole number, got 'many'",
+    "gpt2 d_model=null": "model.d_model: expected a whole number, got null",
+    "kind=null": "model.kind: expected encoder, decoder or encoder_decoder, got null",
+    "dropout=much": "model.dropout: expected a number, got 'much'",
+    "d_head=wide": "model.d_head: expected a whole number or null, got 'wide'",
+    "embedding_scale=maybe": "model.embedding_scale: expected true or false, got 'maybe'",
     "position=rotery": "model.position: no position 'rotery'. Did you mean 'rotary'?",
     "position.thta=5 position=rotary": "model.position.thta: no such option. Did you mean 'theta'?",
     "name=recurent": "model: no model 'recurent'. Did you mean 'recurrent'?",
@@ -323,7 +355,8 @@ MISTAKES = {
     "d_model=1000000000 n_heads=1": "no tensor can be that large",
     "--lenght 5": "no option '--lenght'. Did you mean '--length'?",
     "--length 0": "'0': expected a whole number from 1",
-    "--length=9 position=learned max_len=8": "positions end at max_len=8, asked for 9",
+    "gpt2 --length 5000": "positions end at max_len=1024, asked for 5000: the model needs "
+    "max_len=5000",
     "gpt2 bert-base": "gpt2 and bert-base: describe one preset at a time",
 }
 

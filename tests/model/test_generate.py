@@ -16,16 +16,17 @@ SOURCE, LENGTHS = (
     torch.tensor([[3, 7, 4, 5], [6, 3, 0, 0], [5, 4, 3, 0], [7, 7, 7, 7]]),
     [4, 2, 3, 4],
 )
+TRANSFORMER = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
 CHOICES = {
-    "transformer": {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2},
-    "learned": {
-        "name": "transformer", "kind": "encoder_decoder", "d_model": 8, "position": "learned",
-    },
-    "explicit": {
-        "name": "transformer", "kind": "encoder_decoder", "d_model": 8, "path": "explicit",
-    },
+    "transformer": TRANSFORMER,
+    "learned": {**TRANSFORMER, "position": "learned"},
+    "explicit": {**TRANSFORMER, "path": "explicit"},
+    "grouped": {**TRANSFORMER, "mixer": {"name": "attention", "n_kv_heads": 1}},
+    "window": {**TRANSFORMER, "mixer": {"name": "window", "reach": 2}},
+    "gru mixer": {**TRANSFORMER, "mixer": "gru"},
+    "lstm mixer": {**TRANSFORMER, "mixer": "lstm"},
     "recurrent": {"name": "recurrent", "d_model": 8, "depth": 2},
-}  # fmt: skip
+}
 
 
 def made(choice: dict[str, Any], seed: int) -> Any:

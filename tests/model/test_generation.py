@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.batch import EOS
+from model.batch import EOS, Batch
 from model.build import build
 from model.generate import Answer, Question, beam, generate, greedy, narrow, sample
 
@@ -21,10 +22,13 @@ MODELS = {
     "grouped": {"name": "transformer", "mixer": {"name": "attention", "n_kv_heads": 1}},
     "window": {"name": "transformer", "mixer": {"name": "window", "reach": 2}},
     "convolution": {"name": "transformer", "mixer": {"name": "convolution"}},
+    "rnn mixer": {"name": "transformer", "mixer": {"name": "rnn"}},
     "gru mixer": {"name": "transformer", "mixer": {"name": "gru"}},
+    "lstm mixer": {"name": "transformer", "mixer": {"name": "lstm"}},
     "mingru": {"name": "transformer", "mixer": {"name": "mingru"}},
     "rotary": {"name": "transformer", "position": "rotary"},
     "t5": {"name": "transformer", "position": "t5"},
+    "gru": {"name": "recurrent", "cell": "gru"},
     "lstm": {"name": "recurrent"},
     "lstm, one vector": {"name": "recurrent", "score": "none"},
 }
@@ -59,28 +63,31 @@ def alone(question: Question, row: int) -> Question:
 
 
 @torch.no_grad()
-def log_probabilities(model: torch.nn.Module, question: Question, answer: list[int]) -> Tensor:
-    """Without any cache: T V after the prompt, for one question and its answer."""
+def log_probabilities(model: torch.nn.Module, question: Question, answers: list[Any]) -> Tensor:
+    """A T V after the prompt, for one question and answers of one length: the whole model, run as
+    it is trained, without any state."""
     prompt, _ = question.prompts()
-    tokens = torch.cat((prompt, torch.tensor([answer], dtype=torch.long)), dim=1)
-    decoding = model.eval().begin(1, tokens.shape[1], question.source, question.source_lengths)
-    logits, _ = model.step(tokens, decoding)
-    return logits[0, prompt.shape[1] - 1 :].log_softmax(-1)
+    many = len(answers)
+    said = torch.tensor(answers, dtype=torch.long).view(many, -1)
+    tokens = torch.cat((prompt.expand(many, -1), said), dim=1)
+    source = None if question.source is None else question.source.expand(many, -1)
+    logits = model.eval()(Batch(tokens, tokens, source=source))
+    return logits[:, prompt.shape[1] - 1 :].log_softmax(-1)
 
 
 def worth(model: torch.nn.Module, question: Question, answer: Answer, max_new: int) -> float:
     """The log probability of an answer, with its EOS where it has one."""
-    table = log_probabilities(model, question, answer.tokens)
+    (table,) = log_probabilities(model, question, [answer.tokens])
     said = [*answer.tokens, EOS][:max_new]
     return sum(float(table[at, token]) for at, token in enumerate(said))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", MODELS)
-def test_cached_greedy_is_the_argmax_of_the_uncached_model(name: str, kind: str) -> None:
+def test_cached_greedy_is_the_argmax_of_the_whole_model_run_anew(name: str, kind: str) -> None:
     model, question = make(name, kind), ask(kind)
     for row, answer in enumerate(greedy(model, question, max_new=6)):
-        table = log_probabilities(model, alone(question, row), answer.tokens)
+        (table,) = log_probabilities(model, alone(question, row), [answer.tokens])
         said = [*answer.tokens, EOS][:6]
         assert said == table.argmax(-1).tolist()[: len(said)]
         assert answer.log_probability == pytest.approx(
@@ -101,17 +108,19 @@ def every_answer(model: torch.nn.Module, question: Question, longest: int) -> li
     others = [token for token in range(TARGET) if token != EOS]
     found = []
     for length in range(longest + 1):
-        for tokens in itertools.product(others, repeat=length):
-            answer = Answer(list(tokens))
-            answer.log_probability = worth(model, question, answer, longest)
-            found.append(answer)
+        answers = list(itertools.product(others, repeat=length))
+        for tokens, table in zip(answers, log_probabilities(model, question, answers), strict=True):
+            said = [*tokens, EOS][:longest]
+            chosen = table[range(len(said)), said]
+            found.append(Answer(list(tokens), float(chosen.sum())))
     return found
 
 
 @pytest.mark.parametrize("power", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("name", ["attention", "lstm"])
-def test_a_wide_beam_finds_what_exhaustive_search_finds(name: str, power: float) -> None:
-    model, question = make(name, "encoder_decoder"), alone(ask("encoder_decoder"), 0)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_wide_beam_finds_what_exhaustive_search_finds(name: str, kind: str, power: float) -> None:
+    model, question = make(name, kind), alone(ask(kind), 0)
     longest = 3
 
     def rank(answer: Answer) -> float:
@@ -135,8 +144,10 @@ def test_even_a_beam_of_one_does_no_worse_than_greedy(name: str, kind: str) -> N
     assert one.log_probability == pytest.approx(worth(model, question, one, 6))
 
 
-def test_beams_of_a_batch_are_those_of_each_question_alone() -> None:
-    model, question = make("attention", "encoder_decoder"), ask("encoder_decoder")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_beams_of_a_batch_are_those_of_each_question_alone(name: str, kind: str) -> None:
+    model, question = make(name, kind), ask(kind)
     for row, found in enumerate(beam(model, question, max_new=5, width=3)):
         (single,) = beam(model, alone(question, row), max_new=5, width=3)
         assert [answer.tokens for answer in found] == [answer.tokens for answer in single]
@@ -182,7 +193,7 @@ def test_samples_come_as_often_as_they_are_probable() -> None:
     question = Question(prompt=torch.tensor([[3, 4]]).expand(4000, 2))
     answers = sample(model, question, max_new=1, temperature=0.7, seed=3)
     drawn = [(answer.tokens or [EOS])[0] for answer in answers]
-    logits = log_probabilities(model, Question(prompt=torch.tensor([[3, 4]])), [])[0]
+    logits = log_probabilities(model, Question(prompt=torch.tensor([[3, 4]])), [[]])[0, 0]
     for token, probability in enumerate((logits / 0.7).softmax(-1).tolist()):
         spread = math.sqrt(probability * (1 - probability) / len(drawn))
         assert abs(drawn.count(token) / len(drawn) - probability) < 4 * spread + 1e-9
@@ -222,10 +233,13 @@ def test_the_mode_is_put_back_and_dropout_is_off_meanwhile() -> None:
     ("wrong", "named"),
     [
         (lambda model: sample(model, ask("decoder"), 3, temperature=0), "temperature"),
+        (lambda model: sample(model, ask("decoder"), 3, temperature=math.nan), "temperature"),
         (lambda model: sample(model, ask("decoder"), 3, top_k=0), "top_k"),
         (lambda model: sample(model, ask("decoder"), 3, top_p=1.5), "top_p"),
         (lambda model: beam(model, ask("decoder"), 3, width=0), "width"),
-        (lambda model: beam(model, ask("decoder"), 3), "one length"),
+        (lambda model: beam(model, ask("decoder"), 3, length_power=-1), "length_power=-1: must"),
+        (lambda model: beam(model, ask("decoder"), 3, length_power=math.nan), "length_power=nan"),
+        (lambda model: beam(model, ask("decoder"), 3, length_power=400.0), "from 0 to 10"),
         (lambda model: greedy(model, ask("decoder"), 0), "max_new"),
         (lambda model: greedy(model, Question(), 3), "source or a prompt"),
         (lambda model: greedy(model, Question(prompt=torch.ones(2, 0).long()), 3), "prompt"),

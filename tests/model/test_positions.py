@@ -179,14 +179,16 @@ def test_at_every_layer_means_before_every_block(name: str) -> None:
 def test_past_its_last_position_a_scheme_says_what_to_do(name: str) -> None:
     scheme = POSITION.build(name, d_model=8, max_len=6)
     scheme.embed(torch.zeros(1, 1, 8), torch.tensor([5]))
-    with pytest.raises(ValueError, match=rf"{name} .*max_len=6, asked for 7: raise max_len"):
+    with pytest.raises(
+        ValueError, match=rf"{name} .*max_len=6, asked for 7: the model needs max_len=7"
+    ):
         scheme.embed(torch.zeros(1, 1, 8), torch.tensor([6]))
     model = whole(name, max_len=6)
     given = tokens(1, 7)
-    with pytest.raises(ValueError, match="max_len=6, asked for 7: raise max_len"):
+    with pytest.raises(ValueError, match="max_len=6, asked for 7: the model needs max_len=7"):
         model(Batch(labels=given, inputs=given))
     _, decoding = model.step(given[:, :6], model.begin(1, 9, None, None))
-    with pytest.raises(ValueError, match="max_len=6, asked for 7: raise max_len"):
+    with pytest.raises(ValueError, match="max_len=6, asked for 7: the model needs max_len=7"):
         model.step(given[:, 6:], decoding)
 
 
@@ -196,7 +198,7 @@ def test_where_positions_cannot_be_read_the_end_is_still_seen(name: str) -> None
     stack = whole(name, max_len=6).to("meta").decoder
     given = torch.zeros(1, 1, dtype=torch.long, device="meta")
     stack(given, Context(positions(1, given, start=5), start=5))
-    with pytest.raises(ValueError, match="max_len=6, asked for 7: raise max_len"):
+    with pytest.raises(ValueError, match="max_len=6, asked for 7: the model needs max_len=7"):
         stack(given, Context(positions(1, given, start=6), start=6))
 
 

@@ -1,4 +1,4 @@
-"""With equal weights, the numbers of torch.nn.Transformer."""
+"""With equal weights, the numbers and the gradients of torch.nn.Transformer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import Batch, positions
@@ -14,6 +15,7 @@ from model.mixer import Context
 
 D_MODEL, N_HEADS, DEPTH, FEEDFORWARD = 12, 3, 2, 30
 SOURCE_LENGTHS, LENGTHS = [5, 2, 4], [3, 6, 1]
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 # Ours ← theirs. The rows of query, key and value stand in the same order in both.
 ATTENTION = {
@@ -28,6 +30,12 @@ AROUND = {
     "residual.norms.0": "norm1",
     "residual.norms.1": "norm2",
     "residual.norms.2": "norm3",
+}
+OURS_ALONE = {
+    "encoder.embedding.tokens.weight",
+    "decoder.embedding.tokens.weight",
+    "head.project.weight",
+    "head.project.bias",
 }
 
 
@@ -49,8 +57,9 @@ def theirs(norm_first: bool) -> nn.Transformer:
     )
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
+        for name, parameter in model.named_parameters():
+            around = 1.0 if "norm" in name and name.endswith("weight") else 0.0  # or all fades
+            parameter.copy_(around + torch.randn(parameter.shape, generator=generator) * 0.3)
     return model
 
 
@@ -95,42 +104,91 @@ def padded(lengths: list[int], size: int, seed: int) -> tuple[Tensor, Tensor, Te
     return tokens, real, torch.arange(max(lengths)) >= real[:, None]
 
 
-@pytest.mark.parametrize("norm_first", [True, False], ids=["pre", "post"])
-@pytest.mark.parametrize("path", ["explicit", "fused"])
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4)], ids=["double", "single"]
-)
-def test_equal_weights_give_the_numbers_of_torch(
-    norm_first: bool, path: str, dtype: torch.dtype, tolerance: float
-) -> None:
+SOURCE, SOURCE_REAL, SOURCE_PADDING = padded(SOURCE_LENGTHS, 11, seed=1)
+INPUTS, REAL, PADDING = padded(LENGTHS, 9, seed=2)
+
+
+def pair(norm_first: bool, path: str, dtype: torch.dtype) -> tuple[nn.Transformer, Any]:
+    """Theirs and ours with the same weights; embedding and head are ours alone."""
     reference, model = theirs(norm_first).to(dtype), ours(norm_first, path).to(dtype)
     weights = translated(reference.state_dict(), norm_first)
     missing, unexpected = model.load_state_dict(weights, strict=False)
     assert not unexpected
-    assert {name.split(".")[1] for name in missing} == {"embedding", "project"}  # and the head
+    assert set(missing) == OURS_ALONE
+    return reference, model
 
-    source, source_lengths, source_padding = padded(SOURCE_LENGTHS, 11, seed=1)
-    inputs, lengths, padding = padded(LENGTHS, 9, seed=2)
-    memory = model.encode(source, source_lengths)
-    context = Context(
-        positions(inputs.shape[1], inputs), causal=True, lengths=lengths,
-        memory=memory, memory_lengths=source_lengths,
-    )  # fmt: skip
-    stream, _ = model.decoder(inputs, context)
 
-    source_vectors = model.encoder.embedding.tokens(source)
-    expected_memory = reference.encoder(source_vectors, src_key_padding_mask=source_padding)
-    expected = reference(
-        source_vectors,
-        model.decoder.embedding.tokens(inputs),
-        tgt_mask=torch.ones(inputs.shape[1], inputs.shape[1], dtype=torch.bool).triu(1),
-        src_key_padding_mask=source_padding,
-        tgt_key_padding_mask=padding,
-        memory_key_padding_mask=source_padding,
+def their_stream(reference: nn.Transformer, model: Any) -> Tensor:
+    """Of the target, from our embeddings."""
+    length = INPUTS.shape[1]
+    return reference(
+        model.encoder.embedding.tokens(SOURCE),
+        model.decoder.embedding.tokens(INPUTS),
+        tgt_mask=torch.ones(length, length, dtype=torch.bool).triu(1),
+        src_key_padding_mask=SOURCE_PADDING,
+        tgt_key_padding_mask=PADDING,
+        memory_key_padding_mask=SOURCE_PADDING,
     )
-    close = {"rtol": tolerance, "atol": tolerance}
-    torch.testing.assert_close(memory[~source_padding], expected_memory[~source_padding], **close)
-    torch.testing.assert_close(stream[~padding], expected[~padding], **close)
 
-    logits = model(Batch(inputs, inputs, lengths, source, source_lengths))
-    torch.testing.assert_close(logits[~padding], model.head.project(expected)[~padding], **close)
+
+def assert_same(actual: Tensor, expected: Tensor) -> None:
+    tolerance = TOLERANCE[expected.dtype]
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def each(test: Any) -> Any:
+    """Placements, paths and precisions."""
+    for name, values, ids in (
+        ("norm_first", [True, False], ["pre", "post"]),
+        ("path", ["explicit", "fused"], None),
+        ("dtype", list(TOLERANCE), ["double", "single"]),
+    ):
+        test = pytest.mark.parametrize(name, values, ids=ids)(test)
+    return test
+
+
+@each
+def test_equal_weights_give_the_numbers_of_torch(
+    norm_first: bool, path: str, dtype: torch.dtype
+) -> None:
+    reference, model = pair(norm_first, path, dtype)
+    memory = model.encode(SOURCE, SOURCE_REAL)
+    context = Context(
+        positions(INPUTS.shape[1], INPUTS), causal=True, lengths=REAL,
+        memory=memory, memory_lengths=SOURCE_REAL,
+    )  # fmt: skip
+    stream, _ = model.decoder(INPUTS, context)
+
+    vectors = model.encoder.embedding.tokens(SOURCE)
+    expected_memory = reference.encoder(vectors, src_key_padding_mask=SOURCE_PADDING)
+    expected = their_stream(reference, model)
+    assert_same(memory[~SOURCE_PADDING], expected_memory[~SOURCE_PADDING])
+    assert_same(stream[~PADDING], expected[~PADDING])
+
+    logits = model(Batch(INPUTS, INPUTS, REAL, SOURCE, SOURCE_REAL))
+    assert_same(logits[~PADDING], model.head.project(expected)[~PADDING])
+
+
+@each
+def test_equal_weights_give_the_loss_and_the_gradients_of_torch(
+    norm_first: bool, path: str, dtype: torch.dtype
+) -> None:
+    reference, model = pair(norm_first, path, dtype)
+    batch = Batch(INPUTS.roll(-1, 1), INPUTS, REAL, SOURCE, SOURCE_REAL)
+    loss = F.cross_entropy(model(batch)[~PADDING], batch.labels[~PADDING])
+    loss.backward()
+
+    logits = model.head.project(their_stream(reference, model))
+    expected = F.cross_entropy(logits[~PADDING], batch.labels[~PADDING])
+    assert_same(loss, expected)
+
+    shared = {name: model.get_parameter(name) for name in OURS_ALONE}
+    named = {**dict(reference.named_parameters()), **shared}
+    gradients = dict(zip(named, torch.autograd.grad(expected, list(named.values())), strict=True))
+    under_our_names = translated(gradients, norm_first)
+    under_our_names |= {name: gradients[name] for name in shared}
+    assert under_our_names.keys() == dict(model.named_parameters()).keys()
+    for name, gradient in under_our_names.items():
+        largest = gradient.abs().max()
+        assert largest > 0, name
+        assert_same(model.get_parameter(name).grad / largest, gradient / largest)

@@ -83,11 +83,12 @@ def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
         check(torch.float64, changes)
 
 
-def test_equal_weights_give_the_loss_and_the_gradients_of_gpt2() -> None:
-    theirs, model = TWIN.pair(torch.float64, SMALL, **THEIR_SMALL)
+@each_precision
+def test_equal_weights_give_the_loss_and_the_gradients_of_gpt2(dtype: torch.dtype) -> None:
+    theirs, model = TWIN.pair(dtype, SMALL, **THEIR_SMALL)
     tokens, lengths, real = padded([5, 12, 2, 9], seed=1)
     labels = tokens.masked_fill(~real, IGNORE)
-    with throughout(torch.float64):
+    with throughout(dtype):
         expected = theirs(input_ids=tokens, attention_mask=real.long(), labels=labels).loss
     expected.backward()
 
@@ -97,8 +98,9 @@ def test_equal_weights_give_the_loss_and_the_gradients_of_gpt2() -> None:
     assert_same(loss, expected)
     their_gradients = {name: weight.grad for name, weight in trained(theirs).items()}
     for name, gradient in TWIN.translated(their_gradients).items():
-        assert gradient.abs().max() > 0, name
-        assert_same(model.get_parameter(name).grad, gradient)
+        largest = gradient.abs().max()
+        assert largest > 0, name
+        assert_same(model.get_parameter(name).grad / largest, gradient / largest)
 
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:
