@@ -81,6 +81,7 @@ class TrialPiece:
         lacks = missing(alone, results, rerun, check=False)
         for line in lacks.set_aside:
             setting.say(line)
+        self._given = self._stamp()  # a record that was set aside is gone
         if not lacks.train and not lacks.measure:
             return None
         record = lacks.measure[0][1] if lacks.measure else None
@@ -113,8 +114,8 @@ class TrialPiece:
         results.end_training(record.trial)
         if outcome.status != "done":
             return outcome.status, f"trained, not all measured: {outcome.reason}"
-        status = "error" if record.reason and record.status == "ok" else record.status
-        return status, _headline(record)
+        is_whole = set(self._want.measures) <= set(record.measures)
+        return record.status if is_whole else "error", _headline(record)
 
     def _fail(self, outcome: Outcome, again: bool) -> tuple[str, str]:
         """Keep a failure; where the trial has a good record, only as a note to that.
@@ -167,11 +168,10 @@ class SessionPiece:
 
     def job(self) -> Job | None:
         plan, results = self._setting.plan, self._setting.results
-        pair = self._measure, self._reference.trial
         candidates = {
             trial: plan.wanted[trial].config
             for trial in self._trials
-            if pair in untimed(plan.wanted[trial], results.head(trial))
+            if self._is_untimed(trial, results.head(trial))
         }
         payload = {
             **self._setting.payload,
@@ -186,20 +186,26 @@ class SessionPiece:
         return Job(self.id, call, payload, seconds=self._setting.limit) if candidates else None
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
-        status, reason = outcome.status, outcome.reason or ""
+        ended = "ok" if outcome.status == "done" else outcome.status, outcome.reason or ""
         for trial in self._trials:
             record = self._setting.results.read(trial)
-            if record is None or not holds(trial):
+            if record is None or not self._is_untimed(trial, record) or not holds(trial):
                 continue
+            status, reason = outcome.status, outcome.reason or ""
             try:
-                if outcome.value is not None and trial in outcome.value["readings"]:
-                    record = self._timed(record, outcome.value)
+                if outcome.value is not None:
+                    record, status = self._timed(record, outcome.value), "done"
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 status, reason = "error", f"no readings: {error!r}"  # one bad worker ends no sweep
+                ended = status, reason
             if status != "done":
                 _note(record, f"measure {self._measure}", f"{status} ({reason})")
             self._setting.results.write(record)
-        return "ok" if status == "done" else status, reason
+        return ended
+
+    def _is_untimed(self, trial: str, record: Record | Head | None) -> bool:
+        pair = self._measure, self._reference.trial
+        return pair in untimed(self._setting.plan.wanted[trial], record)
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
@@ -240,7 +246,7 @@ def _note(record: Record, what: str, problem: str | None) -> None:
     """Tell in a good record what has failed since, in place of what was told of that before."""
     begins = f"{what} failed: "
     parts = [p for p in (record.reason or "").split("; ") if p and not p.startswith(begins)]
-    parts += [begins + problem] if problem else []
+    parts += [begins + problem.replace("; ", ", ")] if problem else []
     record.reason = "; ".join(parts) or None
 
 

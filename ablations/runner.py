@@ -46,7 +46,7 @@ def run(
     with claims:
         with claims.locked():  # a sweep that starts at the same time must not lose its part of it
             merge_into(results, plan)
-        trials, timings, notes, is_proven = _look(setting)
+            trials, timings, notes, is_proven = _look(setting)  # it may set records aside
         expected = {piece.id: plan.wanted[piece.id].work for piece in trials}
         total = len(trials) + len(timings)
         with Display(total, 0, expected, launcher.capacity) as display:
@@ -218,7 +218,12 @@ class _Sweep:
     def _tell_of_others(self) -> None:
         """Say once what is being waited for."""
         names = {name for piece in self._later for name in piece.claims}
-        others = [c for c in self._claims.live() if c.name in names and not self._claims.owns(c)]
+        others = [
+            claim
+            for claim in self._claims.live()
+            if not self._claims.owns(claim)
+            and (claim.name in names or (claim.host == HOST and TIMING in (claim.name, *names)))
+        ]
         if others and not self._has_told:
             who = sorted({f"process {claim.pid} on {claim.host}" for claim in others})
             self._has_told = True

@@ -188,20 +188,23 @@ class Trainer:
         if self.best is not None:
             final = self.best_loss
         learned = self.training.losses("train")[-1].value
-        is_worse = not math.isfinite(final) or final > untrained
-        if is_worse and (learned is None or not learned < untrained):
+        is_worse = not final <= untrained
+        if not math.isfinite(final) or (is_worse and (learned is None or learned >= untrained)):
             self.training.status = "diverged"
             self.training.reason = (
                 f"validation loss {final:.3g} at the end, {untrained:.3g} untrained; "
                 f"above that since step {self._worse_since(untrained)}"
             )
-        elif not final < trivial:
+        elif is_worse:  # though the training loss fell
+            self.training.status = "stuck"
+            self.training.reason = (
+                f"overfitted: validation loss {final:.3g}, {untrained:.3g} untrained"
+            )
+        elif final >= trivial:
             self.training.status = "stuck"
             self.training.reason = (
                 f"validation loss {final:.3g}, no better than the trivial {trivial:.3g}"
             )
-            if is_worse:  # though the training loss fell
-                self.training.reason += f"; overfitted: it was {untrained:.3g} untrained"
 
     def _worse_since(self, untrained: float) -> int:
         """The first of the last evaluations that are all above the untrained loss."""

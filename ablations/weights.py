@@ -87,7 +87,7 @@ def load_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None
         restore(model, weights)
     except ValueError as error:
         problem = f"{path}: not a checkpoint of this trial ({error}); "
-        raise ConfigError([f"{problem}delete it and its record to train again"]) from None
+        raise ConfigError([f"{problem}delete it to train again"]) from None
 
 
 def stamp_for(record: Record | Head) -> dict[str, str]:

@@ -85,7 +85,8 @@ def _run_trial(payload: dict[str, Any], report: Report, notice: Notice) -> dict[
             except Stopped:
                 break
             except Exception as error:  # the training stays; the next run tries the measure again
-                failures.append(f"measure {name} failed: {type(error).__name__}: {error}")
+                told = f"{type(error).__name__}: {error}".replace("; ", ", ")  # which parts reasons
+                failures.append(f"measure {name} failed: {told}")
                 continue
             record.readings += readings
             record.examples = examples or record.examples

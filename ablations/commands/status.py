@@ -54,6 +54,7 @@ class State:
     counts: dict[str, int]
     stale_by: dict[str, int]  # status
     unmeasured: int  # trained, but not all that the plan asks is measured
+    is_owed: bool  # some of that has not failed, so a sweep will take it
     is_at_work: bool  # a sweep, be it on trials that have records
     seconds_left: float | None
     reasons: list[str]
@@ -61,7 +62,7 @@ class State:
 
     @property
     def is_over(self) -> bool:
-        return not (self.is_at_work or self.counts["waiting"] or self.unmeasured)
+        return not (self.is_at_work or self.counts["waiting"] or self.is_owed)
 
     def document(self) -> dict[str, Any]:
         told = ("unmeasured", "seconds_left", "reasons", "set_aside")
@@ -121,7 +122,7 @@ class Watched:
         left = TimeLeft(len(sizes), sizes, len(running) or cores())
         counts = Counter(dict.fromkeys(STATES, 0))
         stale_by: Counter[str] = Counter()
-        unmeasured = 0
+        unmeasured, is_owed = 0, False
         reasons = []
         for trial in asked:
             seen = self._read(trial)
@@ -136,13 +137,13 @@ class Watched:
                 counts["stale"] += seen.is_stale
                 stale_by[seen.status] += seen.is_stale
                 unmeasured += seen.lacks(asked[trial])
+                is_owed |= seen.lacks(asked[trial]) and seen.reason is None
                 left.finished(trial, seen.seconds if seen.status in _WHOLE else None)
         for trial in running:
             left.running(trial, time.time() - claims[trial].since)
         bad = sorted(path.name for path in self._results.trials.glob("*.bad-*"))
-        return State(
-            dict(counts), dict(stale_by), unmeasured, bool(claims), left.seconds(), reasons, bad
-        )
+        work = unmeasured, is_owed, bool(claims)
+        return State(dict(counts), dict(stale_by), *work, left.seconds(), reasons, bad)
 
     def _asked(self, names: Sequence[str]) -> dict[str, Asked]:
         """What the named ablations ask of each of their trials, which they may share."""

@@ -261,6 +261,13 @@ def test_a_trial_is_done_when_all_that_is_asked_of_it_is_measured(measured: Resu
     assert Watched(measured).look().is_over
 
 
+def test_a_measure_that_failed_is_not_waited_for(measured: Results) -> None:
+    for number in (0, 1):
+        write(measured, number, reason="measure quality failed: RuntimeError: no room")
+    state = Watched(measured).look()
+    assert (state.unmeasured, state.is_over) == (2, True)
+
+
 @pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
 def test_nothing_is_measured_of_a_failed_trial(measured: Results, status: str) -> None:
     for number in (0, 1):

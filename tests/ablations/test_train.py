@@ -336,9 +336,11 @@ def test_a_rate_that_explodes_diverges(task: G2P, rate: float) -> None:
 @pytest.mark.parametrize(
     ("valid", "learned", "status", "reason"),
     [
-        ([4.0, 3.9, 5.0], 0.01, "stuck", "overfitted: it was 4 untrained"),
+        ([4.0, 3.9, 5.0], 0.01, "stuck", "overfitted: validation loss 5, 4 untrained"),
         ([4.0, 3.9, 5.0], 4.5, "diverged", "5 at the end, 4 untrained; above that since step 4"),
         ([4.0, 4.1, 5.0], 4.5, "diverged", "5 at the end, 4 untrained; above that since step 2"),
+        ([2.0, 1.9, 2.1], 0.01, "stuck", "overfitted: validation loss 2.1, 2 untrained"),
+        ([4.0, 3.9, math.nan], 0.01, "diverged", "nan at the end, 4 untrained"),
         ([4.0, 4.1, math.inf], 1e9, "diverged", "nan at the end, 4 untrained"),
     ],
 )

@@ -207,7 +207,7 @@ def refusal(path: Path, stamp: dict[str, str]) -> str:
     (line,) = caught.value.problems
     assert len(line.splitlines()) == 1
     assert line.startswith(f"{path}: not a checkpoint of this trial (")
-    assert line.endswith("; delete it and its record to train again")
+    assert line.endswith("; delete it to train again")
     return line
 
 

@@ -122,6 +122,42 @@ def test_weights_of_a_retraining_that_was_cut_are_not_measured_for_the_old_recor
         assert (len(lacks.measure), len(lacks.train)) == (is_measured, not is_measured)
 
 
+def test_a_damaged_record_that_is_set_aside_when_its_trial_starts_costs_no_result(
+    results: Results,
+) -> None:
+    plan = toy_plan({"a": {}})
+    results.trials.mkdir(parents=True)
+    results.path("a").write_text("{")
+    torn = TrialPiece(plan.wanted["a"], Setting(plan, results, "cpu", [], say=lambda line: None))
+    assert torn.job()
+    mine = Record("a", "ok", {"seed": 0}).to_dict()
+    assert torn.keep(Outcome("a", "done", mine), lambda name: True, again=False)[0] == "ok"
+    assert held(results, "a").status == "ok"
+
+
+def test_a_measure_that_succeeds_is_no_error_whatever_is_noted_of_the_past(
+    results: Results,
+) -> None:
+    note = "retraining failed: killed (SIGKILL)"
+    save_weights(
+        nn.Linear(1, 1), results.checkpoint("a"), stamp_for(good(results, "a", reason=note))
+    )
+    later = piece(results, "quality")
+    value = {**held(results, "a").to_dict(), "measures": ["quality"]}
+    assert later.keep(Outcome("a", "done", value), lambda name: True, again=False)[0] == "ok"
+    assert held(results, "a").reason == note
+
+
+def test_a_note_with_any_text_in_it_is_told_once(results: Results) -> None:
+    weights = stamp_for(good(results, "a"))
+    save_weights(nn.Linear(1, 1), results.checkpoint("a"), weights)
+    for _ in range(3):
+        failed = Outcome("a", "error", reason="bad weights; delete them; or not")
+        piece(results, "quality").keep(failed, lambda name: True, again=False)
+    told = "measure of this trial failed: error (bad weights, delete them, or not)"
+    assert held(results, "a").reason == told
+
+
 def test_a_record_that_another_has_written_meanwhile_stays(results: Results) -> None:
     late = piece(results)
     winner = good(results, "a")
@@ -144,17 +180,29 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     results: Results, outcome: Outcome
 ) -> None:
     good(results, "a")
-    setting = Setting(toy_plan({"a": {}}), results, "cpu", [])
-    session = SessionPiece("throughput", "a", ["a"], setting)
+    results.write(Record("b", "error", {"seed": 0}, reason="boom", env={"code": "toy"}))
+    plan = toy_plan({"a": {}, "b": {}})
+    for want in plan.wanted.values():
+        want.timings.append(("throughput", "a"))
+    session = SessionPiece("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
     status, _ = session.keep(outcome, lambda name: True, again=False)
     assert status in ("killed", "error")
     record = held(results, "a")
     assert (record.status, record.readings, record.measures) == ("ok", [LOSS], [])
     assert (record.reason or "").startswith(f"measure throughput failed: {status} (")
+    assert held(results, "b").reason == "boom", "what was not to be timed is left alone"
     times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
+    times |= {"session": "1", "against": "a"}
     taken = {"session": "1", "env": {}, "readings": {"a": [times]}}
     assert session.keep(Outcome("s", "done", taken), lambda name: True, again=False)[0] == "ok"
-    assert (held(results, "a").reason, held(results, "a").measures) == (None, ["throughput"])
+    timed = held(results, "a")
+    assert (timed.reason, timed.measures, timed.timed) == (
+        None,
+        ["throughput"],
+        {("step_time", "a")},
+    )
+    session.keep(Outcome("s", "done", taken), lambda name: True, again=False)
+    assert held(results, "a") == timed, "nothing is timed twice"
 
 
 def test_nothing_is_trained_beside_another_sweeps_timing(
