@@ -216,7 +216,7 @@ def test_a_trial_that_is_a_path_is_named_and_not_read(results: Results) -> None:
 
 def test_many_reasons_are_cut_for_people_and_whole_as_json() -> None:
     counts = dict.fromkeys(command.STATES, 0) | {"error": 100}
-    state = State(counts, {}, 0, False, 0.0, [f"reason {n}" for n in range(100)], [])
+    state = State(counts, {}, 0, False, False, 0.0, [f"reason {n}" for n in range(100)], [])
     assert len(state.text().splitlines()) < 30
     assert "and 80 more" in state.text()
     assert len(state.document()["reasons"]) == 100
