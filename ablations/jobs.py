@@ -186,7 +186,7 @@ class SessionPiece:
         return Job(self.id, call, payload, seconds=self._setting.limit) if candidates else None
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
-        ended = "ok" if outcome.status == "done" else outcome.status, outcome.reason or ""
+        ended = "timed" if outcome.status == "done" else outcome.status, outcome.reason or ""
         for trial in self._trials:
             record = self._setting.results.read(trial)
             if record is None or not self._is_untimed(trial, record) or not holds(trial):

@@ -194,7 +194,7 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
     times |= {"session": "1", "against": "a"}
     taken = {"session": "1", "env": {}, "readings": {"a": [times]}}
-    assert session.keep(Outcome("s", "done", taken), lambda name: True, again=False)[0] == "ok"
+    assert session.keep(Outcome("s", "done", taken), lambda name: True, again=False)[0] == "timed"
     timed = held(results, "a")
     assert (timed.reason, timed.measures, timed.timed) == (
         None,
