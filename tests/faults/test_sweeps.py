@@ -414,7 +414,9 @@ def test_three_variants_whose_seeds_all_fail_alike_stop_a_sweep(
 ) -> None:
     """Fault 23."""
     two = {f"{kind}{seed}": {"do": "fail", "kind": kind} for kind in "abcd" for seed in range(2)}
-    assert sweep(two) == {"error": 5}
+    counts = sweep(two)
+    assert counts.keys() == {"error"}
+    assert 4 <= counts["error"] <= 6, "one of each of three, and two workers may overtake"
 
 
 def test_what_still_runs_when_a_sweep_stops_is_ended_and_waits(
