@@ -115,9 +115,7 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
     from ablations.timing import TimingConfig
 
     config = TimingConfig(**plan.profile.timing)
-    trained = [*lacks.train, *(want for want, _ in lacks.measure)]
-    timings = lacks.untimed | {want.trial: want.timings for want in trained}
-    sessions = Counter(pair for pairs in timings.values() for pair in pairs)
+    sessions = Counter(pair for pairs in lacks.timings.values() for pair in pairs)
     a_candidate = (config.warmup + config.blocks) * config.sample_seconds
     each = [min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values()]
     return len(config.shapes) * sum(each)

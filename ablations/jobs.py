@@ -74,9 +74,8 @@ class TrialPiece:
 
     def job(self) -> Job | None:
         setting, want, results = self._setting, self._want, self._setting.results
-        self._given = self._stamp()
         # What was to be made anew has been, if the file is another one now.
-        rerun = setting.rerun if self._given == self._seen else None
+        rerun = setting.rerun if self._stamp() == self._seen else None
         alone = replace(setting.plan, wanted={want.trial: want})
         lacks = missing(alone, results, rerun, check=False)
         for line in lacks.set_aside:
@@ -129,7 +128,8 @@ class TrialPiece:
             record = held
             what = "measure of this trial" if self._only_measures else "retraining"
             _note(record, what, f"{outcome.status} ({reason})")
-            record.env["earlier"] = [*record.env.get("earlier", []), _attempt(outcome)]
+            attempt = _attempt(outcome.status, reason, outcome.seconds)
+            record.env["earlier"] = [*record.env.get("earlier", []), attempt]
         else:
             env = {**code_version(), "code": self._want.code, "device": self._setting.device}
             env["seconds"] = round(outcome.seconds, 3)
@@ -250,9 +250,8 @@ def _note(record: Record, what: str, problem: str | None) -> None:
     record.reason = "; ".join(parts) or None
 
 
-def _attempt(outcome: Outcome) -> Attempt:
-    reason = outcome.reason or outcome.status
-    return {"status": outcome.status, "reason": reason, "seconds": round(outcome.seconds, 3)}
+def _attempt(status: str, reason: str, seconds: float) -> Attempt:
+    return {"status": status, "reason": reason, "seconds": round(seconds, 3)}
 
 
 def _attempts_of(record: Head | None) -> list[Attempt]:
@@ -260,8 +259,8 @@ def _attempts_of(record: Head | None) -> list[Attempt]:
     if record is None:
         return []
     reason = (record.reason or "").partition("\n")[0]
-    last = {"status": record.status, "reason": reason, "seconds": record.env.get("seconds", 0.0)}
-    return [*record.env.get("earlier", []), last]
+    seconds = record.env.get("seconds", 0.0)
+    return [*record.env.get("earlier", []), _attempt(record.status, reason, seconds)]
 
 
 def _headline(record: Record) -> str:

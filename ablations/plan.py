@@ -256,6 +256,16 @@ class Missing:
     failed: list[Want] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
 
+    @property
+    def work(self) -> list[Want]:
+        """What a worker has to train, or only to measure."""
+        return [*self.train, *(want for want, _ in self.measure)]
+
+    @property
+    def timings(self) -> dict[str, list[tuple[str, str]]]:
+        """Trial → what is to be timed, once the work is done."""
+        return self.untimed | {want.trial: want.timings for want in self.work}
+
 
 def missing(
     plan: Plan, results: Results, rerun: str | None, dry: bool = False, check: bool = True

@@ -18,7 +18,6 @@ from ablations.progress import Display
 from ablations.record import Results
 from ablations.stop import undisturbed
 
-FAILED = ("error", "oom", "timeout", "killed")
 RETRIES = 2  # of a job that failed for a cause that may pass
 ALIKE = 3  # so many first trials that all fail in one way end the sweep
 
@@ -75,9 +74,8 @@ def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[
         )
     if left := [want for want in lacks.failed if want not in lacks.train]:
         notes.append(f"{len(left)} trials failed earlier; --rerun failed tries them again")
-    wants = [*lacks.train, *(want for want, _ in lacks.measure)]
-    trials = [TrialPiece(want, setting) for want in wants]
-    timings = sessions(lacks.untimed | {want.trial: want.timings for want in wants}, setting)
+    trials = [TrialPiece(want, setting) for want in lacks.work]
+    timings = sessions(lacks.timings, setting)
     untrained = {want.trial for want in [*lacks.train, *lacks.failed]}
     return trials, timings, notes, len(untrained) < len(setting.plan.wanted)
 

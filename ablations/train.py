@@ -24,7 +24,7 @@ from ablations.resume import remember, resume
 from ablations.tasks.task import Budget, Task
 from ablations.weights import Average, copied, restore
 from model.batch import Batch
-from model.config import ConfigError
+from model.config import ConfigError, too_small
 from model.family import choice
 from model.loss import cross_entropy
 
@@ -60,11 +60,7 @@ class TrainConfig:
     """Whether training runs through torch.compile."""
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name}={getattr(self, name)}: must be at least 1"
-            for name in ("steps", "batch_tokens", "parts", "evaluations")
-            if getattr(self, name) < 1
-        ]
+        problems = too_small(self, steps=1, batch_tokens=1, parts=1, evaluations=1)
         if not 0 <= self.smoothing < 1:
             problems.append(f"smoothing={self.smoothing}: must be from 0 to below 1")
         if self.clip is not None and self.clip <= 0:

@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from model import preset
-from model.arguments import Parser
+from model.arguments import Parser, print_commands
 from model.config import ConfigError, nearest
 
 BAD_INPUT = 2
@@ -28,10 +28,7 @@ def main(argv: Sequence[str], alone: bool = False) -> int:
     """`alone`: nothing else will run in this process."""
     words = list(argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        print("python -m model COMMAND [PRESET] [options] [key=value …]\n")
-        for name, meaning in COMMANDS.items():
-            print(f"  {name:<10}{meaning}")
-        print("\npython -m model COMMAND --help lists a command's options.")
+        print_commands("python -m model", "[PRESET] [options] [key=value …]", COMMANDS)
         return 0 if words else BAD_INPUT
     try:
         command = words.pop(0)[:100]

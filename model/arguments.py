@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from model.config import ConfigError, nearest
+
+
+def print_commands(program: str, words: str, meanings: Mapping[str, str]) -> None:
+    """What to type where no command was named."""
+    print(f"{program} COMMAND {words}\n")
+    width = max(map(len, meanings)) + 2
+    for name, meaning in meanings.items():
+        print(f"  {name:<{width}}{meaning}")
+    print(f"\n{program} COMMAND --help lists a command's options.")
 
 
 class Parser(argparse.ArgumentParser):

@@ -71,6 +71,15 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     return made
 
 
+def too_small(config: Any, **least: int) -> list[str]:
+    """A problem for each option that is below the least it may be."""
+    return [
+        f"{name}={getattr(config, name)}: must be at least {number}"
+        for name, number in least.items()
+        if getattr(config, name) < number
+    ]
+
+
 @cache
 def _tree(config: Any) -> Any:
     """The dataclass as OmegaConf knows it; only values that were just written are read from it."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.block import Stack
-from model.config import ConfigError
+from model.config import ConfigError, too_small
 from model.family import choice
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
@@ -75,13 +75,7 @@ class Transformer(nn.Module):
         initial: dict[str, Any] = choice(INITIAL, "xavier")
 
         def __post_init__(self) -> None:
-            problems = [
-                f"{name}={getattr(self, name)}: must be at least 1"
-                for name in ("d_model", "depth", "n_heads", "max_len")
-                if getattr(self, name) < 1
-            ]
-            if self.segments < 0:
-                problems.append(f"segments={self.segments}: must be at least 0")
+            problems = too_small(self, d_model=1, depth=1, n_heads=1, max_len=1, segments=0)
             if self.segments > 0 and "encoder" not in self.kind:
                 problems.append(
                     f"segments={self.segments}: only a source has segments; choose kind=encoder or "

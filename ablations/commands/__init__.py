@@ -14,7 +14,7 @@ from ablations.commands import clean, diff, listing, plan, run, show, status
 from ablations.config import parse_overrides
 from ablations.record import RecordError
 from ablations.stop import exit_code, stoppable
-from model.arguments import Parser
+from model.arguments import Parser, print_commands
 from model.config import ConfigError, nearest
 
 BAD_INPUT = 2
@@ -71,10 +71,9 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     """Names, options and overrides in any order."""
     words = list(argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        print("python -m ablations COMMAND [NAME|FILE.yaml …] [options] [path=value …]\n")
-        for name, command in COMMANDS.items():
-            print(f"  {name:<8}{command.meaning}")
-        print("\npython -m ablations COMMAND --help lists a command's options.")
+        meanings = {name: command.meaning for name, command in COMMANDS.items()}
+        usage = "[NAME|FILE.yaml …] [options] [path=value …]"
+        print_commands("python -m ablations", usage, meanings)
         sys.exit(0 if words else BAD_INPUT)
     word = words.pop(0)
     if word not in COMMANDS:

@@ -22,7 +22,8 @@ def act(options: Namespace) -> int:
     from ablations.expand import announce
     from ablations.launch.local import LocalLauncher
     from ablations.progress import roughly
-    from ablations.runner import FAILED, run
+    from ablations.runner import run
+    from ablations.schema import FAILED
 
     on = machine_of(options)
     if seconds := days_ahead(plan, results, options.rerun, on.device, on.at_once):

@@ -200,6 +200,16 @@ def splits_of(rows_NW: np.ndarray) -> np.ndarray:
     return _TWENTIETHS[(hash_N ^ (hash_N >> np.uint64(31))) % 20]
 
 
+def too_few(config: Any, option: str, number: int, what: str, wider: str) -> list[str]:
+    """The problem with an option that leaves too few different examples to split."""
+    if number >= ENOUGH:
+        return []
+    return [
+        f"{option}={getattr(config, option)}: there are {number} {what}, too few to split; "
+        f"raise {wider}, so that there are {ENOUGH}"
+    ]
+
+
 def share_right(outputs: Sequence[Any], truths: Sequence[Any]) -> float:
     return sum(a == b for a, b in zip(outputs, truths, strict=True)) / len(truths)
 

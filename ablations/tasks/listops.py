@@ -37,7 +37,7 @@ from ablations.tasks.pairs import Pairs
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from ablations.tasks.vocabulary import Vocabulary
 from model.batch import BOS, Batch
-from model.config import ConfigError
+from model.config import ConfigError, too_small
 from model.generate import Question, greedy
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -73,12 +73,7 @@ class ListOps(Task):
 
         def __post_init__(self) -> None:
             least = {"max_depth": 2, "max_args": 2, "min_length": 4}
-            least |= {"examples": 1, "test_examples": 1}
-            problems = [
-                f"{name}={getattr(self, name)}: must be at least {number}"
-                for name, number in least.items()
-                if getattr(self, name) < number
-            ]
+            problems = too_small(self, **least, examples=1, test_examples=1)
             if self.max_length < self.min_length:
                 problems.append(
                     f"max_length={self.max_length}: must be at least min_length={self.min_length}"

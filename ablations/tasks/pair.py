@@ -18,11 +18,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ablations.tasks.generated import ENOUGH
+from ablations.tasks.generated import too_few
 from ablations.tasks.lookup import Lookup
 from ablations.tasks.task import TASK
 from ablations.tasks.vocabulary import SPECIAL, Vocabulary
-from model.config import ConfigError
+from model.config import ConfigError, too_small
 
 
 @TASK.register("pair")
@@ -38,19 +38,11 @@ class Pair(Lookup):
         """Questions that are asked."""
 
         def __post_init__(self) -> None:
-            problems = [
-                f"{name}={getattr(self, name)}: must be at least {least}"
-                for name, least in {"slots": 2, "values": 2, "examples": 1}.items()
-                if getattr(self, name) < least
-            ]
+            problems = too_small(self, slots=2, values=2, examples=1)
             if not problems:
                 held = math.factorial(self.slots) * self.values**self.slots
                 shown = held * math.perm(self.slots, 2)
-                if shown < ENOUGH:
-                    problems.append(
-                        f"slots={self.slots}: there are {shown} different questions, too few to "
-                        f"split; raise slots or values, so that there are {ENOUGH}"
-                    )
+                problems = too_few(self, "slots", shown, "different questions", "slots or values")
             if problems:
                 raise ConfigError(problems)
 

@@ -16,11 +16,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ablations.tasks.generated import ENOUGH
+from ablations.tasks.generated import too_few
 from ablations.tasks.lookup import Lookup
 from ablations.tasks.task import TASK
 from ablations.tasks.vocabulary import SPECIAL, Vocabulary
-from model.config import ConfigError
+from model.config import ConfigError, too_small
 
 FILLERS = 8  # different ones: what stands between is not one and the same token
 
@@ -46,12 +46,7 @@ class Recall(Lookup):
         """Questions that are asked; as many at each test distance."""
 
         def __post_init__(self) -> None:
-            least = {"keys": 1, "values": 2, "pairs": 1, "distance": 0, "examples": 1}
-            problems = [
-                f"{name}={getattr(self, name)}: must be at least {number}"
-                for name, number in least.items()
-                if getattr(self, name) < number
-            ]
+            problems = too_small(self, keys=1, values=2, pairs=1, distance=0, examples=1)
             if self.pairs > self.keys:
                 problems.append(
                     f"pairs={self.pairs}: each shows another key; choose at most keys={self.keys}"
@@ -62,11 +57,8 @@ class Recall(Lookup):
             if not problems:
                 shown = math.perm(self.keys, self.pairs) * self.values**self.pairs * self.pairs
                 shown *= FILLERS ** min([self.distance, *tests])
-                if shown < ENOUGH:
-                    problems.append(
-                        f"pairs={self.pairs}: there are {shown} different questions, too few to "
-                        f"split; raise keys, values or pairs, so that there are {ENOUGH}"
-                    )
+                wider = "keys, values or pairs"
+                problems = too_few(self, "pairs", shown, "different questions", wider)
             if problems:
                 raise ConfigError(problems)
 

@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from ablations.tasks.edits import edits
-from ablations.tasks.generated import ENOUGH, Generated, share_right
+from ablations.tasks.generated import Generated, share_right, too_few
 from ablations.tasks.task import TASK, Decode, Metric
 from ablations.tasks.vocabulary import SPECIAL, Vocabulary
 from model.batch import BOS, EOS, Batch
-from model.config import ConfigError
+from model.config import ConfigError, too_small
 from model.generate import Generator, Question
 
 
@@ -46,11 +46,7 @@ class Strings(Generated):
                 object.__setattr__(self, "test_lengths", [self.length])
             tests = self.test_lengths
             assert tests is not None
-            problems = [
-                f"{name}={getattr(self, name)}: must be at least {least}"
-                for name, least in {"symbols": 2, "min_length": 1, "examples": 1}.items()
-                if getattr(self, name) < least
-            ]
+            problems = too_small(self, symbols=2, min_length=1, examples=1)
             if self.length < self.min_length:
                 problems.append(
                     f"length={self.length}: must be at least min_length={self.min_length}"
@@ -61,12 +57,8 @@ class Strings(Generated):
                 )
             if not problems:
                 shortest = min(self.min_length, *tests)
-                if self.symbols**shortest < ENOUGH:
-                    problems.append(
-                        f"symbols={self.symbols}: there are {self.symbols**shortest} strings of "
-                        f"length {shortest}, too few to split; raise symbols or the length, so "
-                        f"that there are {ENOUGH}"
-                    )
+                what, wider = f"strings of length {shortest}", "symbols or the length"
+                problems = too_few(self, "symbols", self.symbols**shortest, what, wider)
             if problems:
                 raise ConfigError(problems)
 

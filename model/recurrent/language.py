@@ -12,7 +12,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from model.batch import Batch, positions
-from model.config import ConfigError
+from model.config import ConfigError, too_small
 from model.dropout import Dropout
 from model.embedding import Embedding
 from model.family import choice
@@ -73,11 +73,7 @@ class Recurrent(nn.Module):
         initial: dict[str, Any] = choice(INITIAL, "xavier")
 
         def __post_init__(self) -> None:
-            problems = [
-                f"{name}={getattr(self, name)}: must be at least 1"
-                for name in ("d_model", "depth")
-                if getattr(self, name) < 1
-            ]
+            problems = too_small(self, d_model=1, depth=1)
             if self.kind == "encoder_decoder" and self.d_model % 2:
                 problems.append(f"d_model={self.d_model}: must be even, half for each direction")
             if not 0 <= self.dropout < 1:

@@ -19,7 +19,8 @@ from ablations.launch import Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan import Plan, make_plan
 from ablations.record import Results
-from ablations.runner import FAILED, run
+from ablations.runner import run
+from ablations.schema import FAILED
 from ablations.timing import TimingConfig, time_blocks
 from analysis.stats import timing_ratio
 

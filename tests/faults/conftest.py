@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,9 +29,10 @@ def sweep(
     results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Counter[str]]]:
     """Runs toy trials from here, each in a real process."""
-    path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
-    monkeypatch.setenv("PYTHONPATH", path)  # where the server finds modules
+    import processes
     import sweep_jobs
+
+    monkeypatch.setenv("PYTHONPATH", processes.PATH)  # where the server finds modules
 
     with LocalLauncher(2, preload=["sweep_jobs"], grace=0.3) as launcher:
 

@@ -20,7 +20,8 @@ from ablations.launch import Report
 from ablations.launch.local import LocalLauncher
 from ablations.plan import Plan, Want
 from ablations.record import Reading, Record, Results, write_atomic
-from ablations.runner import FAILED, run
+from ablations.runner import run
+from ablations.schema import FAILED
 from ablations.stop import Stopped, exit_code, noticing, stoppable
 
 CALL = "sweep_jobs:train"

@@ -15,13 +15,12 @@ from typing import Any
 
 import psutil
 import pytest
+from processes import PATH, start
 
 from ablations.record import Results
 
 pytestmark = pytest.mark.soak
 
-HERE = Path(__file__).parent
-PATH = os.pathsep.join([str(HERE), str(HERE.parents[1])])
 LONG = 1200.0  # seconds until a test gives up
 KILLS = 20
 TRIALS = 40
@@ -60,21 +59,13 @@ def question(tmp_path: Path) -> Path:
     return file
 
 
-def start(
+def start_sweep(
     drivers: list[subprocess.Popen[str]], question: Path, results: Results, jobs: int
 ) -> subprocess.Popen[str]:
     seeds = ",".join(map(str, range(TRIALS // 2)))
     words = ["run", str(question), "--profile", "smoke", "--seeds", seeds, "--jobs", str(jobs)]
-    driver = subprocess.Popen(
-        [sys.executable, "-m", "ablations", *words, "--results", str(results.root)],
-        env=os.environ | {"PYTHONPATH": PATH},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    drivers.append(driver)
-    return driver
+    words += ["--results", str(results.root)]
+    return start(drivers, "-m", "ablations", *words, stdout=subprocess.DEVNULL)
 
 
 def kill_all(driver: subprocess.Popen[str]) -> None:
@@ -106,10 +97,10 @@ def test_a_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alone(
 ) -> None:
     """Fault 2."""
     alone, killed = Results(tmp_path / "alone"), Results(tmp_path / "killed")
-    assert start(drivers, question, alone, jobs=2).wait(LONG) == 0
+    assert start_sweep(drivers, question, alone, jobs=2).wait(LONG) == 0
     moments, done = random.Random(0), []
     for _ in range(KILLS):
-        driver = start(drivers, question, killed, jobs=2)
+        driver = start_sweep(drivers, question, killed, jobs=2)
         assert driver.stderr
         # A sweep has to load its modules first: mostly kill it at work, sometimes before.
         for _ in range(moments.randrange(4)):
@@ -119,7 +110,7 @@ def test_a_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alone(
         kill_all(driver)
         done.append(len(list(killed.trials.glob("*.json"))))
     assert 0 < done[KILLS // 2] < TRIALS, "the kills must come while it is at work"
-    assert start(drivers, question, killed, jobs=2).wait(LONG) == 0
+    assert start_sweep(drivers, question, killed, jobs=2).wait(LONG) == 0
     assert len(facts(alone)) == TRIALS
     assert facts(killed) == facts(alone)
 
@@ -129,7 +120,7 @@ def test_two_sweeps_at_once_run_each_trial_once(
 ) -> None:
     """Fault 12."""
     results = Results(tmp_path / "shared")
-    both = [start(drivers, question, results, jobs=1) for _ in range(2)]
+    both = [start_sweep(drivers, question, results, jobs=1) for _ in range(2)]
     told = [driver.communicate(timeout=LONG)[1] for driver in both]
     assert [driver.returncode for driver in both] == [0, 0]
     ran = [re.findall(r"(whole:\w+ seed \d+)  (?:ok|stuck) ", each) for each in told]

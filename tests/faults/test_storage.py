@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import ANY
 
 import pytest
+from processes import HERE, PATH
 from sweep_jobs import toy_plan
 
 from ablations.commands.clean import litter
@@ -22,8 +23,6 @@ from ablations.record import Reading, Record, Results
 from analysis.__main__ import main as analyse
 from analysis.load import load
 
-HERE = Path(__file__).parent
-PATH = os.pathsep.join([str(HERE), str(HERE.parents[1])])
 LONG = 60.0  # seconds until a test gives up; none should come near it
 TRIALS: dict[str, dict[str, Any]] = {f"{n:012x}": {} for n in range(40)}
 

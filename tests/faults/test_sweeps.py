@@ -9,7 +9,6 @@ import random
 import select
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +16,11 @@ from typing import Any
 
 import psutil
 import pytest
+from processes import HERE, start
 
 from ablations.claim import Claims
 from ablations.record import Record, Results
 
-HERE = Path(__file__).parent
-PATH = os.pathsep.join([str(HERE), str(HERE.parents[1])])
 LONG = 60.0  # seconds until a test gives up; none should come near it
 
 pytestmark = pytest.mark.skipif(
@@ -37,16 +35,7 @@ def start_driver(
     drivers: list[subprocess.Popen[str]], results: Results, trials: dict[str, Does], **options: Any
 ) -> subprocess.Popen[str]:
     settings = {"folder": str(results.root), "trials": trials, **options}
-    driver = subprocess.Popen(
-        [sys.executable, str(HERE / "sweep_jobs.py"), json.dumps(settings)],
-        env=os.environ | {"PYTHONPATH": PATH},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    drivers.append(driver)
-    return driver
+    return start(drivers, str(HERE / "sweep_jobs.py"), json.dumps(settings))
 
 
 def pipes(folder: Path, *names: str) -> dict[str, str]:

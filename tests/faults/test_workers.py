@@ -8,13 +8,13 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from processes import start
 
 from ablations.launch import NOT_STARTED, Job, Launcher, Outcome, Progress
 from ablations.launch.local import LocalLauncher
@@ -108,17 +108,8 @@ def start_driver(
 ) -> subprocess.Popen[str]:
     plan = {"call": f"worker_jobs:{function}", "jobs": jobs, "grace": grace}
     plan |= {"preload": preload, "forget": forget, "payload": payload}
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, json.dumps(plan)],
-        env=os.environ | {"PYTHONPATH": PATH},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    drivers.append(driver)
-    return driver
+    words = ("-c", DRIVER, json.dumps(plan))
+    return start(drivers, *words, path=PATH, stdin=subprocess.PIPE)
 
 
 def watch_all(watch: Watch, driver: subprocess.Popen[str], jobs: int) -> list[int]:

@@ -1,0 +1,32 @@
+"""Drivers as processes of their own, each in a session of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PATH = os.pathsep.join([str(HERE), str(HERE.parents[1])])  # where they find modules
+
+
+def start(
+    drivers: list[subprocess.Popen[str]],
+    *words: str,
+    path: str = PATH,
+    stdin: int | None = None,
+    stdout: int = subprocess.PIPE,
+) -> subprocess.Popen[str]:
+    """Python with these words; it is ended with the test, as all in `drivers` are."""
+    driver = subprocess.Popen(
+        [sys.executable, *words],
+        env=os.environ | {"PYTHONPATH": path},
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    drivers.append(driver)
+    return driver
