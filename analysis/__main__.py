@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ablations.record import RecordError
+from ablations.store.record import RecordError
 
 COMMANDS = ("report", "claims", "figure")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablations.record import TRAINED
+from ablations.store.record import TRAINED
 from analysis import stats
 from analysis.arms import Arm, arms
 from analysis.load import Loaded

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ablations.record import Record
+from ablations.store.record import Record
 from analysis.names import printable
 
 MACHINE = ("machine", "host", "platform", "cpu", "device", "python", "torch", "threads")

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ablations.record import write_atomic
+from ablations.store.files import write_atomic
 
 
 def inputs(root: Path) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from ablations.record import Reading, Record, RecordError, Results
+from ablations.store.record import Reading, Record, RecordError
+from ablations.store.results import Results
 from analysis.names import printable
 
 WAITING, UNREADABLE = "waiting", "unreadable"

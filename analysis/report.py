@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from ablations.record import write_atomic
+from ablations.store.files import write_atomic
 from analysis import environment, figures, style, tables
 from analysis.claims import claims
 from analysis.evidence import Evidence

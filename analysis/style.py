@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ft2font import FT2Font, LoadFlags
 
-from ablations.record import write_atomic
+from ablations.store.files import write_atomic
 
 WIDTH = 3.4  # inches: one column of a two-column page
 SMALL, BODY, TITLE = 6.5, 7.0, 8.0  # points

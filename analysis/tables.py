@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablations.record import write_atomic
+from ablations.store.files import write_atomic
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import short

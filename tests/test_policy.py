@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ablations.expand import catalogue, expand, read_ablation, read_profile
+from ablations.plan.merge import expand
+from ablations.plan.profile import read_profile
+from ablations.plan.question import catalogue, read_ablation
 from model import preset
 from model.build import FAMILIES
 
@@ -33,27 +35,54 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
+ROOMS = ("store", "tasks", "train", "measure", "plan", "sweep", "commands")
+"""Of ablations/, from the ground up: a room uses those below it, and never one above."""
+
+
 def wrong_arrows(importer: str, imported: set[str]) -> list[str]:
-    """analysis → ablations.record ← ablations → model, and nothing else."""
+    """analysis → ablations.store ← ablations → model, and inside ablations down the rooms."""
+    package, _, rest = importer.partition(".")
+    room = rest.partition(".")[0]
     allowed = {
-        "model": ("model",),
-        "ablations": ("ablations", "model"),
-        "analysis": ("analysis", "ablations.record"),
-    }[importer.split(".")[0]]
+        "model": ["model"],
+        "ablations": ["model", *(f"ablations.{below}" for below in ROOMS)],
+        "analysis": ["analysis", "ablations.store"],
+    }[package]
+    if room in ROOMS:
+        above = ROOMS[ROOMS.index(room) + 1 :]
+        allowed = [name for name in allowed if name.rpartition(".")[2] not in above]
     ours = [name for name in imported if name.split(".")[0] in PACKAGES]
     return [name for name in ours if not any(f"{name}.".startswith(f"{a}.") for a in allowed)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_imports_go_one_way(path: Path) -> None:
-    assert wrong_arrows(module_name(path), imported_modules(path)) == []
+    wrong = wrong_arrows(module_name(path), imported_modules(path))
+    assert wrong == [], (
+        f"{module_name(path)} imports {', '.join(wrong)}, which stands above it: move what is "
+        f"shared down, or hand it over as an argument. From the ground up: {', '.join(ROOMS)}"
+    )
 
 
 def test_a_wrong_arrow_is_seen() -> None:
     assert wrong_arrows("model.block", {"torch", "ablations.train"}) == ["ablations.train"]
-    assert wrong_arrows("analysis.load", {"ablations.record", "ablations.plan"}) == [
+    assert wrong_arrows("analysis.load", {"ablations.store.record", "ablations.plan"}) == [
         "ablations.plan"
     ]
+    assert wrong_arrows("ablations.store.record", {"ablations.store.seal", "ablations.tasks"}) == [
+        "ablations.tasks"
+    ]
+    assert wrong_arrows("ablations.plan.missing", {"ablations.train.loop"}) == []
+    assert wrong_arrows("ablations.plan.missing", {"ablations.sweep.jobs"}) == [
+        "ablations.sweep.jobs"
+    ]
+
+
+def test_every_folder_of_code_is_a_room() -> None:
+    folders = {path.parent.name for path in (ROOT / "ablations").glob("*/__init__.py")}
+    assert folders == set(ROOMS), "name a new room in ROOMS, where it stands among the others"
+    alone = {path.name for path in (ROOT / "ablations").glob("*.py")}
+    assert alone == {"__init__.py", "__main__.py"}, "a module of ablations/ lives in a room"
 
 
 HEAVY = {

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ablations.commands import clean, diff, listing, plan, run, show, status
-from ablations.config import parse_overrides
-from ablations.record import RecordError
-from ablations.stop import exit_code, stoppable
+from ablations.commands import clean, diff, listing, plan, run, show, status, trying
+from ablations.plan.source import parse_overrides
+from ablations.store.record import RecordError
+from ablations.sweep.signals import exit_code, stoppable
 from model.arguments import Parser, print_commands
 from model.config import ConfigError, nearest
 
@@ -43,8 +43,8 @@ COMMANDS = {
     "show": Command("one trial's record", show.act, show.arguments),
     "try": Command(
         "a trained model's answer to your own input",
-        show.act_try,
-        show.arguments_try,
+        trying.act,
+        trying.arguments,
         is_verbatim=True,
     ),
 }

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.expand import catalogue, find, find_profile, read_ablation
-from ablations.record import Results
+from ablations.plan.profile import find_profile
+from ablations.plan.question import catalogue, find, read_ablation
+from ablations.store.results import Results
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
     import torch
 
-    from ablations.plan import Plan
+    from ablations.plan.wanted import Plan
 
 
 def names(parser: ArgumentParser) -> None:
@@ -100,7 +101,7 @@ class Machine:
 
 
 def machine_of(options: Namespace) -> Machine:
-    from ablations.device import pick_device
+    from ablations.train.device import pick_device
 
     device = pick_device(options.device)
     return Machine(device, options.jobs or (1 if device.type != "cpu" else cores()))
@@ -156,7 +157,7 @@ def plan_of(options: Namespace) -> Plan:
         find(word)
     for module in options.imports:
         _import(module)
-    from ablations.plan import make_plan
+    from ablations.plan.wanted import make_plan
 
     return make_plan(words, options.profile, options.overrides, options.seeds, options.large)
 

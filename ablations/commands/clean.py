@@ -18,9 +18,11 @@ from pathlib import Path
 
 import psutil
 
-from ablations.claim import Claims
 from ablations.commands.arguments import as_json, place, results_of
-from ablations.record import TRAINED, Head, RecordError, Results, writer_of
+from ablations.store.files import writer_of
+from ablations.store.record import TRAINED, Head, RecordError
+from ablations.store.results import Results
+from ablations.sweep.lease import Leases
 
 _HOUR = 3600.0
 _WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report")  # where files are written
@@ -42,12 +44,12 @@ class Litter:
 
 
 def act(options: Namespace) -> int:
-    from ablations.estimate import in_bytes
+    from ablations.plan.estimate import in_bytes
 
     results = results_of(options)
     found = list(litter(results))
     if options.yes and found:
-        with Claims(results.root / "claims").locked():  # now nothing can begin: look again
+        with Leases(results.root / "leases").locked():  # now nothing can begin: look again
             found = [each for each in litter(results) if _delete(each)]
     total = sum(each.size for each in found)
     if options.json:
@@ -69,9 +71,9 @@ def act(options: Namespace) -> int:
 
 def litter(results: Results) -> Iterator[Litter]:
     """Everything in the folder that nobody needs any more."""
-    # Files first: whoever writes a checkpoint has planned and claimed its trial before.
-    checkpoints, claims = _files(results.checkpoints), _files(results.root / "claims")
-    live = {claim.name for claim in Claims(results.root / "claims").live()}
+    # Files first: whoever writes a checkpoint has planned and leased its trial before.
+    checkpoints, leases = _files(results.checkpoints), _files(results.root / "leases")
+    live = {lease.name for lease in Leases(results.root / "leases").live()}
     planned = {trial for trials in results.planned().values() for trial in trials}
     for name in _WRITTEN:
         for file in _files(results.root / name):
@@ -84,9 +86,9 @@ def litter(results: Results) -> Iterator[Litter]:
     for file in _files(results.trials):
         if ".bad-" in file.name:
             yield _litter(file, "a record that could not be used")
-    for file in claims:
+    for file in leases:
         if not file.name.startswith(".") and file.name not in live:
-            yield _litter(file, "a claim whose owner is dead")
+            yield _litter(file, "a lease whose owner is dead")
 
 
 def _files(folder: Path) -> list[os.DirEntry[str]]:
@@ -138,7 +140,7 @@ def _led_to(head: Head, file: os.DirEntry[str], results: Results) -> bool:
 
     One that came after it is not over: other code was tried, or the weights were gone.
     """
-    from ablations.checkpoint import code_of  # loads torch
+    from ablations.train.unfinished import code_of  # loads torch
 
     is_kept = results.checkpoint(head.trial).exists()
     return is_kept and code_of(Path(file.path)) in (None, head.env.get("code"))

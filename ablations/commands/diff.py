@@ -10,7 +10,7 @@ from ablations.commands.arguments import as_json, imports, plan_of, profile
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from ablations.expand import Cell
+    from ablations.plan.merge import Cell
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -26,13 +26,13 @@ def act(options: Namespace) -> int:
     words = [variant.partition(":")[0] for variant in options.variants]
     options.names, options.claim, options.seeds, options.large = words, [], [0], False
     ablations = plan_of(options).ablations
-    from ablations.expand import find
+    from ablations.plan.question import find
 
     cells = [
         _cell(variant, ablations[find(word)[0]][1])
         for variant, word in zip(options.variants, words, strict=True)
     ]
-    from ablations.difference import difference
+    from ablations.plan.difference import difference
 
     found = difference(*cells)
     if options.json:

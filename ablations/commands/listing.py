@@ -6,7 +6,7 @@ import json
 from argparse import ArgumentParser, Namespace
 
 from ablations.commands.arguments import as_json, names, names_of
-from ablations.expand import catalogue, find, read_ablation
+from ablations.plan.question import catalogue, find, read_ablation
 
 
 def arguments(parser: ArgumentParser) -> None:

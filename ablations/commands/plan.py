@@ -17,9 +17,10 @@ from ablations.commands.arguments import (
 )
 
 if TYPE_CHECKING:
-    from ablations.expand import Cell
-    from ablations.plan import Missing, Plan
-    from ablations.record import Results
+    from ablations.plan.merge import Cell
+    from ablations.plan.missing import Missing
+    from ablations.plan.wanted import Plan
+    from ablations.store.results import Results
 
 _MEASURED = 100  # variants; a grid of more is compared by size
 _COLUMNS = ("parameters", "FLOPs/token", "steps", "s/trial", "seeds")
@@ -33,9 +34,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
-    from ablations.estimate import free_disk, in_bytes
-    from ablations.plan import missing
-    from ablations.progress import roughly
+    from ablations.plan.estimate import free_disk, in_bytes
+    from ablations.plan.missing import missing
+    from ablations.sweep.progress import roughly
 
     lacks = missing(plan, results, options.rerun, dry=True)
     on = machine_of(options)
@@ -63,7 +64,7 @@ def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[Any]]:
     """What the whole plan costs, and each variant."""
-    from ablations.estimate import disk, seconds_each, seconds_timing, side_by_side
+    from ablations.plan.estimate import disk, seconds_each, seconds_timing, side_by_side
 
     training = [want.trial for want in lacks.train]
     groups = [(name, group) for name, (_, cells) in plan.ablations.items() for group in _by(cells)]

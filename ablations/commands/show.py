@@ -1,15 +1,14 @@
-"""show: one trial's record; try: the trained model's answer to an input of one's own."""
+"""show: one trial's record."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from ablations.commands.arguments import place, results_of
-from ablations.record import Record, Results, write_atomic
+from ablations.store.record import Record
+from ablations.store.results import Results
 from model.config import ConfigError
 
 
@@ -18,47 +17,12 @@ def arguments(parser: ArgumentParser) -> None:
     place(parser)
 
 
-def arguments_try(parser: ArgumentParser) -> None:
-    arguments(parser)
-    parser.add_argument("input", help="what to ask, such as a word; after -- if it starts with -")
-    parser.add_argument("--figure", metavar="FILE.svg", help="draw the attention there too")
-
-
 def act(options: Namespace) -> int:
-    print(json.dumps(_find(options)[1].to_dict(), indent=1, ensure_ascii=False))
+    print(json.dumps(find(options)[1].to_dict(), indent=1, ensure_ascii=False))
     return 0
 
 
-def act_try(options: Namespace) -> int:
-    figure = None if options.figure is None else _figure(options.figure)
-    results, record = _find(options)
-    from ablations.answer import answer
-    from ablations.drawing import drawn, picture
-
-    reply = answer(record, results, options.input)
-    said = f"{options.input} → {reply.text}    probability {reply.probability:.2g}"
-    if reply.runner_up is not None:
-        said += " (next: {} with {:.2g})".format(*reply.runner_up)
-    print("".join(c if c.isprintable() else "�" for c in said.replace("\n", "⏎")))
-    print(f"\n{drawn(reply, shutil.get_terminal_size().columns)}")
-    if figure is not None and reply.weights is not None:
-        write_atomic(figure, picture(reply))
-        print(f"\n{figure}")
-    return 0
-
-
-def _figure(name: str) -> Path:
-    path = Path(name)
-    if path.suffix != ".svg":
-        raise ConfigError(
-            [f"--figure {name[:100]}: only SVG is drawn; name a file that ends in .svg"]
-        )
-    if not path.parent.is_dir():
-        raise ConfigError([f"--figure {name[:100]}: no folder {path.parent}; make it first"])
-    return path
-
-
-def _find(options: Namespace) -> tuple[Results, Record]:
+def find(options: Namespace) -> tuple[Results, Record]:
     results = results_of(options)
     if not re.fullmatch(r"[0-9a-f]{1,12}", options.trial):
         raise ConfigError([f"'{options.trial[:100]}': a trial's id is up to 12 digits 0-9a-f"])

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
-from ablations.record import STATUSES, TRAINED, Asked, Head, RecordError, Results
+from ablations.store.record import STATUSES, TRAINED, Head, RecordError
+from ablations.store.results import Asked, Results
 from model.config import ConfigError, nearest
 
 EVERY = 1.0  # second between two looks
@@ -48,7 +49,7 @@ def act(options: Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class State:
+class Picture:
     """One look at a results folder."""
 
     counts: dict[str, int]
@@ -69,7 +70,7 @@ class State:
         return {**self.counts, **{name: getattr(self, name) for name in told}}
 
     def text(self) -> str:
-        from ablations.progress import roughly
+        from ablations.sweep.progress import roughly
 
         told = []
         for state, number in self.counts.items():
@@ -111,13 +112,13 @@ class Watched:
         self._results = results
         self._seen: dict[str, tuple[tuple[int, int, int], Seen]] = {}
 
-    def look(self, names: Sequence[str] = ()) -> State:
-        from ablations.claim import Claims
-        from ablations.progress import TimeLeft
+    def look(self, names: Sequence[str] = ()) -> Picture:
+        from ablations.sweep.lease import Leases
+        from ablations.sweep.progress import TimeLeft
 
         asked = self._asked(names)
-        claims = {claim.name: claim for claim in Claims(self._results.root / "claims").live()}
-        running = [trial for trial in asked if trial in claims]
+        leases = {lease.name: lease for lease in Leases(self._results.root / "leases").live()}
+        running = [trial for trial in asked if trial in leases]
         sizes = {trial: each.size for trial, each in asked.items()}
         left = TimeLeft(len(sizes), sizes, len(running) or cores())
         counts = Counter(dict.fromkeys(STATES, 0))
@@ -128,7 +129,7 @@ class Watched:
             seen = self._read(trial)
             if seen and seen.reason:
                 reasons.append(seen.reason)
-            if trial in claims:
+            if trial in leases:
                 counts["running"] += 1
             elif seen is None or seen.status is None:
                 counts["waiting"] += 1
@@ -140,10 +141,10 @@ class Watched:
                 is_owed |= seen.lacks(asked[trial]) and seen.reason is None
                 left.finished(trial, seen.seconds if seen.status in _WHOLE else None)
         for trial in running:
-            left.running(trial, time.time() - claims[trial].since)
+            left.running(trial, time.time() - leases[trial].since)
         bad = sorted(path.name for path in self._results.trials.glob("*.bad-*"))
-        work = unmeasured, is_owed, bool(claims)
-        return State(dict(counts), dict(stale_by), *work, left.seconds(), reasons, bad)
+        work = unmeasured, is_owed, bool(leases)
+        return Picture(dict(counts), dict(stale_by), *work, left.seconds(), reasons, bad)
 
     def _asked(self, names: Sequence[str]) -> dict[str, Asked]:
         """What the named ablations ask of each of their trials, which they may share."""
@@ -178,7 +179,8 @@ class Watched:
 
 
 def _summary(head: Head) -> Seen:
-    from ablations.expand import code, freeze
+    from ablations.plan.code import code
+    from ablations.store.frozen import freeze
 
     reason = None
     if head.reason:
@@ -211,7 +213,7 @@ def _follow(watched: Watched, names: Sequence[str]) -> None:
         told = timeless
 
 
-def _states(watched: Watched, names: Sequence[str]) -> Iterator[State]:
+def _states(watched: Watched, names: Sequence[str]) -> Iterator[Picture]:
     """Until all is over twice in a row: between two jobs a sweep holds nothing for a moment."""
     was_over = False
     while True:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ablations.record import Reading
+from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.family import Family
 

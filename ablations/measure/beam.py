@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ablations.measure import MEASURE, Measure
-from ablations.record import Reading
+from ablations.store.record import Reading
 from ablations.tasks.task import Example, Task
 from model.generate import Answer, Generator, Question, beam
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.measure import MEASURE, Measure
-from ablations.record import Reading
+from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE
 

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from ablations.measure import MEASURE, Measure
-from ablations.record import Reading
+from ablations.store.record import Reading
 from ablations.tasks.task import Example, Score, Task
-from ablations.train import validate
+from ablations.train.validation import validate
 
 
 @MEASURE.register("quality")

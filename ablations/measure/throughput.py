@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from ablations.measure import MEASURE, Timing
-from ablations.optimise import OPTIMISER
 from ablations.tasks.task import Task
-from ablations.train import TrainConfig, compiled, update
+from ablations.train.optimiser import OPTIMISER
+from ablations.train.settings import TrainConfig
+from ablations.train.step import compiled, update
 from model.batch import BOS, Batch
 from model.build import build
 

@@ -1,12 +1,12 @@
 """How is this word said? Letters to phones, on the CMU Pronouncing Dictionary or a user's own.
 
 A random split would ask for `runners` after teaching `runner`. Words are therefore split by their
-stem (`ablations.tasks.stem` says how it is found): a hash of the stem puts 90 % of the stems in
-train, 5 % in valid, 5 % in test, so no word that is asked shares its stem with one that was taught.
+stem (`data/stem.py` says how it is found): a hash of the stem puts 90 % of the stems in train, 5 %
+in valid, 5 % in test, so no word that is asked shares its stem with one that was taught.
 `split: word` hashes the word itself, as most published numbers do.
 
 A model reads the letters and EOS, and writes phones. Its loss is that of a word's first
-pronunciation; its answers are scored against all of them (`ablations.tasks.edits`).
+pronunciation; its answers are scored against all of them (`scores/edits.py`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from ablations.tasks import cmudict
-from ablations.tasks.dictionary import from_files
-from ablations.tasks.edits import METRICS, nearest, score
-from ablations.tasks.examples import some_of_each
-from ablations.tasks.frequency import unigram_loss
-from ablations.tasks.pairs import Pairs
+from ablations.tasks.batches.frequency import unigram_loss
+from ablations.tasks.batches.padded import Padded
+from ablations.tasks.data import cmudict
+from ablations.tasks.data.dictionary import from_files
+from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.scores.edits import METRICS, nearest, score
+from ablations.tasks.scores.examples import some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
-from ablations.tasks.vocabulary import Vocabulary
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError
 from model.generate import Question, greedy
@@ -53,7 +53,7 @@ class G2P(Task):
         pronunciations: Literal["first", "all"] = "first"
         """Of a training word: its first, or each as an example of its own."""
         train: str | None = None
-        """A user's own dictionaries (`ablations.tasks.dictionary`): all three, or none."""
+        """A user's own dictionaries (`data/dictionary.py`): all three, or none."""
         valid: str | None = None
         test: str | None = None
 
@@ -98,7 +98,7 @@ class G2P(Task):
         self.phones = Vocabulary(self.dictionary.phones)
         self.source_size, self.target_size = len(self.letters), len(self.phones)
         self.longest = 2 + self.dictionary.longest
-        self._pairs: dict[str, Pairs] = {}
+        self._pairs: dict[str, Padded] = {}
 
     def digest(self) -> str:
         return self._digest
@@ -190,7 +190,7 @@ class G2P(Task):
         said, encode = self.dictionary.said[split], self.phones.encode
         return [[encode(one.split()) for one in said[word]] for word in self.words[split]]
 
-    def pairs(self, split: str) -> Pairs:
+    def pairs(self, split: str) -> Padded:
         """The words of a split and their first pronunciations, as tensors."""
         if split not in self.words:
             raise ValueError(f"g2p has no split '{split}'. Choose from: {', '.join(self.words)}.")
@@ -199,17 +199,17 @@ class G2P(Task):
         return self._pairs[split]
 
     @cached_property
-    def _taught(self) -> Pairs:
+    def _taught(self) -> Padded:
         if self.config.pronunciations == "first":
             return self.pairs("train")
         return self._paired("train", None)
 
-    def _paired(self, split: str, pronunciations: int | None) -> Pairs:
+    def _paired(self, split: str, pronunciations: int | None) -> Padded:
         """The words of a split with so many of their pronunciations, or with all."""
         words, said = self.words[split], self.dictionary.said[split]
         # Lists of ids would take twice the time of bytes, most of it in the garbage collector.
         pack = bytes if max(len(self.letters), len(self.phones)) <= 256 else tuple
-        return Pairs(
+        return Padded(
             [pack(self._source(word)) for word in words for _ in said[word][:pronunciations]],
             [pack(self._target(one)) for word in words for one in said[word][:pronunciations]],
         )

@@ -31,11 +31,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.examples import some_of_each
-from ablations.tasks.generated import share_right
-from ablations.tasks.pairs import Pairs
+from ablations.tasks.batches.padded import Padded
+from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.generated.rows import share_right
+from ablations.tasks.scores.examples import some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
-from ablations.tasks.vocabulary import Vocabulary
 from model.batch import BOS, Batch
 from model.config import ConfigError, too_small
 from model.generate import Question, greedy
@@ -103,7 +103,7 @@ class ListOps(Task):
     def __init__(self, config: Config) -> None:
         self.config = config
         self.longest = config.max_length
-        self._pairs: dict[str, Pairs] = {}
+        self._pairs: dict[str, Padded] = {}
         self._drawn = self._unique()
 
     def _unique(self) -> Iterator[Tree]:
@@ -166,11 +166,11 @@ class ListOps(Task):
             raise ValueError(f"listops has no split '{split}'. Choose from: train, valid, test.")
         return self._taught if split == "train" else self._asked[split]
 
-    def pairs(self, split: str) -> Pairs:
+    def pairs(self, split: str) -> Padded:
         if split not in self._pairs:
             trees = self.trees(split)
             sources = [self.vocabulary.encode(symbols) for symbols, _ in trees]
-            self._pairs[split] = Pairs(sources, [[BOS, value] for _, value in trees])
+            self._pairs[split] = Padded(sources, [[BOS, value] for _, value in trees])
         return self._pairs[split]
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:

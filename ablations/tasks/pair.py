@@ -18,10 +18,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ablations.tasks.generated import too_few
-from ablations.tasks.lookup import Lookup
+from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
+from ablations.tasks.generated.lookup import Lookup
+from ablations.tasks.generated.rows import too_few
 from ablations.tasks.task import TASK
-from ablations.tasks.vocabulary import SPECIAL, Vocabulary
 from model.config import ConfigError, too_small
 
 

@@ -1,4 +1,4 @@
-"""What was the value of this key? Pairs are shown, then filler, then one of the keys.
+"""What was the value of this key? Padded are shown, then filler, then one of the keys.
 
     3=1 5=0 2=7  .4 .0 .2 … .1  5  →  =0
 
@@ -16,10 +16,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ablations.tasks.generated import too_few
-from ablations.tasks.lookup import Lookup
+from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
+from ablations.tasks.generated.lookup import Lookup
+from ablations.tasks.generated.rows import too_few
 from ablations.tasks.task import TASK
-from ablations.tasks.vocabulary import SPECIAL, Vocabulary
 from model.config import ConfigError, too_small
 
 FILLERS = 8  # different ones: what stands between is not one and the same token

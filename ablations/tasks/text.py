@@ -3,9 +3,9 @@
 Lines (verses, one a line) are split in their order: the first 90 % are train, then 5 % valid and
 5 % test. So what is asked comes from later books than what was taught.
 
-A split is one stream of tokens. It is asked in windows (`ablations.tasks.windows`), each token
+A split is one stream of tokens. It is asked in windows (`batches/windows.py`), each token
 once. Bits per character count every character of the text, and charge for each word or character
-that has no token (`ablations.tasks.tokens`): they can be compared whatever a token is.
+that has no token (`data/tokens`): they can be compared whatever a token is.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import nn
 
-from ablations.tasks.bible import KING_JAMES, read
-from ablations.tasks.frequency import unigram_loss
-from ablations.tasks.lines import read_text
+from ablations.tasks.batches.frequency import unigram_loss
+from ablations.tasks.batches.windows import Windows
+from ablations.tasks.data.bible import KING_JAMES, read
+from ablations.tasks.data.lines import read_text
+from ablations.tasks.data.tokens import TOKENS, Tokens
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
-from ablations.tasks.tokens import TOKENS, Tokens
-from ablations.tasks.windows import Windows
 from model.batch import Batch
 from model.config import ConfigError
 from model.family import choice

@@ -5,7 +5,7 @@ The Bible is split by chapter, so that neighbouring verses stay together: a hash
 the gospels) and may still be on both sides.
 
 Source and target share one vocabulary, learned from both sides of train. A model's
-answers are scored by BLEU and chrF (`ablations.tasks.bleu`), on all sentences, and apart on those
+answers are scored by BLEU and chrF (`scores/bleu.py`), on all sentences, and apart on those
 whose source has an `unseen` word: one that no training source has, in capitals or not. Much of a
 verse may stay as it was: the card says what copying the source would score.
 """
@@ -25,13 +25,13 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ablations.tasks import bible
-from ablations.tasks.bleu import overlap, signatures
-from ablations.tasks.frequency import unigram_loss
-from ablations.tasks.pairs import Pairs
-from ablations.tasks.parallel import FILES, SPLITS, choose, from_files
+from ablations.tasks.batches.frequency import unigram_loss
+from ablations.tasks.batches.padded import Padded
+from ablations.tasks.data import bible
+from ablations.tasks.data.sentences import FILES, SPLITS, choose, from_files
+from ablations.tasks.data.tokens import TOKENS, Tokens
+from ablations.tasks.scores.bleu import overlap, signatures
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
-from ablations.tasks.tokens import TOKENS, Tokens
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError
 from model.family import choice
@@ -55,11 +55,11 @@ class Translation(Task):
         test_target: str | None = None
         tokens: dict[str, Any] = choice(TOKENS, "bpe")
         sentences: int | None = None
-        """Pairs of train, from its start; null takes all."""
+        """Padded of train, from its start; null takes all."""
         valid_sentences: int | None = None
         test_sentences: int | None = None
         max_words: int | None = None
-        """Pairs with more words than that on either side are left out of every split."""
+        """Padded with more words than that on either side are left out of every split."""
 
         def __post_init__(self) -> None:
             sizes = {name: getattr(self, name) for name in (*SPLITS.values(), "max_words")}
@@ -109,7 +109,7 @@ class Translation(Task):
         }
         sides = [side for sides in self._ids.values() for side in sides]
         self.longest = max(len(ids) for side in sides for ids in side)
-        self._pairs: dict[str, Pairs] = {}
+        self._pairs: dict[str, Padded] = {}
 
     def digest(self) -> str:
         return self._digest
@@ -201,13 +201,13 @@ class Translation(Task):
     def _known_words(self) -> set[str]:
         return {word for source, _ in self.sentences["train"] for word in words(source)}
 
-    def pairs(self, split: str) -> Pairs:
+    def pairs(self, split: str) -> Padded:
         """The sentences of a split, as tensors."""
         if split not in self._ids:
             known = ", ".join(self._ids)
             raise ValueError(f"translation has no split '{split}'. Choose from: {known}.")
         if split not in self._pairs:
-            self._pairs[split] = Pairs(*self._ids[split])
+            self._pairs[split] = Padded(*self._ids[split])
         return self._pairs[split]
 
 

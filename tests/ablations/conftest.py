@@ -11,7 +11,7 @@ from typing import Self
 
 import pytest
 
-from ablations.launch import Event, Job, Outcome, Progress, failure, resolve
+from ablations.sweep.launch import Event, Job, Outcome, Progress, failure, resolve
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 

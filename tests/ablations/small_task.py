@@ -17,12 +17,14 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ablations.checkpoint import Keeper
-from ablations.record import Record, Results
-from ablations.tasks.pairs import Pairs
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.tasks.batches.padded import Padded
 from ablations.tasks.task import Budget, Task
-from ablations.train import TrainConfig, train
-from ablations.weights import save_weights
+from ablations.train.loop import train
+from ablations.train.settings import TrainConfig
+from ablations.train.unfinished import Keeper
+from ablations.train.weights import save_weights
 from model.batch import BOS, EOS, Batch
 from model.build import build
 
@@ -46,7 +48,7 @@ class Backwards(Task):
                 for _ in range(size)
             ]
             targets = [[BOS, *reversed(number), EOS] for number in numbers]
-            self.pairs[split] = Pairs([[*number, EOS] for number in numbers], targets)
+            self.pairs[split] = Padded([[*number, EOS] for number in numbers], targets)
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
         return self.pairs["train"].steps(seed, "backwards", budget, start)
@@ -74,7 +76,7 @@ def train_in(folder: Path, death: float = math.inf) -> None:
 
     results, model = Results(folder), small_model(1, dropout=0.2, tied="all")
     config = TrainConfig(steps=30, batch_tokens=60, parts=2, average=0.9, select="best")
-    keeper = Keeper(results.in_training("small"), {}, seconds=0.0)
+    keeper = Keeper(results.unfinished("small"), {}, seconds=0.0)
     training = train(model, Backwards(), config, 1, torch.device("cpu"), report, keeper)
     save_weights(model, results.checkpoint("small"), {"trial": "small", "code": "1"})
     results.write(Record("small", training.status, {}, readings=training.readings))

@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-from ablations.launch import Report
+from ablations.sweep.launch import Report
 
 
 class OutOfMemoryError(RuntimeError):

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ablations.record import Reading, Record, Results
-from ablations.schema import FAILED
+from ablations.store.record import Reading, Record
+from ablations.store.results import Results
+from ablations.store.schema import FAILED
 
 ENV = {
     "commit": "0f3c2d1",

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ablations.record import Reading
+from ablations.store.record import Reading
 from analysis import stats
 from analysis.contrasts import contrasts
 from analysis.load import load

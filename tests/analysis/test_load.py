@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ablations.record import Reading, Record, RecordError, Results
-from ablations.seal import seal
+from ablations.store.record import Reading, Record, RecordError
+from ablations.store.results import Results
+from ablations.store.seal import seal
 from analysis.load import load
 
 

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ablations.optimise import OPTIMISER
-from ablations.tasks.pairs import Pairs
-from ablations.train import TrainConfig
+from ablations.tasks.batches.padded import Padded
+from ablations.train.optimiser import OPTIMISER
+from ablations.train.settings import TrainConfig
 from model.batch import IGNORE, PAD, Batch
 
 
@@ -66,7 +66,7 @@ class TorchSeq2Seq(nn.Module):
         return self.head(y_BTD)
 
 
-def shuffled(pairs: Pairs, words: int) -> Iterator[Batch]:
+def shuffled(pairs: Padded, words: int) -> Iterator[Batch]:
     """Batches of so many words, whatever their lengths."""
     generator = torch.Generator().manual_seed(0)
     while True:

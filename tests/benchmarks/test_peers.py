@@ -13,7 +13,7 @@ import peers
 import pytest
 import torch
 
-from ablations.timing import TimingConfig, time_blocks
+from ablations.measure.timing import TimingConfig, time_blocks
 from analysis.stats import Ratio, timing_ratio
 from model.count import flops_per_token
 

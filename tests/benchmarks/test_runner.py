@@ -13,19 +13,19 @@ import pytest
 import torch
 
 from ablations.commands.arguments import cores
-from ablations.expand import announce
-from ablations.jobs import Setting, TrialPiece
-from ablations.launch import Job
-from ablations.launch.local import LocalLauncher
-from ablations.plan import Plan, make_plan
-from ablations.record import Results
-from ablations.runner import run
-from ablations.schema import FAILED
-from ablations.timing import TimingConfig, time_blocks
+from ablations.measure.timing import TimingConfig, time_blocks
+from ablations.plan.wanted import Plan, make_plan
+from ablations.store.results import Results
+from ablations.store.schema import FAILED
+from ablations.sweep.jobs import Setting, TrialPiece
+from ablations.sweep.launch import Job
+from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.runner import run
+from ablations.tasks.cache import announce
 from analysis.stats import timing_ratio
 
 QUESTIONS = ["norm", "scale"]
-PRELOAD = ["torch", "ablations.warm"]  # as `python -m ablations run` has it
+PRELOAD = ["torch", "ablations.sweep.preload"]  # as `python -m ablations run` has it
 TIMING = TimingConfig(blocks=4, warmup=1, sample_seconds=0.0, cap_seconds=300.0)
 
 pytestmark = pytest.mark.usefixtures("all_cores")

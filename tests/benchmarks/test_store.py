@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 
-from ablations.jobs import Setting, TrialPiece
-from ablations.launch import Event, Job
-from ablations.plan import Plan, Want, make_plan, merge_into
-from ablations.record import Reading, Record, Results
-from ablations.runner import run
-from ablations.seal import seal, vouched
-from ablations.worker import run_trial
+from ablations.plan.document import merge_into
+from ablations.plan.wanted import Plan, Want, make_plan
+from ablations.store.record import Reading, Record
+from ablations.store.results import Results
+from ablations.store.seal import seal, vouched
+from ablations.sweep.jobs import Setting, TrialPiece
+from ablations.sweep.launch import Event, Job
+from ablations.sweep.runner import run
+from ablations.sweep.worker import run_trial
 
 VARIANTS = ("pre", "post", "sandwich", "parallel")
 QUESTION = {

@@ -15,10 +15,15 @@ import pytest
 import seq2seq
 import torch
 
-from ablations.config import FOLDER, read_yaml, replaced
-from ablations.expand import freeze, load_task, read_profile, resolve_trial
-from ablations.timing import TimingConfig, time_blocks
-from ablations.train import CURVE_POINTS, TrainConfig, Trainer
+from ablations.measure.timing import TimingConfig, time_blocks
+from ablations.plan.profile import read_profile
+from ablations.plan.resolve import resolve_trial
+from ablations.plan.source import FOLDER, read_yaml
+from ablations.plan.tree import replaced
+from ablations.store.frozen import freeze
+from ablations.tasks.cache import load_task
+from ablations.train.loop import CURVE_POINTS, Trainer
+from ablations.train.settings import TrainConfig
 from analysis.stats import Ratio, timing_ratio
 from model.batch import PAD, Batch
 from model.build import build

@@ -14,15 +14,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ablations.claim import Claims
-from ablations.expand import Profile
-from ablations.launch import Report
-from ablations.launch.local import LocalLauncher
-from ablations.plan import Plan, Want
-from ablations.record import Reading, Record, Results, write_atomic
-from ablations.runner import run
-from ablations.schema import FAILED
-from ablations.stop import Stopped, exit_code, noticing, stoppable
+from ablations.plan.profile import Profile
+from ablations.plan.wanted import Plan, Want
+from ablations.store.files import write_atomic
+from ablations.store.record import Reading, Record
+from ablations.store.results import Results
+from ablations.store.schema import FAILED
+from ablations.sweep.launch import Report
+from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.lease import Leases
+from ablations.sweep.runner import run
+from ablations.sweep.signals import exit_code, stoppable
+from ablations.train.stopping import Stopped, noticing
 
 CALL = "sweep_jobs:train"
 
@@ -73,7 +76,7 @@ def train(payload: dict[str, Any], report: Report) -> dict[str, Any]:
 
 def _begun(payload: dict[str, Any]) -> int:
     """The step that is in the checkpoint."""
-    path = Path(payload["in_training"])
+    path = Path(payload["unfinished"])
     return int(path.read_text()) if path.exists() else 0
 
 
@@ -122,7 +125,7 @@ def learn(payload: dict[str, Any], report: Report) -> None:
             with notice.raising():
                 wait(payload, report)
         except Stopped:
-            write_atomic(Path(payload["in_training"]), "7")
+            write_atomic(Path(payload["unfinished"]), "7")
             raise
 
 
@@ -156,11 +159,11 @@ DO = {
 def drive(settings: dict[str, Any]) -> int:
     """What the command `run` does, for a plan of toys."""
     results = Results(settings["folder"])
-    claims = Claims(results.root / "claims", patience=settings.get("patience", 60.0))
+    leases = Leases(results.root / "leases", patience=settings.get("patience", 60.0))
     try:
         with LocalLauncher(settings.get("jobs", 1), ["sweep_jobs"], grace=30.0) as launcher:
             plan = toy_plan(settings["trials"])
-            counts = run(plan, results, launcher, "cpu", call=CALL, claims=claims, poll=0.02)
+            counts = run(plan, results, launcher, "cpu", call=CALL, leases=leases, poll=0.02)
     except KeyboardInterrupt as stop:
         print("Stopped. The same command goes on from here.", file=sys.stderr)
         return exit_code(stop)

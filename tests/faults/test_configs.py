@@ -14,10 +14,13 @@ import torch
 from small import SETTINGS
 
 from ablations.commands import main
-from ablations.expand import load_task
 from ablations.measure import discover
-from ablations.plan import make_plan, missing
-from ablations.record import Record, Results
+from ablations.plan.document import document
+from ablations.plan.missing import missing
+from ablations.plan.wanted import make_plan
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.tasks.cache import load_task
 from model.build import build, resolve
 from model.config import ConfigError
 
@@ -197,7 +200,7 @@ def test_a_record_of_other_code_is_stale_and_said_so(
     for want, code in ((old, "before"), (new, new.code)):
         given: Any = {"env": {"code": code}, "measures": want.measures}
         results.write(Record(want.trial, "ok", want.config, **given))
-    results.write_plan({"schema": 1, "ablations": plan.document()})
+    results.write_plan({"schema": 1, "ablations": document(plan)})
     assert missing(plan, results, None).stale == [old]
     assert missing(plan, results, None).train == []
     assert missing(plan, results, "stale").train == [old]

@@ -12,14 +12,15 @@ import pytest
 from sweep_jobs import toy_plan
 from torch import nn
 
-from ablations.claim import Claims
-from ablations.jobs import TIMING, SessionPiece, Setting, TrialPiece
-from ablations.launch import Event, Outcome
-from ablations.launch.local import LocalLauncher
-from ablations.plan import missing
-from ablations.record import Reading, Record, Results
-from ablations.runner import run
-from ablations.weights import save_weights, stamp_for
+from ablations.plan.missing import missing
+from ablations.store.record import Reading, Record
+from ablations.store.results import Results
+from ablations.sweep.jobs import TIMING, SessionPiece, Setting, TrialPiece
+from ablations.sweep.launch import Event, Outcome
+from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.lease import Leases
+from ablations.sweep.runner import run
+from ablations.train.weights import save_weights, stamp_for
 
 Sweep = Callable[..., Counter[str]]
 LOSS = Reading("loss", "nats/token", 0.25, split="valid")
@@ -215,8 +216,8 @@ def test_nothing_is_trained_beside_another_sweeps_timing(
         if len(waits) == 3:
             other.release_all()
 
-    monkeypatch.setattr("ablations.runner.time", SimpleNamespace(sleep=wait))
-    with Claims(results.root / "claims") as other:
+    monkeypatch.setattr("ablations.sweep.runner.time", SimpleNamespace(sleep=wait))
+    with Leases(results.root / "leases") as other:
         assert other.take(TIMING)
         assert sweep({"a": {}}) == {"ok": 1}
     assert waits == [None, None, None]

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from sweep_jobs import toy_plan
 
-import ablations.record
+import ablations.store.files
 from ablations.commands.clean import litter
-from ablations.plan import missing
-from ablations.record import NewerRecordError, Reading, Record, RecordError, Results, write_atomic
-from ablations.seal import seal
+from ablations.plan.missing import missing
+from ablations.store.files import write_atomic
+from ablations.store.record import NewerRecordError, Reading, Record, RecordError
+from ablations.store.results import Results
+from ablations.store.seal import seal
 
 TRIAL = "f302523445c7"
 ATTEMPT = {"status": "killed", "reason": "signal 9", "seconds": 1.5}
@@ -388,7 +390,7 @@ class Halting:
 
             return Slow(file, slowly)
 
-        ablations.record.open = half  # type: ignore[attr-defined]
+        ablations.store.files.open = half  # type: ignore[attr-defined]
 
     def _around(self, module: Any, name: str, step: Callable[[], str]) -> None:
         real = getattr(module, name)

@@ -11,9 +11,11 @@ import pytest
 from small import SETTINGS, Trap, question
 
 from ablations.commands import main
-from ablations.expand import find
-from ablations.plan import make_plan, merge_into
-from ablations.record import Reading, Record, RecordError, Results
+from ablations.plan.document import merge_into
+from ablations.plan.question import find
+from ablations.plan.wanted import make_plan
+from ablations.store.record import Reading, Record, RecordError
+from ablations.store.results import Results
 from analysis.__main__ import main as analyse
 from model.config import ConfigError
 
@@ -115,8 +117,8 @@ def test_a_pickle_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path
     import torch
     from torch import nn
 
-    from ablations.checkpoint import Keeper
-    from ablations.weights import load_weights
+    from ablations.train.unfinished import Keeper
+    from ablations.train.weights import load_weights
 
     sprung, path = tmp_path / "sprung", tmp_path / "file"
     for write in (lambda: path.write_bytes(pickle.dumps(Trap(sprung))),
@@ -166,9 +168,9 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     results: Results, ask: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 41. A real trial, and one that fails."""
-    from ablations.jobs import Setting, TrialPiece
-    from ablations.launch import failure
-    from ablations.worker import run_trial
+    from ablations.sweep.jobs import Setting, TrialPiece
+    from ablations.sweep.launch import failure
+    from ablations.sweep.worker import run_trial
 
     for name in ("SECRET_TOKEN", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PASSWORD"):
         monkeypatch.setenv(name, SECRET)

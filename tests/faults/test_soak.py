@@ -17,7 +17,7 @@ import psutil
 import pytest
 from processes import PATH, start
 
-from ablations.record import Results
+from ablations.store.results import Results
 
 pytestmark = pytest.mark.soak
 

@@ -18,8 +18,9 @@ from processes import HERE, PATH
 from sweep_jobs import toy_plan
 
 from ablations.commands.clean import litter
-from ablations.plan import missing
-from ablations.record import Reading, Record, Results
+from ablations.plan.missing import missing
+from ablations.store.record import Reading, Record
+from ablations.store.results import Results
 from analysis.__main__ import main as analyse
 from analysis.load import load
 
@@ -86,7 +87,7 @@ def test_a_full_disk_ends_a_sweep_in_one_line_and_the_next_goes_on(disk: Path) -
     before = held(results)
     assert 1 < len(before) < len(TRIALS)
     assert all(record and record.status == "ok" for record in before.values())
-    assert list(litter(results)) == []  # no half of a record, no claim
+    assert list(litter(results)) == []  # no half of a record, no lease
     mount(disk, "remount,size=4m")
     assert run(results) == (0, ANY)
     after = held(results)

@@ -18,8 +18,9 @@ import psutil
 import pytest
 from processes import HERE, start
 
-from ablations.claim import Claims
-from ablations.record import Record, Results
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.sweep.lease import Leases
 
 LONG = 60.0  # seconds until a test gives up; none should come near it
 
@@ -113,7 +114,7 @@ def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"]
 )
-def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_claim_and_goes_on_from_there(
+def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_from_there(
     drivers: list[subprocess.Popen[str]],
     results: Results,
     tmp_path: Path,
@@ -131,13 +132,13 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_claim_and_goes_on_
     assert driver.returncode == code
     family.assert_gone()
     assert facts(results) == {}
-    assert results.in_training("a").read_text() == "7"
-    assert Claims(results.root / "claims").live() == []
+    assert results.unfinished("a").read_text() == "7"
+    assert Leases(results.root / "leases").live() == []
 
     assert start_driver(drivers, results, trials).wait(LONG) == 0
     assert record(results, "a").env["begun"] == 7
     assert record(results, "a").attempts == 1
-    assert not results.in_training("a").exists()
+    assert not results.unfinished("a").exists()
     assert starts(results) == {"a": 2, "b": 1}
 
 
@@ -161,8 +162,8 @@ def test_a_second_ctrl_c_changes_nothing(
     )
     assert driver.returncode == 130
     family.assert_gone()
-    with Claims(results.root / "claims") as claims:
-        assert claims.take("a")
+    with Leases(results.root / "leases") as leases:
+        assert leases.take("a")
 
 
 def test_a_worker_that_was_told_to_stop_by_another_goes_on_from_its_checkpoint(
@@ -192,7 +193,7 @@ def test_two_sweeps_on_one_folder_run_each_trial_once(
     both = [start_driver(drivers, results, trials) for _ in range(2)]
     for name in "ab":  # one each: both are at work
         Path(trials[name]["told"]).read_text()
-    assert {claim.pid for claim in Claims(results.root / "claims").live()} == {
+    assert {lease.pid for lease in Leases(results.root / "leases").live()} == {
         driver.pid for driver in both
     }
     for name in "ab":
@@ -202,7 +203,7 @@ def test_two_sweeps_on_one_folder_run_each_trial_once(
     assert starts(results) == dict.fromkeys(trials, 1)
     assert facts(results).keys() == trials.keys()
     assert all(" ok " in each for each in told)
-    assert Claims(results.root / "claims").live() == []
+    assert Leases(results.root / "leases").live() == []
 
 
 def test_a_sweep_waits_for_what_another_is_working_on_and_says_so(
@@ -238,18 +239,18 @@ def test_the_work_of_a_killed_sweep_is_taken_over_by_the_one_that_waits_for_it(
     assert starts(results) == {"a": 2}
 
 
-def test_a_claim_whose_process_id_was_given_to_another_is_taken_over(
+def test_a_lease_whose_process_id_was_given_to_another_is_taken_over(
     results: Results, sweep: Sweep
 ) -> None:
     """Fault 14. The id is this process's own, which is alive."""
-    with Claims(results.root / "claims") as claims:
-        claims.take("a")
-        path = results.root / "claims/a"
+    with Leases(results.root / "leases") as leases:
+        leases.take("a")
+        path = results.root / "leases/a"
         path.write_text(json.dumps({**json.loads(path.read_text()), "started": 1.0}))
         assert sweep({"a": {}})["ok"] == 1
 
 
-def test_a_paused_sweep_that_wakes_after_losing_its_claim_does_no_harm(
+def test_a_paused_sweep_that_wakes_after_losing_its_lease_does_no_harm(
     drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
 ) -> None:
     """Fault 16."""
@@ -304,7 +305,7 @@ def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
     def watch(_self: Any, _job: str, fraction: float, note: str) -> None:
         group.extend(Family(int(note)) for _ in range(fraction > 0))
 
-    monkeypatch.setattr("ablations.progress.Display.progress", watch)
+    monkeypatch.setattr("ablations.sweep.progress.Display.progress", watch)
     assert sweep({"a": {"do": "hang"}, "b": {}}, limit=3.0) == {"timeout": 1, "ok": 1}
     found = record(results, "a")
     assert (found.status, (found.reason or "").splitlines()[0]) == ("timeout", "longer than 3 s")
@@ -322,12 +323,12 @@ def test_a_trial_that_met_its_limit_goes_on_from_its_checkpoint_when_asked(
     with open(os.open(trials["a"]["told"], os.O_RDONLY | os.O_NONBLOCK)):  # nobody need read it
         assert sweep(trials, limit=3.0) == {"timeout": 1}
     assert record(results, "a").status == "timeout"
-    assert results.in_training("a").read_text() == "7"
+    assert results.unfinished("a").read_text() == "7"
     assert sweep(trials, rerun="failed") == {"ok": 1}
     found = record(results, "a")
     assert (found.env["begun"], found.attempts) == (7, 2)
     assert found.env["earlier"][0]["status"] == "timeout"
-    assert not results.in_training("a").exists()
+    assert not results.unfinished("a").exists()
 
 
 @pytest.mark.parametrize(("do", "status"), [("die", "killed"), ("memory", "oom")])
@@ -371,7 +372,7 @@ def test_a_sweep_whose_first_trials_all_fail_alike_stops_and_says_why(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "Stopped" in line]
     assert f"the first 3 trials all failed alike ({status}: " in line
     assert "--rerun failed" in line
-    assert Claims(results.root / "claims").live() == []
+    assert Leases(results.root / "leases").live() == []
 
     mended = {trial: {"do": do, "times": 0} for trial in trials}
     assert sweep(mended, rerun="failed") == {"ok": 8}

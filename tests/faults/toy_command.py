@@ -14,8 +14,8 @@ from typing import Any
 import sweep_jobs
 
 import ablations.commands.run
-import ablations.launch.local
-import ablations.runner
+import ablations.sweep.launch.local
+import ablations.sweep.runner
 from ablations.commands import main
 
 
@@ -26,13 +26,15 @@ class Cpu(str):
 def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     toys = {name: {"task": {}, **does} for name, does in trials.items()}
     ablations.commands.run.plan_of = lambda options: sweep_jobs.toy_plan(toys)
-    ablations.runner.run = functools.partial(ablations.runner.run, call=sweep_jobs.CALL, poll=0.02)
-    launcher: Any = ablations.launch.local.LocalLauncher
-    ablations.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
+    ablations.sweep.runner.run = functools.partial(
+        ablations.sweep.runner.run, call=sweep_jobs.CALL, poll=0.02
+    )
+    launcher: Any = ablations.sweep.launch.local.LocalLauncher
+    ablations.sweep.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
         lambda jobs, preload: launcher(jobs, ["sweep_jobs"], grace=5.0)
     )
     device: Any = SimpleNamespace(pick_device=lambda word: Cpu("cpu"))
-    sys.modules["ablations.device"] = device
+    sys.modules["ablations.train.device"] = device
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""A trained model's answer to a question that anyone may ask, and what it looked at.
+
+T: what was written, S: what was read, V: what may be answered.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from ablations.plan.tree import replaced
+from ablations.store.frozen import freeze
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.tasks.cache import load_task
+from ablations.tasks.task import Task
+from ablations.train.weights import load_weights, stamp_for
+from model.batch import Batch
+from model.build import build
+from model.config import ConfigError
+from model.generate import Generator, Question, greedy
+from model.head import Classes, last
+from model.look import attention
+
+LONGEST = 2000  # tokens: every weight is written out, and there are as many as its square
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer in words, its probability, and the weights between what was written and read."""
+
+    text: str
+    probability: float
+    read: list[str]
+    written: list[str]
+    weights: list[list[float]] | None  # T S, mean over heads; None: nothing was attended to
+    where: str
+    runner_up: tuple[str, float] | None = None
+    """The next best answer and its probability, where one position's logits are the answer."""
+
+
+def answer(record: Record, results: Results, text: str) -> Reply:
+    """Ask a trial's checkpoint; a ConfigError says in one line why it cannot be asked."""
+    trial = f"trial {record.trial}"
+    if record.status == "diverged":
+        raise ConfigError([f"{trial} diverged ({record.reason}): it answers nothing"])
+    checkpoint = results.checkpoint(record.trial)
+    if not checkpoint.exists():
+        raise ConfigError([f"{trial} has no checkpoint: run it again"])
+    task = load_task(freeze(record.config["task"]))
+    if task.digest() != record.data.get("sha256"):
+        raise ConfigError([f"the data has changed since {trial}: put it back, or run again"])
+    try:
+        question, read = task.ask(text), task.symbols(text)
+    except ValueError as error:
+        raise ConfigError([str(error)]) from None
+    if len(read) > LONGEST:
+        raise ConfigError([f"the input has {len(read)} tokens: write {LONGEST} at most"])
+    written = record.config["model"]
+    if "path" in written:  # the same weights and numbers, with nothing hidden
+        written = replaced(written, "path", {"name": "explicit"})
+    model = build(written, task.source_size, task.target_size, seed=None).eval()
+    load_weights(model, checkpoint, stamp_for(record))
+    try:
+        reply = (_write if task.writes else _read_off)(model, task, question, read)
+    except ValueError as error:  # positions that this model has no vectors for
+        raise ConfigError([f"too long for this model: {error}"]) from None
+    if not math.isfinite(reply.probability):
+        raise ConfigError([f"{trial} is {record.status} ({record.reason}): it answers only NaN"])
+    return reply
+
+
+def _write(model: nn.Module, task: Task, question: Question, read: list[str]) -> Reply:
+    """An answer token by token, until its end or until there is no more room."""
+    prompt_1T, _ = question.prompts()
+    longest = task.longest
+    if question.source is not None:
+        longest = max(longest, question.source.shape[1] + 1)
+    room = longest - prompt_1T.shape[1]
+    if room < 1:
+        raise ValueError(f"it has {1 - room} tokens more than {longest - 1}")
+    (said,) = greedy(cast(Generator, model), question, room)
+    written = task.show(said.tokens)
+    if len(said.tokens) < room:
+        written.append("end")
+    first = prompt_1T.shape[1] - 1  # the last token of the prompt asks for the first of the answer
+    inputs = torch.cat((prompt_1T, torch.tensor([said.tokens], dtype=torch.long)), dim=1)
+    inputs = inputs[:, : first + len(written)]
+    weights_TS, where = _looked_at(model, Batch(inputs, inputs=inputs, source=question.source))
+    weights = None if weights_TS is None else weights_TS[first:, : len(read)].tolist()
+    probability = math.exp(said.log_probability)
+    return Reply(task.tell(said.tokens), probability, read, written, weights, where)
+
+
+@torch.inference_mode()
+def _read_off(model: nn.Module, task: Task, question: Question, read: list[str]) -> Reply:
+    """The likeliest label at the last position, or class."""
+    tokens = question.source if question.prompt is None else question.prompt
+    assert tokens is not None
+    batch = Batch(tokens, inputs=question.prompt, source=question.source)
+    probability_V = model(batch).flatten(0, -2)[-1].softmax(dim=-1)
+    (best, second), labels = (each.tolist() for each in probability_V.topk(2))
+    said, other = (task.tell([label]) for label in labels)
+    weights_TS, where = _looked_at(model, batch)
+    weights = None
+    if weights_TS is not None:
+        head = getattr(model, "head", None)
+        pool = last
+        if isinstance(head, Classes):
+            pool, where = head.pool, f"{where} as the head pools it"
+        weights = pool(weights_TS[None], None).tolist()
+    return Reply(said, best, read, [said], weights, where, (other, second))
+
+
+def _looked_at(model: nn.Module, batch: Batch) -> tuple[Tensor | None, str]:
+    """T S: the last attention to the source, or else to the sequence itself; and its name."""
+    found = attention(model, batch)
+    names = [name for name in found if "cross" in name or name == "shown"] or list(found)
+    if not names:
+        return None, ""
+    return found[names[-1]][0].mean(dim=0), names[-1]

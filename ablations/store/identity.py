@@ -1,0 +1,38 @@
+"""The id of a trial: a hash of what decides its numbers, and of nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ablations.store.frozen import freeze
+
+
+def decisive(
+    config: Mapping[str, Any], data: str, files: Collection[str], trained: bool = True
+) -> dict[str, str]:
+    """What decides besides the seed, frozen; the digest of the data stands for its files.
+
+    A probe of an untrained model has nothing in common with the trial that trains it, and does not
+    depend on how that is trained.
+    """
+    options = {key: value for key, value in config["task"].items() if key not in files}
+    parts = {"data": data, "task": options, "model": config["model"]}
+    parts |= {"train": config["train"]} if trained else {"trained": False}
+    return {name: freeze(part) for name, part in parts.items()}
+
+
+def settings(parts: Mapping[str, str]) -> str:
+    """Twelve hex digits of all that decides but the seed."""
+    return _digest(parts)
+
+
+def identity(parts: Mapping[str, str], seed: int) -> str:
+    """Twelve hex digits: the trial's id."""
+    return _digest({**parts, "seed": freeze(seed)})
+
+
+def _digest(parts: Mapping[str, str]) -> str:
+    text = ", ".join(f'"{name}": {parts[name]}' for name in sorted(parts))
+    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()[:12]

@@ -1,0 +1,127 @@
+"""What is known of a trial.
+
+This room is the only door between measuring and analysing, so it knows neither torch nor pandas.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ablations.store.schema import SCHEMA as SCHEMA
+from ablations.store.schema import STATUSES as STATUSES
+from ablations.store.schema import NewerRecordError as NewerRecordError
+from ablations.store.schema import RecordError as RecordError
+from ablations.store.schema import check_head, check_readings, check_schema
+
+T = TypeVar("T", "Record", "Head")
+
+
+TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the readings mean something
+
+
+@dataclass
+class Reading:
+    """One measured number, one set of paired samples, or one small array with named axes."""
+
+    metric: str
+    unit: str
+    value: float | None = None
+    split: str | None = None
+    at: dict[str, float] = field(default_factory=dict)
+    session: str | None = None
+    against: str | None = None  # the trial whose times are in `reference`
+    samples: list[float] | None = None
+    reference: list[float] | None = None
+    twin: list[float] | None = None  # the reference once more, under another name: the noise floor
+    axes: list[str] | None = None
+    values: list[Any] | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.metric or not self.unit:
+            raise ValueError(f"reading {self.metric!r} in {self.unit!r}: name a metric and a unit")
+        if self.value is not None and not math.isfinite(self.value):
+            self.reason = self.reason or f"not finite ({self.value})"
+            self.value = None
+        for array in (self.samples, self.reference, self.twin, self.values):
+            if array is not None and not _all_finite(array):
+                raise ValueError(f"reading {self.metric!r} has an array that is not finite")
+        if self.value is None and self.samples is None and self.values is None and not self.reason:
+            raise ValueError(f"reading {self.metric!r} has neither a value nor a reason")
+
+
+def _all_finite(array: Any) -> bool:
+    if isinstance(array, list):
+        return all(map(_all_finite, array))
+    return array is None or math.isfinite(array)
+
+
+@dataclass
+class Record:
+    """Everything known of one trial."""
+
+    trial: str
+    status: str
+    config: dict[str, Any]
+    reason: str | None = None
+    attempts: int = 1
+    parameters: int | None = None
+    flops_per_token: float | None = None
+    env: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    measures: list[str] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    examples: list[dict[str, str]] = field(default_factory=list)
+    schema: int = SCHEMA
+
+    @property
+    def timed(self) -> set[tuple[str, str]]:
+        """What was timed, and beside which trial."""
+        return {(r.metric, r.against) for r in self.readings if r.against is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = {name: value for name, value in vars(self).items() if name != "readings"}
+        plain["readings"] = [_without_blanks(vars(reading)) for reading in self.readings]
+        return {"schema": plain.pop("schema"), **plain}
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> Record:
+        """A record from parsed JSON; a RecordError says in one line what is wrong with it."""
+        check_schema(plain)
+        head = dict(plain)
+        readings = head.pop("readings", None)
+        check_head(head)
+        check_readings(readings)
+        return cls(**head, readings=[Reading(**reading) for reading in readings])
+
+
+@dataclass
+class Head:
+    """What a record says besides its readings: enough to know what is done."""
+
+    trial: str
+    status: str
+    config: dict[str, Any]
+    reason: str | None
+    attempts: int
+    parameters: int | None
+    env: dict[str, Any]
+    measures: list[str]
+    timed: set[tuple[str, str]]
+
+    @classmethod
+    def from_dict(cls, head: Any, timed: set[tuple[str, str]]) -> Head:
+        check_schema(head)
+        check_head(head)
+        wanted = {name: head[name] for name in cls.__dataclass_fields__ if name in head}
+        return cls(**wanted, timed=timed)
+
+
+def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what a reading does not have, but keep a null value: it is a result."""
+    kept = {name: value for name, value in plain.items() if value not in (None, {})}
+    if "samples" not in kept and "values" not in kept:
+        kept["value"] = plain["value"]
+    return kept

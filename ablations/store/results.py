@@ -1,0 +1,140 @@
+"""A results folder: the plan, one file per trial, weights and unfinished trainings beside them.
+
+A record is written once under its trial's id, whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablations.store.files import _beside, _cleared, write_atomic
+from ablations.store.record import Head, Record, T
+from ablations.store.schema import SCHEMA as SCHEMA
+from ablations.store.schema import STATUSES as STATUSES
+from ablations.store.schema import TRIAL
+from ablations.store.schema import NewerRecordError as NewerRecordError
+from ablations.store.schema import RecordError as RecordError
+from ablations.store.seal import seal, unseal, unseal_head
+
+
+@dataclass
+class Asked:
+    """What a plan asks of one trial."""
+
+    size: float  # beside the others'
+    measures: set[str]
+
+
+def _asked(cell: dict[str, Any]) -> Asked:
+    return Asked(float(cell.get("work", 1)), set(cell.get("measures", ())))
+
+
+_ANEW = "move it away and run again: no record is lost"
+
+
+class Results:
+    """A results folder: the plan, one file per trial, checkpoints beside them."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        self.plan_file = self.root / "plan.json"
+        self.trials = self.root / "trials"
+        self.checkpoints = self.root / "checkpoints"
+
+    def path(self, trial: str) -> Path:
+        if not TRIAL.fullmatch(trial):
+            raise RecordError(f"{trial[:40]!r} is no trial id")
+        return self.trials / f"{trial}.json"
+
+    def checkpoint(self, trial: str) -> Path:
+        return self.checkpoints / f"{trial}.safetensors"
+
+    def unfinished(self, trial: str) -> Path:
+        """Where a training that has not ended yet is kept."""
+        return self.checkpoints / f"{trial}.training"
+
+    def forget_unfinished(self, trial: str) -> None:
+        """Its record is written: what it would have gone on from can go."""
+        newest = self.unfinished(trial)
+        for path in (newest, newest.with_name(f"{newest.name}.previous")):
+            path.unlink(missing_ok=True)
+
+    def write(self, record: Record) -> None:
+        plain = record.to_dict()
+        text = seal(plain)  # first, for what JSON cannot say at all
+        Record.from_dict(plain)
+        write_atomic(self.path(record.trial), text)
+
+    def read(self, trial: str) -> Record | None:
+        """The trial's record, or None where there is none; RecordError where it is unusable."""
+        return self._read(trial, lambda data: Record.from_dict(unseal(data)))
+
+    def head(self, trial: str) -> Head | None:
+        """The same without its readings, whose bytes are checked but not taken apart."""
+        return self._read(trial, lambda data: Head.from_dict(*unseal_head(data)))
+
+    def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
+        path = self.path(trial)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            found = take(data)
+            if found.trial != trial:
+                raise RecordError(f"holds trial {found.trial}")
+        except RecordError as error:
+            raise type(error)(f"{path.name}: {error}") from None
+        return found
+
+    def check_writable(self) -> None:
+        """OSError where nothing can be kept; to be asked before anything is computed."""
+        for folder in (self.trials, self.checkpoints):
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = _beside(folder / "probe")
+            with _cleared(probe, folder):
+                probe.write_bytes(bytes(4096))
+            probe.unlink()
+
+    def set_aside(self, trial: str) -> Path:
+        """Move an unusable record out of the way without losing a byte of it."""
+        target = self.path(trial).with_suffix(f".bad-{secrets.token_hex(4)}")
+        os.replace(self.path(trial), target)
+        return target
+
+    def read_plan(self) -> dict[str, Any]:
+        """The plan of this folder: what was asked, and which trial answers it."""
+        try:
+            plan = json.loads(self.plan_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RecordError(f"no plan in {self.root}: run an ablation there first") from None
+        except (ValueError, RecursionError) as error:
+            problem = f"{self.plan_file}: not readable as JSON ({error}); {_ANEW}"
+            raise RecordError(problem) from None
+        if not isinstance(plan, dict) or plan.get("schema") != SCHEMA:
+            raise RecordError(f"{self.plan_file}: not a plan of schema {SCHEMA}; {_ANEW}")
+        return plan
+
+    def planned(self) -> dict[str, dict[str, Asked]]:
+        """The trials of each ablation of the plan, and what is asked of them."""
+        plan = self.read_plan()
+        try:
+            return {
+                name: {str(cell["trial"]): _asked(cell) for cell in entry["cells"]}
+                for name, entry in plan["ablations"].items()
+            }
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise self.misshapen() from None
+
+    def misshapen(self) -> RecordError:
+        return RecordError(f"{self.plan_file}: not shaped like a plan; {_ANEW}")
+
+    def write_plan(self, plan: dict[str, Any]) -> None:
+        text = json.dumps(plan, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        write_atomic(self.plan_file, text.encode("utf-8", "backslashreplace"))

@@ -1,0 +1,298 @@
+"""What a sweep has to do, piece by piece: a trial to train and measure, or a session to time.
+
+A piece is asked for its job only once it is leased, and then reads anew what the folder holds:
+another sweep may have done it by then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from ablations.plan.missing import missing, untimed
+from ablations.plan.source import FOLDER
+from ablations.plan.wanted import Plan, Want
+from ablations.store.record import TRAINED, Head, Reading, Record, RecordError
+from ablations.store.results import Results
+from ablations.sweep.launch import Job, Outcome
+from ablations.sweep.lease import HOST
+
+TIMING = f"timing:{HOST}"  # the lease to have this machine alone
+Attempt = dict[str, Any]
+Holds = Callable[[str], bool]
+
+
+@dataclass
+class Setting:
+    """What all jobs of one run share."""
+
+    plan: Plan
+    results: Results
+    device: str
+    imports: list[str]
+    rerun: str | None = None
+    limit: float | None = None
+    call: str = "ablations.sweep.worker:run_trial"
+    say: Callable[[str], None] = print
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return {"device": self.device, "imports": self.imports, "env": code_version()}
+
+
+class Piece(Protocol):
+    """Something to do, under leases that nobody else may hold meanwhile."""
+
+    id: str
+    title: str
+    leases: tuple[str, ...]
+    settings: str
+    """Equal where pieces differ in their seed alone."""
+
+    def job(self) -> Job | None:
+        """What is still to do; None if that is nothing."""
+
+    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
+        """Write what came of it where the lease holds; how it ended, and a note for people.
+
+        `again` tells that it failed and will be tried again.
+        """
+
+
+class TrialPiece:
+    """One trial: trained and measured, or only measured where it is trained already."""
+
+    def __init__(self, want: Want, setting: Setting) -> None:
+        self.id, self.title = want.trial, want.title
+        self.leases: tuple[str, ...] = (want.trial,)
+        self.settings = str(want.frozen)
+        self._want, self._setting = want, setting
+        self._seen = self._given = self._stamp()
+        self._only_measures = False
+        self._before: list[Attempt] = []
+
+    def job(self) -> Job | None:
+        setting, want, results = self._setting, self._want, self._setting.results
+        # What was to be made anew has been, if the file is another one now.
+        rerun = setting.rerun if self._stamp() == self._seen else None
+        alone = replace(setting.plan, wanted={want.trial: want})
+        lacks = missing(alone, results, rerun, check=False)
+        for line in lacks.set_aside:
+            setting.say(line)
+        self._given = self._stamp()  # a record that was set aside is gone
+        if not lacks.train and not lacks.measure:
+            return None
+        record = lacks.measure[0][1] if lacks.measure else None
+        self._only_measures = record is not None
+        self._before = _attempts_of(results.head(want.trial)) if lacks.failed else []
+        held = set() if record is None else set(record.measures)
+        payload = {
+            **setting.payload,
+            "trial": want.trial,
+            "config": want.config,
+            "counts": want.counts,
+            "code": want.code,
+            "measures": [name for name in want.measures if name not in held],
+            "record": None if record is None else record.to_dict(),
+            "checkpoint": str(results.checkpoint(want.trial)),
+            "unfinished": str(results.unfinished(want.trial)),
+        }
+        return Job(want.trial, setting.call, payload, seconds=setting.limit)
+
+    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
+        record, outcome = _returned(outcome)
+        if not holds(self.id) or self._stamp() != self._given:
+            return "dropped", "another sweep has taken this trial over"
+        if record is None:
+            return self._fail(outcome, again)
+        if not self._only_measures and self._before:
+            record.attempts, record.env["earlier"] = len(self._before) + 1, self._before
+        results = self._setting.results
+        results.write(record)
+        results.forget_unfinished(record.trial)
+        if outcome.status != "done":
+            return outcome.status, f"trained, not all measured: {outcome.reason}"
+        is_whole = set(self._want.measures) <= set(record.measures)
+        return record.status if is_whole else "error", _headline(record)
+
+    def _fail(self, outcome: Outcome, again: bool) -> tuple[str, str]:
+        """Keep a failure; where the trial has a good record, only as a note to that.
+
+        Whatever was trained may go on from its checkpoint.
+        """
+        results = self._setting.results
+        reason = outcome.reason or outcome.status
+        held = results.read(self.id)
+        if held is not None and held.status in TRAINED:
+            record = held
+            what = "measure of this trial" if self._only_measures else "retraining"
+            _note(record, what, f"{outcome.status} ({reason})")
+            attempt = _attempt(outcome.status, reason, outcome.seconds)
+            record.env["earlier"] = [*record.env.get("earlier", []), attempt]
+        else:
+            env = {**code_version(), "code": self._want.code, "device": self._setting.device}
+            env["seconds"] = round(outcome.seconds, 3)
+            full = f"{reason}\n{outcome.detail}" if outcome.detail else reason
+            record = Record(self.id, outcome.status, self._want.config, reason=full, env=env)
+            record.attempts = len(self._before) + 1
+            record.env |= {"earlier": self._before} if self._before else {}
+            record.env |= {"again": True} if again else {}
+        results.write(record)
+        self._seen = self._stamp()
+        return outcome.status, reason
+
+    def _stamp(self) -> tuple[int, int] | None:
+        """Which file the record is: one that is written anew has another stamp."""
+        with contextlib.suppress(FileNotFoundError):
+            found = self._setting.results.path(self.id).stat()
+            return found.st_ino, found.st_mtime_ns
+        return None
+
+
+class SessionPiece:
+    """One timing session: the trials that have no times yet, beside their reference.
+
+    It leases its trials, whose records it writes to, and the machine, which it needs to itself.
+    """
+
+    def __init__(
+        self, measure: str, reference: str, trials: Iterable[str], setting: Setting
+    ) -> None:
+        self.id = f"{measure}:{reference}"
+        self._measure, self._reference = measure, setting.plan.wanted[reference]
+        self._trials, self._setting = list(trials), setting
+        self.title = f"{measure} of {len(self._trials)} beside {self._reference.title}"
+        self.leases = (self.id, TIMING, *self._trials)
+        self.settings = self.id
+
+    def job(self) -> Job | None:
+        plan, results = self._setting.plan, self._setting.results
+        candidates = {
+            trial: plan.wanted[trial].config
+            for trial in self._trials
+            if self._is_untimed(trial, results.head(trial))
+        }
+        payload = {
+            **self._setting.payload,
+            "measure": self._measure,
+            "against": self._reference.trial,
+            "reference": self._reference.config,
+            "candidates": candidates,
+            "timing": plan.profile.timing,
+            "code": self._reference.code,
+        }
+        call = "ablations.sweep.worker:run_session"
+        return Job(self.id, call, payload, seconds=self._setting.limit) if candidates else None
+
+    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
+        ended = "timed" if outcome.status == "done" else outcome.status, outcome.reason or ""
+        for trial in self._trials:
+            record = self._setting.results.read(trial)
+            if record is None or not self._is_untimed(trial, record) or not holds(trial):
+                continue
+            status, reason = outcome.status, outcome.reason or ""
+            try:
+                if outcome.value is not None:
+                    record, status = self._timed(record, outcome.value), "done"
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                status, reason = "error", f"no readings: {error!r}"  # one bad worker ends no sweep
+                ended = status, reason
+            if status != "done":
+                _note(record, f"measure {self._measure}", f"{status} ({reason})")
+            self._setting.results.write(record)
+        return ended
+
+    def _is_untimed(self, trial: str, record: Record | Head | None) -> bool:
+        pair = self._measure, self._reference.trial
+        return pair in untimed(self._setting.plan.wanted[trial], record)
+
+    def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
+        """A record with the times that a session took of its trial."""
+        readings = [Reading(**reading) for reading in taken["readings"][record.trial]]
+        sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"]}
+        timed = replace(
+            record,
+            env={**record.env, "sessions": sessions},
+            readings=record.readings + readings,
+            measures=list(dict.fromkeys([*record.measures, self._measure])),
+        )
+        _note(timed, f"measure {self._measure}", None)
+        return Record.from_dict(timed.to_dict())
+
+
+def sessions(
+    lacks: Mapping[str, Iterable[tuple[str, str]]], setting: Setting
+) -> list[SessionPiece]:
+    """One timing session for each reference: the trials that lack times beside it."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for trial, pairs in lacks.items():
+        for pair in pairs:
+            groups.setdefault(pair, []).append(trial)
+    return [SessionPiece(*pair, trials, setting) for pair, trials in groups.items()]
+
+
+def _returned(outcome: Outcome) -> tuple[Record | None, Outcome]:
+    """The record in an outcome, if there is a good one; else an outcome that tells of a failure."""
+    if outcome.value is None:
+        return None, outcome
+    try:
+        return Record.from_dict(outcome.value), outcome
+    except RecordError as error:  # one bad worker must not end the sweep
+        return None, replace(outcome, status="error", reason=f"no record: {error}", value=None)
+
+
+def _note(record: Record, what: str, problem: str | None) -> None:
+    """Tell in a good record what has failed since, in place of what was told of that before."""
+    begins = f"{what} failed: "
+    parts = [p for p in (record.reason or "").split("; ") if p and not p.startswith(begins)]
+    parts += [begins + problem.replace("; ", ", ")] if problem else []
+    record.reason = "; ".join(parts) or None
+
+
+def _attempt(status: str, reason: str, seconds: float) -> Attempt:
+    return {"status": status, "reason": reason, "seconds": round(seconds, 3)}
+
+
+def _attempts_of(record: Head | None) -> list[Attempt]:
+    """All attempts at a trial that failed, by its record."""
+    if record is None:
+        return []
+    reason = (record.reason or "").partition("\n")[0]
+    seconds = record.env.get("seconds", 0.0)
+    return [*record.env.get("earlier", []), _attempt(record.status, reason, seconds)]
+
+
+def _headline(record: Record) -> str:
+    if record.reason:
+        return record.reason.splitlines()[0]
+    losses = [r for r in record.readings if (r.metric, r.split) == ("loss", "valid")]
+    return f"valid loss {losses[-1].value:.3f}" if losses and losses[-1].value is not None else ""
+
+
+def code_version() -> dict[str, Any]:
+    """The commit that runs, and whether files differ from it; null outside a checkout."""
+    if not _VERSION:
+        commit, changed = (
+            _git(*words) for words in (("rev-parse", "HEAD"), ("status", "-s", "-uno"))
+        )
+        _VERSION.update(commit=commit, dirty=None if commit is None else bool(changed))
+    return dict(_VERSION)
+
+
+_VERSION: dict[str, Any] = {}
+
+
+def _git(*words: str) -> str | None:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["git", "-C", str(FOLDER), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        return done.stdout.strip()
+    return None

@@ -1,0 +1,132 @@
+"""The seam between what to run and where it runs: jobs go in, progress and outcomes come out.
+
+Payloads and values cross the seam as JSON, so that a job means the same in a forked process as on
+another machine. This module is light: drivers and workers both import it.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from ablations.train.stopping import Stopped
+
+Report = Callable[[float, str], None]
+
+NOT_STARTED = "no process could be started"  # how the reason of such an error begins
+_STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_REASON = 300  # characters: one line for people
+_DETAIL = 20_000  # a message that prints a whole tensor must not fill a record
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker runs: `call` names a `package.module:function`, called with (payload, report).
+
+    The id is unique among the jobs that wait or run; `seconds` is the time limit.
+    """
+
+    id: str
+    call: str
+    payload: dict[str, Any]
+    threads: int = 1
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a running job has come, as it told `report(fraction, note)`."""
+
+    job: str
+    fraction: float
+    note: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended: exactly one for each job submitted, after all of its progress.
+
+    The status is done, error, oom, timeout, killed, or storage: what it had to keep could not be
+    written, which no other job will fare better with. A job that was told to stop and still
+    returned keeps its value, under the status timeout or killed; one that raised `Stopped` without
+    having been told by its launcher was killed, too.
+    """
+
+    job: str
+    status: str
+    value: Any = None
+    reason: str | None = None
+    detail: str | None = None
+    seconds: float = 0.0
+
+
+Event = Progress | Outcome
+
+
+class Launcher(Protocol):
+    """Somewhere to run jobs, `capacity` at once; leaving its context ends what still runs."""
+
+    capacity: int
+
+    def submit(self, job: Job) -> None:
+        """Queue a job. It may be called while events are being read."""
+
+    def events(self) -> Iterator[Event]:
+        """Run what was submitted, telling of it as it happens, until nothing is left."""
+
+    def cancel(self, job_id: str | None = None) -> None:
+        """End one job, or all; each still has its outcome. An unknown id is no mistake."""
+
+    def close(self) -> None:
+        """End everything now and let go of it; outcomes not yet read are lost."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+def resolve(call: str) -> Callable[[dict[str, Any], Report], Any]:
+    """The function that a job's `call` names."""
+    module, _, name = call.partition(":")
+    if not module or not name:
+        raise ValueError(f"{call!r} names no function: write it as package.module:function")
+    return getattr(importlib.import_module(module), name)
+
+
+def failure(job: str, error: BaseException) -> Outcome:
+    """The outcome of a job whose function raised; call it where the exception was caught."""
+    message = " ".join(str(error).split())
+    name = type(error).__name__
+    reason = f"{name}: {message}" if message else name
+    if len(reason) > _REASON:
+        reason = reason[: _REASON - 1] + "…"
+    trace = error.__traceback__
+    inner = trace.tb_next if trace else None  # without the frame that caught it
+    detail = "".join(traceback.format_exception(type(error), error, inner))
+    status = "oom" if _is_out_of_memory(error) else "error"
+    if isinstance(error, Stopped):
+        status, reason = "killed", "SIGTERM"
+    if isinstance(error, OSError) and error.errno in _STORAGE:
+        status, reason = "storage", f"{error.strerror}: {error.filename or 'while writing'}"
+    return Outcome(job, status, reason=reason, detail=detail[-_DETAIL:])
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Torch's own class is known by its name, since this module must not load torch.
+
+    Its CPU allocator and some backends raise a plain RuntimeError.
+    """
+    if any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__):
+        return True
+    phrases = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, RuntimeError) and any(p in str(error).lower() for p in phrases)

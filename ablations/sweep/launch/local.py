@@ -1,0 +1,400 @@
+"""Jobs on this machine: a fresh process for each, forked from a server that has torch loaded.
+
+Each worker leads a session of its own, so that Ctrl-C reaches the driver alone and a time limit
+ends the worker with everything it started. A worker dies with its driver, whatever kills it.
+Top down: the launcher, a worker as the driver sees it, and the worker itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import fcntl
+import json
+import math
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import types
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext
+from typing import Any, ClassVar, Self
+
+from ablations.sweep.launch import NOT_STARTED, Event, Job, Outcome, Progress, failure, resolve
+from ablations.sweep.signals import undisturbed
+
+_TAIL = 2_000  # characters of a failed job's output that are kept
+_SERVER_LOST = 255  # multiprocessing's exit code for a process whose server is gone
+
+
+class LocalLauncher:
+    """Up to `capacity` jobs at once on this machine, started while `events` is being read.
+
+    `preload` names the modules that the server loads once for all; `grace` is how many seconds a
+    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint.
+    """
+
+    _open: ClassVar[set[LocalLauncher]] = set()
+
+    def __init__(
+        self,
+        capacity: int = 1,
+        preload: Sequence[str] = ("torch", "ablations.sweep.worker"),
+        grace: float = 10.0,
+    ) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity is the number of jobs at once: at least 1, not {capacity}")
+        self.capacity = capacity
+        self._grace = grace
+        self._preload = [__name__, *preload]
+        self._context = multiprocessing.get_context("forkserver")
+        self._waiting: dict[str, Job] = {}
+        self._running: dict[str, _Worker] = {}
+        self._ready: deque[Event] = deque()
+        self._server_is_ready = False
+        self._open.add(self)
+        # Without this, multiprocessing would wait at exit for every job that still runs.
+        atexit.register(self.close)
+
+    def submit(self, job: Job) -> None:
+        if self not in self._open:
+            raise ValueError("this launcher is closed: make a new one")
+        if job.id in self._waiting or job.id in self._running:
+            raise ValueError(f"job {job.id!r} is already submitted: ids must differ")
+        self._waiting[job.id] = replace(job, payload=json.loads(json.dumps(job.payload)))
+        self._start_server()
+
+    def events(self) -> Iterator[Event]:
+        while True:
+            while self._ready:
+                yield self._ready.popleft()
+            self._fill()
+            if self._running:
+                self._wait()
+            elif not self._ready:
+                return
+
+    def cancel(self, job_id: str | None = None) -> None:
+        for name in [*self._waiting] if job_id is None else [job_id]:
+            if self._waiting.pop(name, None):
+                self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
+        for worker in self._running.values():
+            if job_id in (None, worker.job.id):
+                worker.end("killed", "cancelled")
+
+    def close(self) -> None:
+        if self not in self._open:
+            return
+        with undisturbed():
+            self.cancel()
+            for _ in self.events():
+                pass
+            self._open.remove(self)
+            atexit.unregister(self.close)
+            if not self._open:
+                _stop_server()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _fill(self) -> None:
+        """Start waiting jobs while there is room."""
+        if self._waiting and not self._server_is_ready:
+            self._await_server()
+        while self._waiting and len(self._running) < self.capacity:
+            with undisturbed(), _no_main():
+                job = self._waiting.pop(next(iter(self._waiting)))
+                try:
+                    self._running[job.id] = self._start(job)
+                except (OSError, EOFError) as error:
+                    reason = f"{NOT_STARTED} ({error})"
+                    self._ready.append(Outcome(job.id, "error", reason=reason))
+
+    def _start(self, job: Job) -> _Worker:
+        try:
+            return _Worker(job, self._context, self._grace)
+        except (ConnectionError, EOFError):  # the server has died: the next try starts another
+            _stop_server()
+            return _Worker(job, self._context, self._grace)
+
+    def _start_server(self) -> None:
+        """Have the modules loading in the background; a launcher without jobs loads nothing."""
+        self._context.set_forkserver_preload(self._preload)
+        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
+        with undisturbed(), _no_main():
+            forkserver.ensure_running()
+
+    def _await_server(self) -> None:
+        """Wait, open to Ctrl-C, until the server has its modules loaded: its first fork tells."""
+        probe = self._context.Process(target=os.getpid, daemon=True)
+        try:
+            with _no_main():
+                probe.start()
+        except (OSError, EOFError):
+            names = ", ".join(self._preload)
+            raise RuntimeError(f"workers cannot start: loading {names} failed, see above") from None
+        probe.join()
+        probe.close()
+        self._server_is_ready = True
+
+    def _wait(self) -> None:
+        """Sleep until a worker writes, ends or runs out of time, and take note of it."""
+        workers = self._running.values()
+        handles: dict[Any, _Worker] = {worker.process.sentinel: worker for worker in workers}
+        handles |= {worker.reader: worker for worker in workers if not worker.reader.closed}
+        deadline = min(worker.deadline for worker in workers)
+        left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
+        written = wait(list(handles), left)
+        with undisturbed():  # what is taken from a worker must not be lost
+            for handle in written:
+                worker = handles[handle]
+                if isinstance(handle, int):  # a sentinel
+                    del self._running[worker.job.id]
+                    self._ready += worker.finish()
+                else:
+                    self._ready += worker.read() or []
+        for worker in workers:
+            if time.monotonic() >= worker.deadline:
+                worker.run_out()
+
+
+class _Worker:
+    """One job's process, as the driver sees it."""
+
+    def __init__(self, job: Job, context: ForkServerContext, grace: float) -> None:
+        self.job = job
+        self.ending: tuple[str, str] | None = None
+        self._grace = grace
+        self._result: dict[str, Any] | None = None
+        self._partial = bytearray()
+        self.reader, writer = context.Pipe(duplex=False)
+        os.set_blocking(self.reader.fileno(), False)
+        # A file without a name: nothing stays on the disk, whoever is killed.
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115
+        # A Connection is how multiprocessing hands over a file descriptor.
+        output = Connection(os.dup(self._output.fileno()), readable=False)
+        self.process = context.Process(target=_work, args=(job, writer, output))
+        try:
+            self.process.start()
+        except BaseException:
+            self.reader.close()
+            self._output.close()
+            raise
+        finally:
+            writer.close()
+            output.close()
+        assert self.process.pid
+        self._pid = self.process.pid
+        self._started = time.monotonic()
+        self.deadline = self._started + (math.inf if job.seconds is None else job.seconds)
+
+    def read(self) -> list[Event] | None:
+        """What has arrived by now; None where nothing has.
+
+        Never waits for the rest of a message: its sender may be stopped or dead.
+        """
+        if self.reader.closed:
+            return None
+        try:
+            chunk = os.read(self.reader.fileno(), 1 << 20)
+        except BlockingIOError:
+            return None
+        if not chunk:
+            self.reader.close()
+            return None
+        self._partial += chunk
+        if b"\n" not in chunk:
+            return []
+        *lines, self._partial = self._partial.split(b"\n")
+        events: list[Event] = []
+        for message in map(json.loads, lines):
+            if "status" in message:
+                self._result = message
+            else:
+                events.append(Progress(self.job.id, message["fraction"], message["note"]))
+        return events
+
+    def end(self, status: str, reason: str) -> None:
+        """Ask the job to stop; from now on its deadline is when it will be made to."""
+        if self.ending is None:
+            self.ending = status, reason
+            self.deadline = time.monotonic() + self._grace
+            self._signal(signal.SIGTERM)
+
+    def run_out(self) -> None:
+        """A deadline has passed: first the time limit, then the grace after SIGTERM."""
+        if self.ending is None:
+            self.end("timeout", f"longer than {self.job.seconds:g} s")
+        else:
+            self.deadline = math.inf
+            self._signal(signal.SIGKILL)
+
+    def finish(self) -> list[Event]:
+        """The process has ended: its last words and its outcome, and nothing of it left behind."""
+        seconds = time.monotonic() - self._started
+        survived = _signal_group(self._pid, signal.SIGKILL)  # whatever the job left running
+        events: list[Event] = []
+        while (more := self.read()) is not None:
+            events += more
+        plain = self._result or _death(self.process.exitcode, survived)
+        if self.ending:
+            plain["status"], plain["reason"] = self.ending
+        if plain["status"] != "done":
+            plain["detail"] = "\n".join(filter(None, [plain.get("detail"), self._tail()])) or None
+        self.reader.close()
+        self._output.close()
+        self.process.close()
+        return [*events, Outcome(self.job.id, **plain, seconds=seconds)]
+
+    def _tail(self) -> str:
+        # Read at a place of our own: what writes this file shares its position.
+        file = self._output.fileno()
+        size = os.fstat(file).st_size
+        last = os.pread(file, 4 * _TAIL, max(0, size - 4 * _TAIL))
+        text = last.decode("utf-8", "replace").strip()[-_TAIL:]
+        return f"Output:\n{text}\n" if text else ""
+
+    def _signal(self, number: int) -> None:
+        if not _signal_group(self._pid, number):  # not yet a leader, so still alone
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+
+def _signal_group(leader: int, number: int) -> bool:
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):  # macOS: a group of which only zombies are left
+        return False
+    return True
+
+
+def _death(code: int | None, survived: bool) -> dict[str, Any]:
+    """What an exit code tells of a process that left no result, and perhaps was still there."""
+    assert code is not None
+    if code == _SERVER_LOST and survived:
+        return {"status": "killed", "reason": "the server that forks workers was killed"}
+    if code >= 0:
+        return {"status": "error", "reason": f"ended without a result (exit code {code})"}
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hint = " (often the kernel, when memory runs out)" if name == "SIGKILL" else ""
+    return {"status": "killed", "reason": name + hint}
+
+
+@contextlib.contextmanager
+def _no_main() -> Iterator[None]:
+    """Hide the driver's main module: each worker would run it again, to no use."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _stop_server() -> None:
+    """Give back the server's memory, and let the next launcher preload something else."""
+    server: Any = forkserver._forkserver
+    if server._forkserver_pid is not None:
+        # It would stop by itself, but not while a child of a job that hid from us is alive.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(server._forkserver_pid, signal.SIGKILL)
+        server._stop()
+
+
+def _work(job: Job, messages: Connection, output: Connection) -> None:
+    """The life of a worker: call the job's function, write how it ended, and be gone."""
+    os.setsid()
+    _die_with_driver()
+    _die_before_driver()
+    _redirect_output(output)
+    _reset_signals()
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = str(job.threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(job.threads)
+
+    pipe = open(messages.fileno(), "wb", closefd=False)  # noqa: SIM115
+    lock = threading.Lock()
+
+    def send(line: str) -> None:
+        with lock:
+            pipe.write(line.encode() + b"\n")
+            pipe.flush()
+
+    def report(fraction: float, note: str) -> None:
+        send(json.dumps({"fraction": fraction, "note": note}))
+
+    try:
+        value = resolve(job.call)(job.payload, report)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is worth its last moment
+        line = json.dumps({"status": "done", "value": value})
+    except BaseException as error:
+        outcome = failure(job.id, error)
+        plain = {"status": outcome.status, "reason": outcome.reason, "detail": outcome.detail}
+        line = json.dumps(plain)
+    send(line)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # a thread that the job forgot must not hold up its outcome
+
+
+def _die_with_driver() -> None:
+    """Kill this worker's whole group once the driver is gone.
+
+    multiprocessing gives each child the reading end of a pipe whose other end the driver alone
+    holds: when the driver dies, the pipe ends.
+    """
+    driver = multiprocessing.parent_process()
+    assert driver is not None
+    group = os.getpgrp()
+
+    def watch() -> None:
+        driver.join()
+        os.killpg(group, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+    if sys.platform == "linux":
+        # No thread runs while C code holds the interpreter's lock, but the kernel does.
+        pipe = driver.sentinel
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)
+        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _die_before_driver() -> None:
+    """When memory runs out the kernel takes a worker, and the driver lives to tell of it."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+
+
+def _redirect_output(output: Connection) -> None:
+    """Write what the job prints to its file, also what C code and child processes print."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(output.fileno(), number)
+        stream = open(number, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+    output.close()
+
+
+def _reset_signals() -> None:
+    """SIGINT and SIGTERM end the worker, and a crash or a time-out first prints where it was."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    faulthandler.enable(all_threads=False)
+    faulthandler.register(signal.SIGTERM, all_threads=False, chain=True)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

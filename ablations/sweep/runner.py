@@ -1,0 +1,237 @@
+"""From a plan to records: train what is missing, then time what is missing, and lose nothing.
+
+Several sweeps may work on one folder. A piece of work is leased right before it starts; what
+another sweep has leased is passed over, and looked at again when all else is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+
+from ablations.plan.document import merge_into
+from ablations.plan.missing import missing
+from ablations.plan.wanted import Plan
+from ablations.store.results import Results
+from ablations.sweep.jobs import TIMING, Piece, SessionPiece, Setting, TrialPiece, sessions
+from ablations.sweep.launch import NOT_STARTED, Event, Launcher, Outcome, Progress
+from ablations.sweep.lease import HOST, Leases
+from ablations.sweep.progress import Display
+from ablations.sweep.signals import undisturbed
+
+RETRIES = 2  # of a job that failed for a cause that may pass
+ALIKE = 3  # so many first trials that all fail in one way end the sweep
+
+
+def run(
+    plan: Plan,
+    results: Results,
+    launcher: Launcher,
+    device: str,
+    imports: Sequence[str] = (),
+    rerun: str | None = None,
+    *,
+    limit: float | None = None,
+    call: str = "ablations.sweep.worker:run_trial",
+    leases: Leases | None = None,
+    poll: float = 1.0,
+) -> Counter[str]:
+    """Run what the folder lacks; count how the jobs ended.
+
+    `limit` is the time of a job and `poll` that between two looks at others' work, in seconds;
+    `call` is what a worker does with a trial.
+    """
+    leases = leases or Leases(results.root / "leases")
+    setting = Setting(plan, results, device, list(imports), rerun, limit, call)
+    with leases:
+        with leases.locked():  # a sweep that starts at the same time must not lose its part of it
+            merge_into(results, plan)
+            trials, timings, notes, is_proven = _look(setting)  # it may set records aside
+        expected = {piece.id: plan.wanted[piece.id].work for piece in trials}
+        total = len(trials) + len(timings)
+        with Display(total, 0, expected, launcher.capacity) as display:
+            setting.say = display.say
+            for note in notes:
+                display.say(note)
+            sweep = _Sweep(launcher, leases, display, poll, is_proven)
+            try:
+                sweep.work(trials, launcher.capacity)
+                sweep.work(timings, 1)  # timing has the machine to itself
+            except BaseException:
+                with undisturbed():
+                    sweep.stop()
+                raise
+    return sweep.counts
+
+
+def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool]:
+    """What is to be done, what people should know before, and whether any trial is trained."""
+    lacks = missing(setting.plan, setting.results, setting.rerun)
+    notes = list(lacks.set_aside)
+    if lacks.stale and setting.rerun != "stale":
+        notes.append(
+            f"{len(lacks.stale)} records were made by other code and count as stale; "
+            "--rerun stale makes them anew"
+        )
+    if left := [want for want in lacks.failed if want not in lacks.train]:
+        notes.append(f"{len(left)} trials failed earlier; --rerun failed tries them again")
+    trials = [TrialPiece(want, setting) for want in lacks.work]
+    timings = sessions(lacks.timings, setting)
+    untrained = {want.trial for want in [*lacks.train, *lacks.failed]}
+    return trials, timings, notes, len(untrained) < len(setting.plan.wanted)
+
+
+class _Sweep:
+    """The pieces that wait, those that run, and how the others ended."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        leases: Leases,
+        display: Display,
+        poll: float,
+        is_proven: bool,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self._launcher, self._leases, self._display = launcher, leases, display
+        self._poll = poll
+        self._queue: deque[Piece] = deque()
+        self._later: deque[Piece] = deque()  # leased by others, or to be tried again
+        self._running: dict[str, Piece] = {}
+        self._tries: Counter[str] = Counter()  # failures that were followed by another try
+        # Those that failed, until one succeeds: a folder with good records needs no such care.
+        self._first: dict[str, tuple[str, Outcome]] | None = None if is_proven else {}
+        self._kinds = 0
+        self._is_stopping = False
+        self._has_told = False
+
+    def work(self, pieces: Iterable[Piece], at_once: int) -> None:
+        """Do all of these, so many at once."""
+        self._queue.extend(pieces)
+        self._kinds = len({piece.settings for piece in self._queue})
+        while self._queue and not self._is_stopping:
+            self._fill(at_once)
+            for event in self._launcher.events():
+                with undisturbed():  # an outcome that was read must be written
+                    self._take(event)
+                self._fill(at_once)
+            if self._later and not self._is_stopping:
+                self._tell_of_others()
+                time.sleep(self._poll)
+                self._queue, self._later = self._later, self._queue
+
+    def stop(self) -> None:
+        """End what runs. A trial without a record waits, and goes on from its checkpoint."""
+        self._is_stopping = True
+        self._launcher.cancel()
+        for event in self._launcher.events():
+            self._take(event)
+
+    def _fill(self, at_once: int) -> None:
+        while self._queue and len(self._running) < at_once and not self._is_stopping:
+            piece = self._queue.popleft()
+            if not self._leases.take(*piece.leases):
+                self._later.append(piece)
+                continue
+            if self._would_disturb(piece):
+                self._leases.release(*piece.leases)
+                self._later.append(piece)
+                continue
+            job = piece.job()
+            if job is None:
+                self._leases.release(*piece.leases)
+                self._display.finished(piece.id, piece.title, "nothing left to do", 0.0)
+                continue
+            self._running[piece.id] = piece
+            self._launcher.submit(job)
+
+    def _would_disturb(self, piece: Piece) -> bool:
+        """Whether it would run beside a timing session on this machine, its own or another's."""
+        others = [c for c in self._leases.live() if c.host == HOST and not self._leases.owns(c)]
+        return bool(others) if TIMING in piece.leases else any(c.name == TIMING for c in others)
+
+    def _take(self, event: Event) -> None:
+        piece = self._running[event.job]
+        if isinstance(event, Progress):
+            if event.fraction == 0 and not self._tries[piece.id]:
+                self._display.started(piece.id, piece.title)
+            self._display.progress(piece.id, event.fraction, event.note)
+            return
+        del self._running[piece.id]
+        if event.value is not None:
+            self._first = None
+            self._finish(piece, event)
+        elif self._is_stopping:
+            self._leases.release(*piece.leases)
+        elif event.status == "storage":
+            raise OSError(event.reason)
+        elif _may_pass(event) and self._tries[piece.id] < RETRIES:
+            self._try_again(piece, event)
+        else:
+            self._finish(piece, event)
+            self._beware(piece, event)
+
+    def _keep(self, piece: Piece, outcome: Outcome, again: bool) -> tuple[str, str]:
+        with self._leases.locked():  # nobody can take over between the look and the writing
+            return piece.keep(outcome, self._leases.holds, again)
+
+    def _finish(self, piece: Piece, outcome: Outcome) -> None:
+        status, note = self._keep(piece, outcome, again=False)
+        self._leases.release(*piece.leases)
+        self.counts[status] += 1
+        self._display.finished(piece.id, piece.title, status, outcome.seconds, note)
+
+    def _try_again(self, piece: Piece, outcome: Outcome) -> None:
+        """At the end; at once where nothing has succeeded yet. It stays leased."""
+        status, note = self._keep(piece, outcome, again=True)
+        self._tries[piece.id] += 1
+        if self._first is None:
+            self._later.append(piece)
+        else:
+            self._queue.appendleft(piece)
+        self._display.say(
+            f"{piece.title}: {status} ({note}), attempt {self._tries[piece.id]} of {RETRIES + 1}; "
+            f"to be tried again {'at the end' if self._first is None else 'now'}"
+        )
+
+    def _beware(self, piece: Piece, outcome: Outcome) -> None:
+        """End the sweep where its first trials all fail in one way: so will the others.
+
+        The seeds of one variant say nothing of other variants.
+        """
+        if self._first is None:
+            return
+        self._first[piece.id] = piece.settings, outcome
+        kinds = {settings for settings, _ in self._first.values()}
+        ways = {(failed.status, failed.reason) for _, failed in self._first.values()}
+        if len(ways) > 1:
+            self._first = None
+        elif len(self._first) >= ALIKE and len(kinds) >= min(ALIKE, self._kinds):
+            self._is_stopping = True
+            self._launcher.cancel()
+            self._display.say(
+                f"Stopped: the first {len(self._first)} trials all failed alike ({outcome.status}: "
+                f"{outcome.reason}). Mend that; then the same command with --rerun failed goes on."
+            )
+
+    def _tell_of_others(self) -> None:
+        """Say once what is being waited for."""
+        names = {name for piece in self._later for name in piece.leases}
+        others = [
+            lease
+            for lease in self._leases.live()
+            if not self._leases.owns(lease)
+            and (lease.name in names or (lease.host == HOST and TIMING in (lease.name, *names)))
+        ]
+        if others and not self._has_told:
+            who = sorted({f"process {lease.pid} on {lease.host}" for lease in others})
+            self._has_told = True
+            self._display.say(
+                f"Waiting for what {', '.join(who)} is working on; if that ends, this goes on."
+            )
+
+
+def _may_pass(outcome: Outcome) -> bool:
+    """Whether a second try may fare better: memory may be free again, a killer gone."""
+    return outcome.status in ("killed", "oom") or (outcome.reason or "").startswith(NOT_STARTED)

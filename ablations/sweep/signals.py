@@ -1,0 +1,72 @@
+"""How a sweep is told to stop, so that it ends in good order."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came. It passes wherever a Ctrl-C would."""
+
+
+def exit_code(error: KeyboardInterrupt) -> int:
+    """What a shell expects of a program that a signal has ended."""
+    return 128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """The first SIGINT or SIGTERM raises, and from then on both are ignored: it is stopping.
+
+    A signal that was ignored before, as nohup and shells do for what runs in the background, stays
+    ignored.
+    """
+
+    def stop(number: int, _frame: Any) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    before = {each: signal.getsignal(each) for each in _SIGNALS}
+    for each, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(each, stop)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            if signal.getsignal(each) is stop:
+                signal.signal(each, handler)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put SIGINT and SIGTERM off until the end of the block; a process started in it gets neither.
+
+    The mask is for that process. It would not do for this one: another thread takes the signal, and
+    Python then runs the handler here.
+    """
+    if threading.current_thread() is not threading.main_thread():  # where no handler ever runs
+        yield
+        return
+    came: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        for each in _SIGNALS:
+            if signal.getsignal(each) not in (signal.SIG_IGN, None):
+                before[each] = signal.getsignal(each)
+                signal.signal(each, lambda number, _frame: came.append(number))
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        if came:
+            signal.raise_signal(came[0])

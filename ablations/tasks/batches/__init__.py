@@ -1,0 +1,1 @@
+"""How examples become batches."""

@@ -1,0 +1,149 @@
+"""Sequences, padded once and handed out in batches of like length.
+
+N: examples, B: examples of a batch, S: source positions, T: target positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from hashlib import sha256
+from itertools import chain
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablations.tasks.task import Budget, Decode
+from model.batch import PAD, Batch
+from model.generate import Generator, Question
+
+# Batches that are cut from one sorted pool: enough for little padding (under 5 % on words).
+POOL = 100
+EVALUATION_TOKENS = 8192  # of a batch
+
+
+class Padded:
+    """Sources and targets as token ids, BOS and EOS included; a decoder's task has no sources."""
+
+    def __init__(
+        self, sources: Sequence[Sequence[int]] | None, targets: Sequence[Sequence[int]]
+    ) -> None:
+        assert len(targets) > 0
+        assert sources is None or len(sources) == len(targets)
+        self.target_NT, self.lengths_N = _pad(targets)
+        self.source_NS = self.source_lengths_N = None
+        rank_N = cost_N = self.lengths_N
+        if sources is not None:
+            self.source_NS, self.source_lengths_N = _pad(sources)
+            rank_N = _snake(self.source_lengths_N, self.lengths_N)
+            cost_N = self.lengths_N + self.source_lengths_N
+        self._rank_N, self._cost_N = rank_N.numpy(), cost_N.numpy() - 1  # of BOS … EOS one is read
+
+    def __len__(self) -> int:
+        return len(self.lengths_N)
+
+    def batch(self, rows_B: Tensor) -> Batch:
+        """These examples, no wider than the longest of them."""
+        target_BT, lengths_B = _trim(self.target_NT, self.lengths_N, rows_B)
+        if self.source_NS is None or self.source_lengths_N is None:
+            return Batch.shifted(target_BT, lengths_B)
+        source_BS, source_lengths_B = _trim(self.source_NS, self.source_lengths_N, rows_B)
+        return Batch.shifted(target_BT, lengths_B, source_BS, source_lengths_B)
+
+    def by_length(self, tokens: int) -> list[Tensor]:
+        """The rows of every batch when all are sorted by length, about so many tokens in each."""
+        order_N = np.argsort(self._rank_N, kind="stable")
+        return [torch.from_numpy(rows_B) for rows_B in self._cut(order_N, tokens, 1)]
+
+    @cached_property
+    def asked(self) -> list[tuple[Tensor, Batch]]:
+        """Every example once, for evaluation: the rows of each batch, and the batch, made once."""
+        return [(rows_B, self.batch(rows_B)) for rows_B in self.by_length(EVALUATION_TOKENS)]
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """Of `asked`, the batches alone."""
+        return [batch for _, batch in self.asked]
+
+    def answers(
+        self, model: nn.Module, device: torch.device | str, decode: Decode, longest: int
+    ) -> list[list[int]]:
+        """What the model writes to each source, in the order of the examples."""
+        answers: list[list[int]] = [[]] * len(self)
+        for rows_B, batch in self.asked:
+            given = batch.to(device)
+            question = Question(given.source, given.source_lengths)
+            written = decode(cast(Generator, model), question, longest)
+            for row, answer in zip(rows_B.tolist(), written, strict=True):
+                answers[row] = answer.tokens
+        return answers
+
+    def steps(
+        self, seed: int, name: str, budget: Budget, start: int = 0
+    ) -> Iterator[tuple[Batch, ...]]:
+        """Epoch after epoch, each shuffled by sha256 of the seed, the name and its number.
+
+        A shuffled pool is sorted and cut; each step takes one batch from the short ones, one from
+        the next … and one from the long ones, so that all steps are alike though no batch is mixed.
+        """
+        epoch = 0
+        while True:
+            digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
+            generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+            order_N = generator.permutation(len(self))
+            size = max(1, round(POOL * budget.part / self._cost_N.mean()))
+            pools = np.array_split(order_N, max(1, round(len(self) / size)))
+            for pool in pools:
+                ranked = pool[np.argsort(self._rank_N[pool], kind="stable")]
+                batches = self._cut(ranked, budget.part, budget.parts)
+                steps = -(-len(batches) // budget.parts)
+                strata = [batches[index : index + steps] for index in range(0, len(batches), steps)]
+                shuffled = [generator.permutation(len(stratum)) for stratum in strata]
+                for step in range(steps):
+                    if start > 0:
+                        start -= 1
+                        continue
+                    yield tuple(
+                        self.batch(torch.from_numpy(stratum[order[step]]))
+                        for stratum, order in zip(strata, shuffled, strict=True)
+                        if step < len(order)
+                    )
+            epoch += 1
+
+    def _cut(self, rows: np.ndarray, tokens: int, parts: int) -> list[np.ndarray]:
+        """Runs of rows with about so many tokens in each; their number is a multiple of `parts`
+        unless there are fewer rows than that."""
+        spent = np.cumsum(self._cost_N[rows])
+        steps = max(1, round(int(spent[-1]) / (tokens * parts)))
+        share = spent[-1] / (steps * parts)
+        ends = np.searchsorted(spent, share * np.arange(1, steps * parts) - share / 2**20) + 1
+        return [run for run in np.split(rows, ends) if len(run)]
+
+
+def _snake(first_N: Tensor, second_N: Tensor) -> Tensor:
+    """A rank by the first length, then the second, upwards and downwards in turn.
+
+    Where the first length goes up by one, the second does not fall back to its shortest: a batch
+    that lies across that border has less to pad.
+    """
+    turn = int(second_N.max()) + 1
+    return first_N * turn + torch.where(first_N % 2 == 0, second_N, turn - 1 - second_N)
+
+
+def _pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """One row a sequence in the smallest type that holds it, and how many tokens are real."""
+    lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
+    flat = np.fromiter(chain.from_iterable(sequences), np.int32, lengths.sum())
+    tokens = np.full((len(lengths), lengths.max()), PAD, np.uint8 if flat.max() < 256 else np.int32)
+    tokens[np.arange(lengths.max()) < lengths[:, None]] = flat
+    return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+
+def _trim(tokens_NL: Tensor, lengths_N: Tensor, rows_B: Tensor) -> tuple[Tensor, Tensor | None]:
+    """These rows up to the longest of them; no lengths where all are as long."""
+    lengths_B = lengths_N[rows_B]
+    shortest, longest = (int(length) for length in lengths_B.aminmax())
+    tokens_BL = tokens_NL[rows_B, :longest].long()
+    return tokens_BL, None if shortest == longest else lengths_B

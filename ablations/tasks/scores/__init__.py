@@ -1,0 +1,1 @@
+"""How answers are graded. Nothing here is used in training."""

@@ -1,0 +1,192 @@
+"""Training: one model, one task, one seed, a fixed number of steps.
+
+The same seed on the same machine gives the same losses to the last bit, also when a training was
+interrupted and went on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+
+import torch
+from torch import Tensor, nn
+
+from ablations.store.record import Reading
+from ablations.tasks.task import Task
+from ablations.train.average import Average
+from ablations.train.optimiser import OPTIMISER
+from ablations.train.resume import remember, resume
+from ablations.train.schedule import SCHEDULE
+from ablations.train.settings import TrainConfig
+from ablations.train.step import compiled, update
+from ablations.train.unfinished import Keeper
+from ablations.train.validation import validate
+from ablations.train.weights import copied, restore
+from model.batch import Batch
+
+CURVE_POINTS = 100  # at most, of the training loss
+
+
+@dataclass
+class Training:
+    """How a training went."""
+
+    status: str = "ok"
+    reason: str | None = None
+    readings: list[Reading] = field(default_factory=list)
+
+    def note(self, metric: str, unit: str, value: float, step: int, split: str) -> None:
+        self.readings.append(Reading(metric, unit, value, split=split, at={"step": step}))
+
+    def losses(self, split: str) -> list[Reading]:
+        return [r for r in self.readings if (r.metric, r.split) == ("loss", split)]
+
+
+class Trainer:
+    """All that changes while a model is trained, so that it can be kept and gone on from."""
+
+    def __init__(
+        self, model: nn.Module, task: Task, config: TrainConfig, seed: int, device: torch.device
+    ) -> None:
+        self.model, self.task, self.config, self.seed = model, task, config, seed
+        self.device = device
+        self.optimiser = OPTIMISER.build(config.optimiser, parameters=model.parameters())
+        self.schedule = SCHEDULE.build(config.schedule, steps=config.steps)
+        self.peaks = [group["lr"] for group in self.optimiser.param_groups]
+        self.average = None if config.average is None else Average(model, config.average)
+        self.forward = compiled(model, config)
+        self.training = Training()
+        self.step = 0
+        self.recent: list[Tensor] = []  # losses that are in no reading yet
+        self.best: dict[str, Tensor] | None = None  # weights
+        self.best_loss = math.inf
+
+    def run(self, report: Callable[[float, str], None], keeper: Keeper | None) -> Training:
+        steps = self.config.steps
+        evaluate_at = _spread(steps, self.config.evaluations)
+        note_at = _spread(steps, CURVE_POINTS)
+        if keeper is not None and (kept := keeper.load()) is not None:
+            resume(self, *kept)
+        else:
+            torch.manual_seed(_stream(self.seed, "dropout"))
+            self.evaluate()
+        self.model.train()
+        stream = self.task.steps(self.seed, self.config.budget, self.step)
+        for parts in islice(stream, steps - self.step):
+            self.step += 1
+            norm = self.learn(parts)
+            if self.step in note_at and not self.note(norm, report):
+                return self.training
+            if self.step in evaluate_at:
+                self.evaluate()
+            if keeper is not None and keeper.is_due() and self.step < steps:
+                keeper.save(*remember(self))
+        self.finish()
+        return self.training
+
+    def learn(self, parts: Sequence[Batch]) -> Tensor:
+        """One step; the norm of its gradient."""
+        for group, peak in zip(self.optimiser.param_groups, self.peaks, strict=True):
+            group["lr"] = peak * self.schedule.share(self.step)
+        tokens = sum(part.tokens for part in parts)
+        moved = [part.to(self.device) for part in parts]
+        loss, norm = update(self.forward, moved, tokens, self.optimiser, self.config)
+        if self.average is not None:
+            self.average.follow(self.step)
+        self.recent.append(loss)
+        return norm
+
+    def note(self, norm: Tensor, report: Callable[[float, str], None]) -> bool:
+        """Write a point of the curves; False if the loss is no number any more."""
+        losses = torch.stack(self.recent)
+        mean = float(losses.mean())
+        self.training.note("loss", "nats/token", mean, self.step, "train")
+        self.training.note("gradient_norm", "1", float(norm), self.step, "train")
+        self.training.note("rate", "1", self.optimiser.param_groups[0]["lr"], self.step, "train")
+        report(self.step / self.config.steps, f"loss {mean:.2f}")
+        if not math.isfinite(mean):
+            first = self.step - len(losses) + 1 + int((~losses.isfinite()).nonzero()[0])
+            self.training.status = "diverged"
+            self.training.reason = f"loss {float(losses[first - self.step - 1])} at step {first}"
+        self.recent.clear()
+        return self.training.status == "ok"
+
+    def evaluate(self) -> None:
+        """The validation loss, and the best trained weights so far where they are wanted."""
+        with self.measured():
+            loss = validate(self.model, self.task, self.device)
+            self.training.note("loss", "nats/token", loss, self.step, "valid")
+            if self.config.select == "best" and self.step > 0 and loss < self.best_loss:
+                self.best, self.best_loss = copied(self.model), loss
+
+    def measured(self) -> AbstractContextManager[None]:
+        """The model with the weights that count: its own, or their running mean."""
+        return nullcontext() if self.average is None else self.average.applied()
+
+    def finish(self) -> None:
+        """Judge the training and leave the chosen weights in the model."""
+        losses = [r.value for r in self.training.losses("valid")]
+        trivial = self.task.trivial("valid")["loss"]
+        self.training.note("trivial_loss", "nats/token", trivial, 0, "valid")
+        if self.best is not None:
+            restore(self.model, self.best)
+        elif self.average is not None:
+            restore(self.model, self.average.weights)
+        untrained, final = (math.nan if x is None else x for x in (losses[0], losses[-1]))
+        if self.best is not None:
+            final = self.best_loss
+        learned = self.training.losses("train")[-1].value
+        is_worse = not final <= untrained
+        if not math.isfinite(final) or (is_worse and (learned is None or learned >= untrained)):
+            self.training.status = "diverged"
+            self.training.reason = (
+                f"validation loss {final:.3g} at the end, {untrained:.3g} untrained; "
+                f"above that since step {self._worse_since(untrained)}"
+            )
+        elif is_worse:  # though the training loss fell
+            self.training.status = "stuck"
+            self.training.reason = (
+                f"overfitted: validation loss {final:.3g}, {untrained:.3g} untrained"
+            )
+        elif final >= trivial:
+            self.training.status = "stuck"
+            self.training.reason = (
+                f"validation loss {final:.3g}, no better than the trivial {trivial:.3g}"
+            )
+
+    def _worse_since(self, untrained: float) -> int:
+        """The first of the last evaluations that are all above the untrained loss."""
+        since = self.config.steps
+        for reading in reversed(self.training.losses("valid")):
+            if reading.value is not None and reading.value <= untrained:
+                break
+            since = int(reading.at["step"])
+        return since
+
+
+def train(
+    model: nn.Module,
+    task: Task,
+    config: TrainConfig,
+    seed: int,
+    device: torch.device,
+    report: Callable[[float, str], None],
+    keeper: Keeper | None = None,
+) -> Training:
+    """Train the model in place, from where the keeper has it or from the start."""
+    return Trainer(model, task, config, seed, device).run(report, keeper)
+
+
+def _spread(steps: int, times: int) -> set[int]:
+    """So many steps, evenly spread, the last of them the last."""
+    return {math.ceil(steps * k / times) for k in range(1, times + 1)}
+
+
+def _stream(seed: int, name: str) -> int:
+    """A seed for one use of randomness, apart from all others."""
+    return int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode()).digest()[:8], "big") >> 1

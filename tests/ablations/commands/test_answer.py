@@ -1,0 +1,326 @@
+"""A trained model can be asked a question of one's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ablations.commands import main
+from ablations.commands.answer import LONGEST, answer
+from ablations.plan.resolve import resolve_trial
+from ablations.store.frozen import freeze
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.tasks.cache import load_task
+from ablations.train.loop import train
+from ablations.train.settings import TrainConfig
+from ablations.train.weights import load_weights, save_weights, stamp_for
+from model.batch import EOS, Batch
+from model.build import build
+from model.look import attention
+
+Trained = tuple[Results, Record]
+
+WORDS = {"name": "g2p", "words": 200, "valid_words": 20, "test_words": 20}
+STRINGS = {"name": "copy", "length": 6, "examples": 20}
+LISTS = {"name": "listops", "examples": 200, "test_examples": 50}
+SIZES = {"d_model": 16, "depth": 1, "n_heads": 2}
+BOTH = {"name": "transformer", "kind": "encoder_decoder", "max_len": 64, **SIZES}
+DECODER = {**BOTH, "kind": "decoder"}
+ENCODER = {**BOTH, "kind": "encoder", "depth": 2, "head": {"name": "classes", "pool": "mean"}}
+VERSES = {"valid_characters": 500, "test_characters": 500}
+TRIALS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "g2p": (WORDS, BOTH, "HELLO"),
+    "recurrent": (WORDS, {"name": "recurrent", "d_model": 16}, "hello"),
+    "copy": (STRINGS, {**BOTH, "position": "learned", "max_len": 12}, "3 1 4 1 5"),
+    "recall": ({"name": "recall", "examples": 50}, DECODER, "3=1 5=0 2=7 .4 .0 5"),
+    "pair": ({"name": "pair", "examples": 50}, DECODER, "3=1 0=5 2=1 1=7 2,1?"),
+    "listops": (LISTS, ENCODER, "[MAX 2 9 [MIN 4 7 ] 0 ]"),
+    "text": ({"name": "text", "characters": 4000, "length": 24, **VERSES}, DECODER, "And a=b"),
+    "translation": (
+        {"name": "translation", "sentences": 60, "valid_sentences": 9, "test_sentences": 9},
+        BOTH,
+        "And God said, Go.",
+    ),
+}
+READ_OFF = ("recall", "pair", "listops")
+
+
+def trained(folder: Path, task: dict[str, Any], model: dict[str, Any], **options: Any) -> Trained:
+    """A results folder with one trial of a few steps, and its checkpoint."""
+    sizes = {"steps": 40, "batch_tokens": 128, "evaluations": 1, "schedule": "constant"}
+    config = {**resolve_trial({"task": task, "model": model, "train": sizes | options}), "seed": 0}
+    asked = load_task(freeze(config["task"]))
+    built = build(config["model"], asked.source_size, asked.target_size, seed=0)
+    settings, cpu = TrainConfig(**config["train"]), torch.device("cpu")
+    training = train(built, asked, settings, 0, cpu, lambda fraction, note: None)
+    results = Results(folder)
+    record = Record("a" * 12, training.status, config, training.reason, data=asked.card())
+    results.write(record)
+    save_weights(built, results.checkpoint(record.trial), stamp_for(record))
+    return results, record
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trained]:
+    """Each of TRIALS, trained once."""
+    made: dict[str, Trained] = {}
+
+    def get(name: str) -> Trained:
+        if name not in made:
+            made[name] = trained(tmp_path_factory.mktemp(name), *TRIALS[name][:2])
+        return made[name]
+
+    return get
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """The one line with which `try` refuses."""
+
+    def ask(results: Results, text: str, *words: str) -> str:
+        assert main(["try", "aaaa", text, "--results", str(results.root), *words]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert len(said.err.splitlines()) == 1
+        return said.err
+
+    return ask
+
+
+def model_of(record: Record, results: Results) -> torch.nn.Module:
+    """As it was trained, with whatever path its attention took."""
+    task = load_task(freeze(record.config["task"]))
+    model = build(record.config["model"], task.source_size, task.target_size, seed=None).eval()
+    load_weights(model, results.checkpoint(record.trial), stamp_for(record))
+    return model
+
+
+def changed(trial: Trained, folder: Path, change: Callable[[Any], None]) -> Results:
+    """A copy of a trial whose weights were changed."""
+    results, record = trial
+    model, copy = model_of(record, results), Results(folder)
+    with torch.no_grad():
+        change(model)
+    copy.write(record)
+    save_weights(model, copy.checkpoint(record.trial), stamp_for(record))
+    return copy
+
+
+# Answers
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_every_task_is_answered_with_a_probability_and_what_was_attended_to(
+    name: str, trial: Callable[[str], Trained], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (results, record), text = trial(name), TRIALS[name][2]
+    reply = answer(record, results, text)
+    assert 0 < reply.probability <= 1
+    assert reply.weights is not None
+    assert len(reply.weights) == len(reply.written)
+    for row in reply.weights:
+        assert len(row) == len(reply.read)
+        assert 0 < sum(row) < 1 + 1e-4  # what was written is attended to as well
+    torch.manual_seed(5)
+    assert answer(record, results, text) == reply
+    file = tmp_path / "seen.svg"
+    assert main(["try", "aaaa", text, "--results", str(results.root), "--figure", str(file)]) == 0
+    said = capsys.readouterr().out
+    whole = reply.text.replace("\n", "⏎")
+    assert said.startswith(f"{text} → {whole}    probability {reply.probability:.2g}")
+    assert file.read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize("name", READ_OFF)
+@torch.inference_mode()
+def test_an_answer_of_one_label_has_the_probability_that_its_position_gives_it(
+    name: str, trial: Callable[[str], Trained]
+) -> None:
+    results, record = trial(name)
+    task = load_task(freeze(record.config["task"]))
+    question, reply = task.ask(TRIALS[name][2]), answer(record, results, TRIALS[name][2])
+    model = model_of(record, results)
+    if name == "listops":
+        batch = Batch(torch.zeros(1), source=question.source)
+        logits = model(batch)[0]
+    else:
+        batch = Batch(question.prompt, inputs=question.prompt)
+        logits = model(batch)[0, -1]
+    by_label = {task.tell([label]): float(p) for label, p in enumerate(logits.softmax(dim=-1))}
+    first, second = sorted(by_label, key=lambda label: -by_label[label])[:2]
+    assert reply.written == [reply.text] == [first]
+    assert reply.probability == pytest.approx(by_label[first], rel=1e-3)
+    assert reply.runner_up == (second, pytest.approx(by_label[second], rel=1e-3))
+
+
+@pytest.mark.parametrize("pool", ["first", "last", "mean"])
+def test_a_class_is_drawn_with_the_attention_that_its_head_reads(pool: str, tmp_path: Path) -> None:
+    model = {**ENCODER, "head": {"name": "classes", "pool": pool}, "path": {"name": "explicit"}}
+    results, record = trained(tmp_path, LISTS, model)
+    text = TRIALS["listops"][2]
+    source = load_task(freeze(record.config["task"])).ask(text).source
+    seen = attention(model_of(record, results), Batch(torch.zeros(1), source=source))
+    weights_TS = seen["encoder.blocks.1.mixer"][0].mean(dim=0)
+    read = {"first": weights_TS[0], "last": weights_TS[-1], "mean": weights_TS.mean(dim=0)}
+    reply = answer(record, results, text)
+    assert reply.weights == [pytest.approx(read[pool].tolist(), rel=1e-4)]
+    assert sum(reply.weights[0]) == pytest.approx(1, rel=1e-4)
+
+
+def test_a_key_is_looked_up_from_the_token_that_asks(trial: Callable[[str], Trained]) -> None:
+    results, record = trial("recall")
+    short, long = (answer(record, results, f"3=1 5=0 {rest}") for rest in ("5", "5 .1 5"))
+    assert short.weights is not None
+    assert long.weights is not None
+    assert short.read == ["3=1", "5=0", "5"]
+    assert math.isclose(sum(short.weights[0]), 1, rel_tol=1e-4)
+    assert min(long.weights[0]) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("text", "And God said"), ("translation", "And he said")]
+)
+def test_text_is_answered_whole_and_drawn_in_pieces(
+    name: str, text: str, trial: Callable[[str], Trained]
+) -> None:
+    results, record = trial(name)
+    reply = answer(record, results, text)
+    spelt = "".join(piece for piece in reply.written if piece != "end")
+    assert spelt == reply.text.replace(" ", "␣").replace("\n", "⏎")
+    assert "".join(reply.read).removesuffix("end") == text.replace(" ", "␣")
+
+
+@pytest.mark.parametrize(("bias", "length"), [(-100.0, 9), (100.0, 0)])
+def test_an_end_is_drawn_where_it_came(
+    bias: float, length: int, trial: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    """Also a string past the training length has room: its own length and one more."""
+
+    def prefer(model: Any) -> None:
+        model.head.project.bias[EOS] = bias
+
+    results = changed(trial("copy"), tmp_path, prefer)
+    reply = answer(trial("copy")[1], results, "3 1 4 1 5 9 2 6")
+    written = reply.text.split()
+    assert len(written) == length
+    assert reply.written == (written if length else ["end"])
+    assert reply.weights is not None
+    assert len(reply.weights) == max(length, 1)
+
+
+def test_a_model_without_attention_is_drawn_nowhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blind = {"name": "recurrent", "d_model": 16, "score": "none"}
+    results, _ = trained(tmp_path, STRINGS, blind)
+    file = tmp_path / "blind.svg"
+    words = ["3 1", "--results", str(results.root), "--figure", str(file)]
+    assert main(["try", "aaaa", *words]) == 0
+    assert "attends to nothing" in capsys.readouterr().out
+    assert not file.exists()
+
+
+def test_what_a_terminal_would_obey_is_not_printed(
+    trial: Callable[[str], Trained], capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, _ = trial("text")
+    assert main(["try", "aaaa", "\x1b[2J\n", "--results", str(results.root)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("�[2J⏎ → ")
+    assert "\x1b" not in said
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("g2p", "naïve", "write it with a–z"),
+        ("g2p", "", "is empty"),
+        ("g2p", "a" * LONGEST, f"write {LONGEST} at most"),
+        ("copy", "", "the input is empty: write it like "),
+        ("copy", " 3" * 13, "too long for this model: learned positions end at max_len=12"),
+        ("recall", " ", "the input is empty: write it like "),
+        ("pair", "3", "'3' is not in the vocabulary: write it like "),
+        ("listops", "[SUM 1 2 ]", "'[SUM' is not in the vocabulary: write it like [M"),
+        ("text", "a" * 24, "write from 1 to 23"),
+        ("translation", "", "write from 1 to "),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    name: str, text: str, why: str, trial: Callable[[str], Trained], refusal: Callable[..., str]
+) -> None:
+    assert why in refusal(trial(name)[0], text)
+
+
+def test_a_trial_that_is_not_there_or_has_no_checkpoint_says_so(
+    trial: Callable[[str], Trained], tmp_path: Path, refusal: Callable[..., str]
+) -> None:
+    results = Results(tmp_path)
+    assert "no trial 'aaaa…'" in refusal(results, "cat")
+    results.write(trial("g2p")[1])
+    assert "no checkpoint" in refusal(results, "cat")
+
+
+def test_a_diverged_trial_says_why_it_answers_nothing(
+    tmp_path: Path, refusal: Callable[..., str]
+) -> None:
+    wild = {"optimiser": {"name": "sgd", "rate": 1e30}, "clip": None}
+    results, record = trained(tmp_path, STRINGS, BOTH, **wild)
+    assert record.status == "diverged"
+    assert f"diverged ({record.reason}): it answers nothing" in refusal(results, "3 1")
+
+
+@pytest.mark.parametrize("name", ["copy", "pair"])
+def test_weights_that_are_no_numbers_are_not_drawn(
+    name: str, trial: Callable[[str], Trained], tmp_path: Path, refusal: Callable[..., str]
+) -> None:
+    def spoil(model: Any) -> None:
+        model.head.project.weight.fill_(math.nan)
+
+    results = changed(trial(name), tmp_path, spoil)
+    results.write(replace(trial(name)[1], status="stuck", reason="validation loss nan"))
+    assert "is stuck (validation loss nan): it answers only NaN" in refusal(
+        results, TRIALS[name][2]
+    )
+
+
+def test_data_that_has_changed_since_is_refused(
+    tmp_path: Path, refusal: Callable[..., str]
+) -> None:
+    """Its symbols may stand for others now, though the weights still fit."""
+    file = tmp_path / "own.txt"
+    file.write_text("abab\n" * 40, encoding="utf-8")
+    results, record = trained(tmp_path, {"name": "text", "file": str(file), "length": 8}, DECODER)
+    assert answer(record, results, "ab").read == ["a", "b"]
+    file.write_text("xyxy\n" * 40, encoding="utf-8")
+    load_task.cache_clear()
+    assert "the data has changed since trial aaaaaaaaaaaa" in refusal(results, "xy")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("seen.png", "ends in .svg"),
+        ("", "ends in .svg"),
+        ("nowhere/seen.svg", "no folder nowhere"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused_before_any_work(
+    name: str,
+    why: str,
+    tmp_path: Path,
+    refusal: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert why in refusal(Results("unread"), "cat", "--figure", name)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,318 @@
+"""What a results folder no longer needs: named first, deleted when told, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ablations.commands import clean, main
+from ablations.commands.clean import Litter, litter
+from ablations.store.files import write_atomic, writer_of
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.sweep.lease import Leases
+from ablations.train.unfinished import Keeper
+
+DONE, FAILED, WAITING, STRANGER, GONE = (letter * 12 for letter in "dfab9")
+Say = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    def answer(*words: str) -> tuple[int, str, str]:
+        return (main(["clean", *words]), *capsys.readouterr())
+
+    return answer
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    """A folder in which everything is needed."""
+    results = Results(tmp_path / "out")
+    cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING)]
+    results.write_plan({"schema": 1, "ablations": {"one": {"cells": cells}}})
+    results.write(Record(DONE, "ok", {}))
+    results.write(Record(FAILED, "timeout", {}, reason="too long"))
+    results.write(Record(STRANGER, "ok", {}))
+    for trial in (DONE, STRANGER):  # they may be measured again, if only once they are planned
+        put(results.checkpoint(trial))
+    for trial in (FAILED, WAITING):  # they may go on from there
+        put(results.unfinished(trial))
+        put(results.checkpoints / f"{trial}.training.previous")
+    put(results.root / "notes.txt")
+    put(results.root / "report" / "index.html")
+    return results
+
+
+def put(path: Path, age: float = 0.0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * 1000)
+    os.utime(path, (time.time() - age, time.time() - age))
+    return path
+
+
+def dead_process() -> int:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return child
+
+
+def temporary_of(pid: int, results: Results) -> Path:
+    """A name as that process would have given it."""
+    seen: list[str] = []
+    replace = os.replace
+
+    def watch(source: Path, target: Path) -> None:
+        seen.append(Path(source).name)
+        replace(source, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", watch)
+        patch.setattr(os, "getpid", lambda: pid)
+        write_atomic(results.root / "notes.txt", "")
+    return results.trials / seen[0]
+
+
+@pytest.fixture
+def littered(results: Results) -> list[Path]:
+    """All kinds of litter in the folder."""
+    child = os.fork()
+    if child == 0:
+        Leases(results.root / "leases").take(WAITING)
+        os._exit(0)
+    os.waitpid(child, 0)
+    return [
+        put(results.trials / ".x.json.0123.tmp", age=3700),
+        put(results.root / ".plan.json.0123.tmp", age=3700),
+        put(results.root / "report" / ".index.html.0123.tmp", age=3700),
+        put(temporary_of(dead_process(), results)),
+        put(results.checkpoints / temporary_of(dead_process(), results).name),
+        put(results.unfinished(DONE)),
+        put(results.checkpoints / f"{DONE}.training.previous"),
+        put(results.unfinished(STRANGER)),
+        put(results.checkpoint(GONE)),
+        put(results.unfinished(GONE)),
+        put(results.trials / f"{DONE}.bad-01234567"),
+        results.root / "leases" / WAITING,
+    ]
+
+
+def files(results: Results) -> set[Path]:
+    return {path for path in results.root.rglob("*") if path.is_file() or path.is_symlink()}
+
+
+def test_in_a_folder_where_everything_is_needed_nothing_is_named(
+    results: Results, say: Say
+) -> None:
+    assert list(litter(results)) == []
+    assert say("--results", str(results.root)) == (0, f"Nothing to delete in {results.root}.\n", "")
+
+
+def test_each_kind_of_litter_is_named_and_only_yes_deletes_it(
+    results: Results, littered: list[Path], say: Say
+) -> None:
+    before = files(results)
+    code, out, _ = say("--results", str(results.root))
+    assert code == 0
+    assert all(str(path) in out for path in littered)
+    assert out.splitlines()[-1].startswith(f"{len(littered)} files, 11 ")
+    assert out.splitlines()[-1].endswith("kB. --yes deletes them.")
+    assert files(results) == before
+    code, out, _ = say("--results", str(results.root), "--yes")
+    assert code == 0
+    assert out.splitlines()[-1].startswith(f"Deleted {len(littered)} files, 11 ")
+    assert files(results) == before - set(littered)
+    assert list(litter(results)) == []
+
+
+def test_the_list_is_one_json_document(results: Results, littered: list[Path], say: Say) -> None:
+    for words, deleted in (((), False), (("--yes",), True)):
+        _, out, _ = say("--results", str(results.root), "--json", *words)
+        found = json.loads(out)
+        assert found["deleted"] is deleted
+        assert {file["path"] for file in found["files"]} == set(map(str, littered))
+        assert found["bytes"] == sum(file["bytes"] for file in found["files"]) > 9000
+
+
+def test_what_somebody_may_still_write_stays(results: Results) -> None:
+    """Temporary files that are young, or whose writer is alive; here, and on a machine unknown."""
+    put(results.trials / ".x.json.0123.tmp", age=3500)
+    put(temporary_of(os.getpid(), results))
+    assert writer_of(temporary_of(os.getpid(), results).name) == os.getpid()
+    assert list(litter(results)) == []
+
+
+def test_what_a_running_trial_needs_stays(results: Results) -> None:
+    put(results.unfinished(DONE))  # it is being made anew
+    put(results.unfinished(STRANGER))  # planned by nobody, and yet
+    with Leases(results.root / "leases") as leases:
+        leases.take(DONE, STRANGER)
+        assert list(litter(results)) == []
+    assert len(list(litter(results))) == 2
+
+
+def keep(results: Results, trial: str, code: str) -> list[Path]:
+    """What two checkpoints of a training by this code leave."""
+    keeper = Keeper(results.unfinished(trial), {"trial": trial, "code": code})
+    for _ in range(2):
+        keeper.save({"weight": torch.ones(2)}, {})
+    return [keeper.path, keeper.previous]
+
+
+def test_a_training_by_other_code_than_the_record_s_may_go_on(results: Results) -> None:
+    """`run --rerun stale` was interrupted."""
+    results.write(Record(DONE, "ok", {}, env={"code": "then"}))
+    kept = keep(results, DONE, "now")
+    assert list(litter(results)) == []
+    results.write(Record(DONE, "ok", {}, env={"code": "now"}))
+    assert [each.path for each in litter(results)] == kept
+
+
+def test_a_training_for_weights_that_are_gone_may_go_on(results: Results) -> None:
+    results.write(Record(DONE, "ok", {}, env={"code": "now"}))
+    results.checkpoint(DONE).unlink()
+    keep(results, DONE, "now")
+    assert list(litter(results)) == []
+
+
+def test_what_belongs_to_a_record_that_cannot_be_read_stays(results: Results) -> None:
+    results.path(STRANGER).write_text("{")
+    put(results.unfinished(STRANGER))
+    assert list(litter(results)) == []
+
+
+def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
+    results: Results, littered: list[Path], monkeypatch: pytest.MonkeyPatch, say: Say
+) -> None:
+    """Another sweep begins between the list and the deleting."""
+    leases = Leases(results.root / "leases")
+
+    def then_work(results: Results) -> Iterator[Litter]:
+        yield from litter(results)
+        monkeypatch.setattr(clean, "litter", litter)
+        cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING, GONE)]
+        results.write_plan({"schema": 1, "ablations": {"one": {"cells": cells}}})
+        leases.take(WAITING, DONE)
+
+    monkeypatch.setattr(clean, "litter", then_work)
+    with leases:
+        assert say("--results", str(results.root), "--yes")[0] == 0
+        assert leases.holds(WAITING)
+        left = {path for path in littered if path.exists()}
+    assert left == {
+        results.root / "leases" / WAITING,
+        results.unfinished(DONE),
+        results.checkpoints / f"{DONE}.training.previous",
+        results.checkpoint(GONE),
+        results.unfinished(GONE),
+    }
+
+
+def test_nobody_can_begin_while_files_are_deleted(
+    results: Results, littered: list[Path], monkeypatch: pytest.MonkeyPatch, say: Say
+) -> None:
+    unlink = Path.unlink
+    tried: list[Path] = []
+
+    def watch(path: Path, missing_ok: bool = False) -> None:
+        with open(results.root / "leases" / ".lock") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        tried.append(path)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", watch)
+    assert say("--results", str(results.root), "--yes")[0] == 0
+    assert set(tried) == set(littered)
+
+
+def test_a_file_that_its_writer_renames_while_all_are_listed_is_no_mistake(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = put(results.trials / ".x.json.0123.tmp")
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def slow(folder: Path) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(folder) as entries:
+            found = list(entries)
+        if folder == results.trials:
+            temporary.unlink(missing_ok=True)
+        yield found
+
+    monkeypatch.setattr(os, "scandir", slow)
+    assert list(litter(results)) == []
+    assert not temporary.exists()
+
+
+@pytest.mark.parametrize("harm", ["", "{", '{"schema": 99, "ablations": {}}'])
+def test_without_a_plan_nothing_is_deleted(
+    results: Results, littered: list[Path], say: Say, harm: str
+) -> None:
+    results.plan_file.write_text(harm)
+    before = files(results)
+    code, out, err = say("--results", str(results.root), "--yes")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    results.plan_file.unlink()
+    assert say("--results", str(results.root), "--yes")[0] == 2
+    assert files(results) == before - {results.plan_file}
+
+
+def test_links_are_neither_followed_nor_deleted(results: Results, tmp_path: Path, say: Say) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    for name in (
+        ".a.json.0123.tmp",
+        f"{STRANGER}.safetensors",
+        f"{DONE}.bad-1",
+        f"{DONE}.training",
+    ):
+        put(elsewhere / name, age=10_000)
+        for folder in (results.root, results.trials, results.checkpoints):
+            if not (folder / name).exists():
+                (folder / name).symlink_to(elsewhere / name)
+    (results.root / "figures").symlink_to(elsewhere)
+    (results.root / "leases").symlink_to(elsewhere)
+    before = files(results), set(elsewhere.iterdir())
+    assert say("--results", str(results.root), "--yes")[0] == 0
+    assert (files(results), set(elsewhere.iterdir())) == before
+
+
+def test_a_folder_that_is_itself_a_link_elsewhere_is_left_alone(
+    results: Results, tmp_path: Path, say: Say
+) -> None:
+    moved = tmp_path / "moved"
+    results.checkpoints.rename(moved)
+    put(moved / f"{STRANGER}.safetensors")
+    results.checkpoints.symlink_to(moved)
+    assert say("--results", str(results.root), "--yes")[0] == 0
+    assert (moved / f"{STRANGER}.safetensors").exists()
+
+
+def test_a_file_that_is_gone_meanwhile_is_no_mistake(
+    results: Results, littered: list[Path], monkeypatch: pytest.MonkeyPatch, say: Say
+) -> None:
+    found = list(litter(results))
+    monkeypatch.setattr("ablations.commands.clean.litter", lambda _: found)
+    littered[0].unlink()
+    code, out, _ = say("--results", str(results.root), "--yes", "--json")
+    assert code == 0
+    assert len(json.loads(out)["files"]) == len(littered) - 1
+
+
+def test_other_files_are_never_named(results: Results) -> None:
+    names = ["checkpoints/readme.md", "checkpoints/.hidden", "trials/x.json", "trials/.keep",
+             "checkpoints/aaa.pt", "figures/a.svg", "tables/a.csv", "leases/.lock"]  # fmt: skip
+    for name in names:
+        put(results.root / name, age=10_000)
+    found: list[Any] = list(litter(results))
+    assert found == []

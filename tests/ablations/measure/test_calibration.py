@@ -1,0 +1,252 @@
+"""Calibration against a slow computation, and on models whose calibration is known."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from ablations.measure import discover
+from ablations.measure.calibration import BINS, reliability
+from ablations.store.record import Reading, Record
+from ablations.store.results import Results
+from ablations.tasks.task import Task
+from model.batch import IGNORE, Batch
+from model.build import build
+
+CPU = torch.device("cpu")
+few = settings(max_examples=40)
+
+
+class Known(nn.Module):
+    """Answers with the logits that it was given; inputs and sources are row numbers."""
+
+    def __init__(self, logits_RV: Tensor) -> None:
+        super().__init__()
+        self.logits_RV = nn.Parameter(logits_RV)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, batch: Batch) -> Tensor:
+        rows = batch.source[:, 0] if batch.inputs is None else batch.inputs
+        return self.dropout(self.logits_RV[rows])
+
+
+class Given(Task):
+    """These batches, to whoever asks for the test split."""
+
+    def __init__(self, *batches: Batch) -> None:
+        self.batches = list(batches)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        assert split == "test"
+        return self.batches
+
+
+def tokens(labels: Tensor, width: int = 5) -> Given:
+    """A label for each row, `width` to a sequence and two sequences to a batch."""
+    rows = torch.arange(len(labels))
+    pieces = zip(labels.split(2 * width), rows.split(2 * width), strict=True)
+    return Given(
+        *(Batch(label.reshape(-1, width), row.reshape(-1, width)) for label, row in pieces)
+    )
+
+
+def classes(labels: Tensor) -> Given:
+    """One label for each sequence."""
+    rows = torch.arange(len(labels))[:, None]
+    pieces = zip(labels.split(7), rows.split(7), strict=True)
+    return Given(*(Batch(label_B, source=row_B1) for label_B, row_B1 in pieces))
+
+
+def taken(model: nn.Module, task: Task) -> dict[str, Reading]:
+    readings, examples = discover().build("calibration").take(model, task, CPU, 17)
+    assert not examples
+    return {reading.metric: reading for reading in readings}
+
+
+def by_hand(logits: Sequence[Sequence[float]], labels: Sequence[int]) -> dict[str, Any]:
+    """Every label by itself, in plain Python."""
+    bins: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
+    for row, label in zip(logits, labels, strict=True):
+        if label == IGNORE:
+            continue
+        powers = [math.exp(x) for x in row]
+        sure = max(powers) / sum(powers)
+        assume(all(abs(sure - edge / BINS) > 1e-5 for edge in range(BINS)))  # rounding decides
+        bins[math.floor(min(sure * BINS, BINS - 0.5))].append((sure, float(row[label] == max(row))))
+    every = [pair for pairs in bins for pair in pairs]
+    assume(every)
+    mean = [sum(column) / len(every) for column in zip(*every, strict=True)]
+    error, rows = 0.0, []
+    for k, pairs in enumerate(bins):
+        sure = right = None
+        if pairs:
+            sure, right = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+            error += len(pairs) / len(every) * abs(right - sure)
+        rows.append([k / BINS, (k + 1) / BINS, sure, right, len(pairs)])
+    return {
+        "calibration_error": error,
+        "overconfidence": mean[0] - mean[1],
+        "confidence": mean[0],
+        "label_accuracy": mean[1],
+        "reliability": rows,
+    }
+
+
+@pytest.mark.parametrize("head", [tokens, classes])
+@few
+@given(
+    seed=st.integers(0, 999),
+    vocabulary=st.integers(2, 9),
+    spread=st.sampled_from([0.1, 1.0, 4.0]),
+    ignored=st.sampled_from([0.0, 0.3, 0.9]),
+)
+def test_readings_are_those_of_a_slow_computation(
+    head: Any, seed: int, vocabulary: int, spread: float, ignored: float
+) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    logits = torch.randn(30, vocabulary, generator=draw) * spread
+    labels = torch.randint(vocabulary, (30,), generator=draw)
+    labels[torch.rand(30, generator=draw) < ignored] = IGNORE
+    expected = by_hand(logits.tolist(), labels.tolist())
+    found = taken(Known(logits), head(labels))
+    table, rows = found["reliability"].values, expected.pop("reliability")
+    assert table is not None
+    for ours, theirs in zip(table, rows, strict=True):
+        assert ours == [None if x is None else pytest.approx(x, abs=1e-6) for x in theirs]
+    assert {name: found[name].value for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+def test_readings_have_units_a_split_and_a_step_and_can_be_stored(tmp_path: Any) -> None:
+    found = taken(Known(torch.eye(3)), classes(torch.tensor([0, 1, 0])))
+    assert {name: reading.unit for name, reading in found.items()} == {
+        "calibration_error": "1",
+        "overconfidence": "1",
+        "confidence": "probability",
+        "label_accuracy": "right/label",
+        "reliability": "probability",
+    }
+    assert all((r.split, r.at) == ("test", {"step": 17}) for r in found.values())
+    assert found["reliability"].axes == ["bin", "quantity"]
+    results = Results(tmp_path)
+    results.write(Record("t", "ok", {}, readings=list(found.values())))
+    kept = results.read("t")
+    assert kept is not None
+    assert kept.readings == list(found.values())
+    assert json.loads(results.path("t").read_text())["readings"][4]["values"][0][2:] == [
+        None,
+        None,
+        0,
+    ]
+
+
+# Models whose calibration is known.
+
+
+def test_a_model_whose_labels_are_drawn_from_it_is_calibrated() -> None:
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(40_000, 6, generator=draw) * 2
+    labels = torch.multinomial(logits.softmax(-1), 1, generator=draw)[:, 0]
+    found = taken(Known(logits), tokens(labels))
+    assert found["calibration_error"].value < 0.02
+    assert abs(found["overconfidence"].value) < 0.01
+    hotter = taken(Known(logits * 2), tokens(labels))  # the same answers, more certain
+    assert hotter["label_accuracy"].value == found["label_accuracy"].value
+    assert hotter["calibration_error"].value > 0.1
+    assert hotter["overconfidence"].value == pytest.approx(hotter["calibration_error"].value)
+    cooler = taken(Known(logits / 2), tokens(labels))
+    assert cooler["overconfidence"].value < -0.1
+
+
+@pytest.mark.parametrize(("shift", "error", "accuracy"), [(1, 1.0, 0.0), (0, 0.0, 1.0)])
+def test_certainty_is_as_wrong_as_its_answers(shift: int, error: float, accuracy: float) -> None:
+    labels = torch.arange(20) % 4
+    model = Known(1000.0 * nn.functional.one_hot((labels + shift) % 4).float())
+    found = taken(model, tokens(labels))
+    assert found["calibration_error"].value == error
+    assert found["overconfidence"].value == error
+    assert found["confidence"].value == 1.0
+    assert found["label_accuracy"].value == accuracy
+    assert found["reliability"].values is not None
+    assert [row[4] for row in found["reliability"].values] == [0] * (BINS - 1) + [20]
+
+
+def test_labels_that_are_ignored_do_not_count() -> None:
+    draw = torch.Generator().manual_seed(0)
+    logits, labels = torch.randn(20, 4, generator=draw), torch.arange(20) % 4
+    model, hidden = Known(logits), labels.clone()
+    hidden[::2] = IGNORE
+    shown = taken(Known(logits[1::2]), tokens(labels[1::2]))
+    assert taken(model, tokens(hidden)) == shown
+    assert taken(model, tokens(labels)) != shown
+
+
+def test_a_bin_holds_its_upper_edge_and_not_its_lower_one() -> None:
+    edges = torch.arange(1, BINS + 1, dtype=torch.float64) / BINS
+    above = torch.nextafter(edges[:-1], edges[1:])
+    for confidence, counts in ((edges, [1] * BINS), (above, [0] + [1] * (BINS - 1))):
+        rows = reliability(confidence, torch.zeros_like(confidence))
+        assert [row[4] for row in rows] == counts
+    assert rows[0][:2] == [0.0, 1 / BINS]
+    assert rows[-1][:2] == [(BINS - 1) / BINS, 1.0]
+
+
+def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
+    found = taken(Known(torch.full((3, 2), math.nan)), classes(torch.tensor([0, 1, 0])))
+    assert all(reading.value is None for reading in found.values())
+    assert all("not finite" in (reading.reason or "") for reading in found.values())
+
+
+# What is left behind.
+
+
+@pytest.mark.parametrize("mode", [True, False], ids=["training", "evaluating"])
+def test_a_measure_leaves_the_mode_the_weights_and_the_random_state(mode: bool) -> None:
+    model, task = Known(torch.randn(10, 3)).train(mode), tokens(torch.arange(10) % 3)
+    weights, random = model.logits_RV.detach().clone(), torch.get_rng_state()
+    first, second = taken(model, task), taken(model, task)
+    assert first == second  # dropout is off
+    assert all(module.training is mode for module in model.modules())
+    assert torch.equal(torch.get_rng_state(), random)
+    assert torch.equal(model.logits_RV, weights)
+    assert model.logits_RV.grad is None
+    assert model.logits_RV.requires_grad
+
+
+TOKENS = torch.tensor([[3, 5, 4, 2], [6, 2, 0, 0]])
+LENGTHS = torch.tensor([4, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "batch", "labels"),
+    [
+        ({"kind": "decoder"}, Batch.shifted(TOKENS, LENGTHS), 4),
+        (
+            {"kind": "encoder_decoder"},
+            Batch.shifted(TOKENS, LENGTHS, source_BS=TOKENS, source_lengths_B=LENGTHS),
+            4,
+        ),
+        (
+            {"kind": "encoder", "head": "classes"},
+            Batch(torch.tensor([6, 1]), source=TOKENS, source_lengths=LENGTHS),
+            2,
+        ),
+    ],
+    ids=["decoder", "encoder_decoder", "classes"],
+)
+def test_every_kind_of_model_can_be_asked(
+    options: dict[str, Any], batch: Batch, labels: int
+) -> None:
+    written = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1, **options}
+    source_size = None if options["kind"] == "decoder" else 7
+    found = taken(build(written, source_size, 7, seed=0), Given(batch))
+    assert found["reliability"].values is not None
+    assert sum(row[4] for row in found["reliability"].values) == labels
+    assert 1 / 7 <= found["confidence"].value <= 1

@@ -1,0 +1,217 @@
+"""What is read off a trial: quality from its weights, time beside a reference, later if need be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import ablations.measure
+import ablations.sweep.worker
+from ablations.measure import Measure, Timing, discover, is_timing
+from ablations.plan.wanted import make_plan
+from ablations.store.record import Reading
+from ablations.store.results import Results
+from ablations.sweep.runner import run
+from ablations.sweep.worker import run_session
+from ablations.tasks.g2p import G2P
+from ablations.tasks.listops import ListOps
+from ablations.tasks.translation import Translation
+from ablations.train.validation import validate
+from model.build import build
+
+Ask = Callable[..., str]
+CPU = torch.device("cpu")
+TINY = {"blocks": 2, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 60.0}
+
+
+@pytest.fixture(scope="module")
+def task() -> G2P:
+    return G2P(G2P.Config(words=200, valid_words=40, test_words=40))
+
+
+@pytest.fixture(scope="module")
+def model(task: G2P) -> nn.Module:
+    written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1}
+    return build(written, task.source_size, task.target_size, seed=0)
+
+
+def test_every_file_of_the_folder_is_found() -> None:
+    files = {path.stem for path in Path(ablations.measure.__path__[0]).glob("[!_]*.py")}
+    modules = {part.__module__.rpartition(".")[2] for part in discover().parts.values()}
+    assert files - {"timing"} == modules  # the core that timings share is no measure
+
+
+@pytest.mark.parametrize("name", discover().parts)
+def test_a_measure_is_of_one_kind(name: str) -> None:
+    part = discover().part(name)
+    assert issubclass(part, Timing) is is_timing(name)
+    assert issubclass(part, Measure) is not is_timing(name)
+
+
+def test_quality_has_units_splits_and_the_last_step(model: nn.Module, task: G2P) -> None:
+    readings, examples = discover().build("quality").take(model, task, CPU, 17)
+    named = [(r.metric, r.split) for r in readings]
+    assert len(named) == len(set(named))
+    assert {*product(("per", "wer", "trivial_per"), ("valid", "test"))} <= set(named)
+    for reading in readings:
+        metric = reading.metric.removeprefix("trivial_")
+        assert reading.unit == ("nats/token" if metric == "loss" else task.metrics[metric].unit)
+        assert reading.at == ({"step": 17} if metric == reading.metric else {})
+        assert reading.value is not None or reading.reason
+    assert named[0] == ("loss", "test")
+    assert readings[0].value == validate(model, task, CPU, "test")
+    assert examples
+    assert all(set(example) == {"input", "target", "output"} for example in examples)
+
+
+def test_examples_are_from_the_test_words(model: nn.Module, task: G2P) -> None:
+    _, examples = discover().build("quality").take(model, task, CPU, 17)
+    assert {example["input"] for example in examples} <= set(task.words["test"])
+
+
+def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
+    task: G2P, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    real = ablations.measure.throughput.update
+
+    def watched(model: nn.Module, parts: Any, tokens: int, *rest: Any) -> Any:
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        answer = real(model, parts, tokens, *rest)
+        (batch,) = parts
+        moved = [not torch.equal(*both) for both in zip(before, model.parameters(), strict=True)]
+        seen.append((tuple(batch.source.shape), tuple(batch.labels.shape), tokens, all(moved)))
+        return answer
+
+    monkeypatch.setattr(ablations.measure.throughput, "update", watched)
+    config = {
+        "model": {"name": "recurrent", "d_model": 16, "depth": 1},
+        "train": {"optimiser": {"name": "adam"}},
+        "seed": 0,
+    }
+    discover().build("throughput").prepare(config, task, CPU, length=7, batch=3)()
+    ((source, labels, tokens, moved),) = seen
+    assert (source, labels, tokens) == ((3, 7), (3, 7), 21)
+    assert moved
+
+    # The pooled vector is the only one that is classified, so a sequence has one label.
+    classes = {"name": "transformer", "kind": "encoder", "d_model": 16, "depth": 1}
+    config["model"] = {**classes, "head": {"name": "classes", "pool": "mean"}}
+    listops = ListOps(ListOps.Config())
+    discover().build("throughput").prepare(config, listops, CPU, length=7, batch=3)()
+    assert seen[1] == ((3, 7), (3,), 3, True)
+
+
+def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> None:
+    task = Translation(Translation.Config(sentences=100))
+    written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1}
+    model = build(written, task.source_size, task.target_size, seed=0)
+    readings, _ = discover().build("quality").take(model, task, CPU, 1)
+    found = {(r.metric, r.split): (r.value, r.unit) for r in readings}
+    for split in ("valid", "test"):
+        copied = task.copied(split)
+        assert copied["bleu"] > 10
+        for metric, value in copied.items():
+            assert found[f"copied_{metric}", split] == (value, task.metrics[metric].unit)
+
+
+# A session.
+
+
+def session(ask: Ask, shape: dict[str, int], **rival: Any) -> tuple[dict[str, list[Reading]], str]:
+    file = ask(measures=["throughput"], variants={"with": {}, "rival": rival})
+    plan = make_plan([file], "smoke", {}, [0])
+    control, other = plan.wanted.values()
+    told = run_session(
+        {
+            "device": "cpu",
+            "imports": [],
+            "measure": "throughput",
+            "against": control.trial,
+            "reference": control.config,
+            "candidates": {control.trial: control.config, other.trial: other.config},
+            "timing": {**TINY, "shapes": [shape]},
+            "env": {"commit": "abc", "dirty": False},
+            "code": "def",
+        },
+        lambda *_: None,
+    )
+    taken = told["readings"].items()
+    assert {"torch", "device", "threads", "commit", "code"} <= set(told["env"])
+    return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.trial
+
+
+def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:
+    found, control = session(ask, {"length": 5, "batch": 2}, **{"model.position": "none"})
+    assert len(found) == 2
+    for memory, time in found.values():
+        assert (memory.metric, memory.unit) == ("peak_memory", "bytes")
+        assert memory.value is not None
+        assert (time.metric, time.unit, time.against) == ("step_time", "s", control)
+        assert time.samples is not None
+        assert time.reference is not None
+        assert time.twin is not None
+        assert len(time.samples) == len(time.reference) == len(time.twin) == 2
+        assert memory.at == time.at == {"length": 5, "batch": 2}
+    paired = [(readings[1].reference, readings[1].twin) for readings in found.values()]
+    assert paired[0] == paired[1]
+    assert len({readings[1].session for readings in found.values()}) == 1
+
+
+def test_past_a_learned_maximum_there_is_a_null_with_its_reason(ask: Ask) -> None:
+    learned = {"model.position": "learned", "model.max_len": 40}
+    found, control = session(ask, {"length": 41, "batch": 1}, **learned)
+    assert found[control][1].samples  # the others are timed all the same
+    (rival,) = found.keys() - {control}
+    for reading in found[rival]:
+        assert (reading.value, reading.samples) == (None, None)
+        assert "max_len=40" in (reading.reason or "")
+
+
+# Later.
+
+
+def test_a_measure_asked_for_later_is_taken_without_training(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, whole = Results(tmp_path / "later"), Results(tmp_path / "at once")
+    before = make_plan([ask(measures=[])], "smoke", {}, [0])
+    after = make_plan([ask(measures=["quality"])], "smoke", {}, [0])
+    run(before, results, here, "cpu")
+    run(after, whole, here, "cpu")
+    weights = {path: path.read_bytes() for path in results.checkpoints.iterdir()}
+    trained = {trial: results.read(trial) for trial in before.wanted}
+
+    def forbidden(*_: Any) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(ablations.sweep.worker, "train", forbidden)
+    assert run(after, results, here, "cpu") == {"stuck": 2}
+    assert {path: path.read_bytes() for path in results.checkpoints.iterdir()} == weights
+    for trial, old in trained.items():
+        new, straight = results.read(trial), whole.read(trial)
+        assert old is not None
+        assert new is not None
+        assert straight is not None
+        assert (old.measures, new.measures) == ([], ["quality"])
+        assert new.readings[: len(old.readings)] == old.readings
+        assert (new.readings, new.examples) == (straight.readings, straight.examples)
+        assert (new.status, new.config, new.env) == (old.status, old.config, old.env)
+
+
+def test_a_diverged_trial_is_asked_nothing_more(ask: Ask, here: Any, tmp_path: Path) -> None:
+    results = Results(tmp_path / "out")
+    plan = make_plan([ask()], "smoke", {"train.optimiser.rate": 1e6}, [0])
+    assert run(plan, results, here, "cpu") == {"diverged": 2}
+    for trial in plan.wanted:
+        record = results.read(trial)
+        assert record is not None
+        assert record.measures == ["quality"]
+        assert {reading.split for reading in record.readings} == {"train", "valid"}
+        assert not record.examples

@@ -1,0 +1,453 @@
+"""From a question to its trials: what outranks what, what a trial is, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ablations.plan.identity import identity_of
+from ablations.plan.merge import Cell, expand
+from ablations.plan.profile import Profile, read_profile
+from ablations.plan.question import catalogue, find, read_ablation
+from ablations.plan.resolve import resolve_trial
+from ablations.plan.source import FOLDER, Source, parse_yaml, read_yaml
+from ablations.plan.tree import get, replaced
+from model.config import ConfigError
+
+Ask = Callable[..., str]
+SEEDED = {"words": 200, "valid_words": 40, "test_words": 40}
+
+
+def cells(
+    file: str | Path,
+    overrides: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = (0,),
+    profile: Mapping[str, Any] | None = None,
+) -> list[Cell]:
+    ablation, source = read_ablation(Path(file))
+    spent = Profile("own", [0], {}, Source("own.yaml", {"g2p": dict(profile or {})}))
+    return expand(ablation, source, spent, overrides or {}, seeds)
+
+
+def settings_of(file: str, path: str, **asked: Any) -> list[Any]:
+    """What every cell of a question has at a path."""
+    return [get(cell.config, path) for cell in cells(file, **asked)]
+
+
+def problems(file: str | Path, **asked: Any) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        cells(file, **asked)
+    assert all("\n" not in problem for problem in error.value.problems)
+    return error.value.problems
+
+
+# What outranks what: base ← profile ← ablation ← command line ← variant ← seed.
+
+LEAN = {"settings": {"task.words": 200, "task.valid_words": 40, "task.test_words": 40}}
+
+
+def test_what_nobody_sets_is_what_the_base_says(ask: Ask) -> None:
+    base = read_yaml(FOLDER / "base/g2p.yaml").values
+    assert settings_of(ask(**LEAN), "train.steps") == [base["train"]["steps"]] * 2
+
+
+def test_the_profile_outranks_the_base(ask: Ask) -> None:
+    assert settings_of(ask(**LEAN), "train.steps", profile={"train.steps": 7}) == [7, 7]
+
+
+def test_the_ablation_outranks_the_profile(ask: Ask) -> None:
+    file = ask(settings={**LEAN["settings"], "train.steps": 8})
+    assert settings_of(file, "train.steps", profile={"train.steps": 7}) == [8, 8]
+
+
+def test_the_command_line_outranks_the_ablation(ask: Ask) -> None:
+    file = ask(settings={**LEAN["settings"], "train.steps": 8})
+    assert settings_of(file, "train.steps", overrides={"train.steps": 9}) == [9, 9]
+
+
+def test_a_variant_outranks_the_command_line_where_it_alone_replaces_more(ask: Ask) -> None:
+    rival = {"train.schedule": {"name": "linear", "warmup": 9}}
+    file = ask(**LEAN, variants={"with": {}, "rival": rival})
+    warmups = settings_of(file, "train.schedule.warmup", overrides={"train.schedule.warmup": 5})
+    assert warmups == [5, 9]
+
+
+def test_seeds_come_last_and_move_nothing_else(ask: Ask) -> None:
+    four = cells(ask(), seeds=(3, 5))
+    assert [(cell.label, cell.seed) for cell in four] == [
+        ("with", 3), ("with", 5), ("without", 3), ("without", 5),
+    ]  # fmt: skip
+    assert {**four[0].config, "seed": 5} == four[1].config
+    assert len({cell.trial for cell in four}) == 4
+
+
+def test_a_part_that_replaces_leaves_no_option_of_the_old_one(ask: Ask) -> None:
+    file = ask(variants={"with": {}, "without": {"model.position": {"name": "none"}}})
+    with_options, without = settings_of(file, "model.position")
+    assert with_options["base"] == 10000.0
+    assert without == {"name": "none"}
+
+
+def test_a_reference_follows_what_outranks_it(ask: Ask) -> None:
+    wide = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
+    file = ask(variants={"with": {}, "lstm": wide})
+    assert settings_of(file, "model.d_model", overrides={"model.d_model": 24}) == [24, 24]
+
+
+# Crossed factors.
+
+ACROSS = {"size": {"small": {"model.depth": 1}, "large": {"model.depth": 2, "model.n_heads": 2}}}
+
+
+def test_every_variant_is_crossed_with_every_level(ask: Ask) -> None:
+    found = cells(ask(across={**ACROSS, "rate": {"plain": None}}), seeds=(0, 1))
+    assert len(found) == 8
+    assert {(cell.label, cell.across["size"]) for cell in found} == {
+        (label, size) for label in ("with", "without") for size in ("small", "large")
+    }
+    for cell in found:
+        assert cell.config["model"]["depth"] == (1 if cell.across["size"] == "small" else 2)
+        assert cell.across["rate"] == "plain"
+
+
+def test_a_variant_outranks_a_level(ask: Ask) -> None:
+    file = ask(across=ACROSS, variants={"with": {}, "deep": {"model.depth": 3}})
+    assert settings_of(file, "model.depth") == [1, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "path", ["model.position", "model.position.base", "model.depth", "model.n_heads"]
+)
+def test_what_a_question_varies_cannot_be_set(ask: Ask, path: str) -> None:
+    variants = {"with": {"model.position": "sinusoidal"}, "without": {"model.position": "none"}}
+    (problem,) = problems(ask(variants=variants, across=ACROSS), overrides={path: 2})
+    assert problem.startswith(f"{path}: ")
+
+
+def test_what_only_a_rival_replaces_can_still_be_set_for_the_control(ask: Ask) -> None:
+    file = ask(variants={"with": {}, "lstm": {"model": {"name": "recurrent", "d_model": 16}}})
+    control, rival = cells(file, overrides={"model.n_heads": 2})
+    assert control.config["model"]["n_heads"] == 2
+    assert "n_heads" not in rival.config["model"]
+
+
+# Identity.
+
+
+def test_one_trial_of_two_questions_has_one_id(ask: Ask) -> None:
+    variants = {"norm": {}, "other": {"model.residual": "post"}}
+    one = cells(ask("one"))
+    two = cells(ask("two", question="Another?", control="norm", measures=[], variants=variants))
+    assert one[0].trial == two[0].trial
+    assert one[1].trial != two[1].trial
+
+
+def test_an_id_is_made_of_task_model_training_and_seed_alone(ask: Ask) -> None:
+    assert set(cells(ask())[0].config) == {"task", "model", "train", "seed"}
+
+
+def id_of(*changes: tuple[str, Any], seed: int = 0) -> str:
+    tree = read_yaml(FOLDER / "base/g2p.yaml").values
+    for option, size in SEEDED.items():
+        tree = replaced(tree, f"task.{option}", size)
+    for path, value in changes:
+        tree = replaced(tree, path, value)
+    return identity_of({**resolve_trial(tree), "seed": seed})
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("model.n_heads", 4.0),
+        ("model.d_model", 6.4e1),
+        ("train.steps", 600.0),
+        ("train.clip", 1),
+        ("task.words", 200.0),
+        ("model.d_head", 16),
+        ("model.position", "sinusoidal"),
+        ("model.position", {"name": "sinusoidal"}),
+        ("model.position", {"base": 10000, "name": "sinusoidal"}),
+        ("model.norm", "layer"),
+        ("model.feedforward", {"bias": True, "name": "relu"}),
+        ("train.optimiser", {"name": "adam", "rate": 0.003}),
+        ("task", {"name": "g2p", **SEEDED}),
+    ],
+)
+def test_another_way_to_write_the_same_is_the_same_trial(path: str, value: Any) -> None:
+    assert id_of((path, value)) == id_of()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("model.n_heads", 2),
+        ("model.position.base", 9999.0),
+        ("model.norm.eps", 1e-6),
+        ("train.steps", 601),
+        ("train.clip", None),
+        ("train.evaluations", 6),
+        ("train.optimiser.beta2", 0.99),
+        ("train.smoothing", 0.1),
+        ("task.words", 201),
+        ("task.test_words", 41),
+        ("task.split", "word"),
+    ],
+)
+def test_another_setting_is_another_trial(path: str, value: Any) -> None:
+    assert id_of((path, value)) != id_of()
+
+
+def test_another_seed_is_another_trial() -> None:
+    assert len({id_of(seed=seed) for seed in range(4)}) == 4
+
+
+def shuffled(tree: Any, draw: Callable[..., Any]) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    keys = draw(st.permutations(list(tree)))
+    return {key: shuffled(tree[key], draw) for key in keys}
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_the_order_of_keys_is_no_part_of_a_trial(data: st.DataObject) -> None:
+    tree = read_yaml(FOLDER / "base/g2p.yaml").values
+    tree = replaced(tree, "task", {"name": "g2p", **SEEDED})
+    config = resolve_trial(shuffled(tree, data.draw))
+    assert identity_of(shuffled({**config, "seed": 0}, data.draw)) == id_of()
+
+
+def test_an_id_is_a_file_name_anywhere(ask: Ask) -> None:
+    assert all(len(c.trial) == 12 and set(c.trial) <= set("0123456789abcdef") for c in cells(ask()))
+
+
+# What is shipped.
+
+
+def leaves(tree: Mapping[str, Any], above: str = "") -> Iterable[str]:
+    for key, value in tree.items():
+        path = f"{above}.{key}" if above else key
+        yield from leaves(value, path) if isinstance(value, dict) else [path]
+
+
+@pytest.mark.parametrize("file", sorted((FOLDER / "base").glob("*.yaml")), ids=lambda f: f.stem)
+def test_a_base_writes_every_value_out(file: Path) -> None:
+    tree = read_yaml(file).values
+    assert sorted(leaves(tree)) == sorted(leaves(resolve_trial(tree)))
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_a_question_opens_with_the_command_that_asks_it(name: str) -> None:
+    first = catalogue()[name].read_text(encoding="utf-8").splitlines()[0]
+    assert first == f"# python -m ablations run {name}"
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_no_label_is_a_word_that_yaml_takes_for_true_or_false(name: str) -> None:
+    ablation, _ = read_ablation(catalogue()[name])
+    assert not {label.lower() for label in ablation.variants} & {"on", "off", "yes", "no", "null"}
+
+
+# What is refused.
+
+HEAD = """\
+question: Is everything wrong?
+task: g2p
+fixed: all else
+moves: nothing
+metric: per
+measures: [quality]
+control: fine
+"""
+
+
+def written(folder: Path, text: str, head: str = HEAD) -> Path:
+    file = folder / "wrong.yaml"
+    file.write_text(head + dedent(text), encoding="utf-8")
+    return file
+
+
+def test_every_problem_of_every_variant_is_told_at_once_by_file_and_line(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """\
+        variants:
+          fine: {}
+          heads: {model.n_heads: 7}
+          position: {model.position: {name: sinusodal}}
+          option:
+            model.position:
+              name: sinusoidal
+              bsae: 3
+        settings:
+          task.words: 200
+          train.steps: many
+          model.d_model: 32
+        across:
+          rate:
+            plain: {}
+            high: {train.optimiser: {name: adam, rte: 1}}
+        """,
+    )
+    found = problems(file)
+    assert len(found) == 5
+    for line, words in {
+        10: ("model.n_heads=7", "d_model=32"),
+        11: ("model.position", "'sinusodal'", "'sinusoidal'"),
+        15: ("model.position.bsae", "'base'"),
+        18: ("train.steps", "many"),
+        23: ("train.optimiser.rte", "'rate'"),
+    }.items():
+        (problem,) = [each for each in found if each.startswith(f"{file}:{line}: ")]
+        assert all(word in problem for word in words)
+
+
+def test_heads_that_do_not_divide_the_width_are_named_with_it(ask: Ask) -> None:
+    (problem,) = problems(ask(), overrides={"model.n_heads": 7, "model.d_model": 32})
+    assert "n_heads=7" in problem
+    assert "d_model=32" in problem
+
+
+def test_what_the_command_line_set_is_not_blamed_on_a_file(ask: Ask) -> None:
+    (problem,) = problems(ask(), overrides={"model.n_heads": 7})
+    assert ".yaml" not in problem
+
+
+def test_learned_positions_shorter_than_the_data_are_refused(ask: Ask) -> None:
+    file = ask(variants={"with": {}, "short": {"model.position": "learned", "model.max_len": 9}})
+    (problem,) = problems(file)
+    assert "max_len=9" in problem
+
+
+def test_a_model_of_another_kind_than_the_task_needs_is_refused(ask: Ask) -> None:
+    problem, *_ = problems(ask(), overrides={"model.kind": "decoder"})
+    assert "encoder_decoder" in problem
+
+
+def test_more_words_than_there_are_is_refused_by_its_path(ask: Ask) -> None:
+    (problem,) = problems(ask(), overrides={"task.words": 10**7})
+    assert "task.words=10000000" in problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong", "right"),
+    [
+        ({"task": "gtp"}, "gtp", "g2p"),
+        ({"control": "wiht"}, "wiht", "with"),
+        ({"variants": {"with": {}, "x": {"model.postion": 1}}}, "postion", "position"),
+        ({"variants": {"with": {}, "x": {"model.position": "leanred"}}}, "leanred", "learned"),
+        ({"settings": {"modle.depth": 1}}, "modle", "model"),
+        ({"settings": {"train.stesp": 1}}, "stesp", "steps"),
+        ({"settings": {"task.wrods": 1}}, "wrods", "words"),
+        ({"settings": {"model.name": "transfromer"}}, "transfromer", "transformer"),
+        ({"claim": []}, "claim", "claims"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(
+    ask: Ask, changes: dict[str, Any], wrong: str, right: str
+) -> None:
+    problem = problems(ask(**changes))[0]
+    assert wrong in problem
+    assert f"'{right}'" in problem
+
+
+def test_an_unknown_ablation_or_profile_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"'positoin'.*'position'"):
+        find("positoin")
+    with pytest.raises(ConfigError, match=r"'smok'.*'smoke'"):
+        read_profile("smok")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (1, "question: [a, b]"),
+        (3, "fixed: {a: b}"),
+        (6, "measures: quality"),
+        (7, "control: absent"),
+        (8, "variants: [fine]"),
+        (8, "variants: 3"),
+        (9, "  fine: 3"),
+        (9, "  fine: [model.depth]"),
+        (10, "settings: 3"),
+        (10, "settings: {train: 3}"),
+        (10, "settings: {model: 3}"),
+        (10, "settings: {model.n_heads: two}"),
+        (10, "settings: {model.norm: no}"),
+        (10, "settings: {train.optimiser: [adam]}"),
+        (10, "across: {depth: [1, 2]}"),
+        (10, "across: {depth: {one: 1}}"),
+        (10, "claims: 3"),
+        (10, "claims: [3]"),
+        (10, "claims: [{statement: it has no id}]"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named_by_file_and_line(
+    tmp_path: Path, line: int, text: str
+) -> None:
+    lines = [*HEAD.splitlines(), "variants:", "  fine: {}", "settings: {task.words: 200}"]
+    lines[line - 1] = text
+    if line == 8:
+        del lines[8]  # what stood below
+    file = written(tmp_path, "", "\n".join(lines) + "\n")
+    assert problems(file)[0].startswith(f"{file}:{line}: ")
+
+
+@pytest.mark.parametrize("value", ["???", ".nan", "1e999", "-1", "1e18", "[1]", "{a: 1}", "''"])
+@pytest.mark.parametrize("path", ["model.d_model", "train.steps", "task.words"])
+def test_whatever_a_number_is_set_to_is_taken_or_refused(ask: Ask, path: str, value: str) -> None:
+    try:
+        read = parse_yaml(f"value: {value}", "command line").values["value"]
+        assert all(get(cell.config, path) == read for cell in cells(ask(), {path: read}))
+    except ConfigError as error:
+        told = str(error)
+    else:
+        told = path
+    assert path.partition(".")[0] in told or "command line" in told
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("path", ["train.clip", "model.norm.eps", "train.optimiser.rate"])
+def test_a_number_that_json_has_no_word_for_is_refused(ask: Ask, path: str, value: float) -> None:
+    assert path in problems(ask(), overrides={path: value})[0]
+
+
+def test_no_value_of_the_environment_gets_in_by_any_field(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    trap = "${oc.env:SECRET_TOKEN}"
+    for changes in (
+        {"question": trap},
+        {"control": trap},
+        {"measures": [trap]},
+        {"claims": [{"id": trap, "statement": trap}]},
+        {"variants": {"with": {}, trap: {}}},
+        {"variants": {"with": {"model.n_heads": trap}}},
+        {"variants": {"with": {"model.position": {"name": trap}}}},
+        {"variants": {"with": {"model.position": {"name": "sinusoidal", "base": trap}}}},
+        {"settings": {"task": trap}},
+        {"settings": {"model": {"name": "transformer", "norm": {"name": "layer", "eps": trap}}}},
+        {"across": {trap: {trap: {"train.steps": trap}}}},
+    ):
+        file = ask(**changes)
+        try:
+            ablation, _ = read_ablation(Path(file))
+            told = f"{ablation}" + json.dumps([cell.config for cell in cells(file)])
+        except ConfigError as error:
+            told = str(error)
+        assert "hunter2" not in told
+
+
+def test_a_reference_follows_the_level_it_is_crossed_with(ask: Ask) -> None:
+    rival = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
+    across = {"width": {"narrow": {"model.d_model": 16}, "wide": {"model.d_model": 32}}}
+    file = ask(variants={"with": {}, "lstm": rival}, across=across)
+    assert settings_of(file, "model.d_model") == [16, 32, 16, 32]

@@ -1,0 +1,262 @@
+"""Settings as people write them: strict YAML, overrides, replacement, references."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablations.plan.source import Source, parse_overrides, parse_yaml, read_yaml
+from ablations.plan.tree import get, referred, replaced
+from model.config import ConfigError
+
+
+def problem(error: pytest.ExceptionInfo[ConfigError]) -> str:
+    """The one line that a mistake is answered with."""
+    (line,) = error.value.problems
+    assert "\n" not in line
+    return line
+
+
+def value(text: str) -> Any:
+    return parse_yaml(f"key: {text}\n", "my.yaml").values["key"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1e-3", 0.001),
+        ("3E4", 30000.0),
+        ("-2.5e+2", -250.0),
+        (".5", 0.5),
+        ("1.", 1.0),
+        ("0", 0),
+        ("-2", -2),
+        ("+2", 2),
+        (".inf", float("inf")),
+        ("-.inf", float("-inf")),
+    ],
+)
+def test_what_looks_like_a_number_is_one(text: str, number: float) -> None:
+    assert (value(text), type(value(text))) == (number, type(number))
+
+
+def test_a_number_may_be_none_at_all() -> None:
+    assert value(".nan") != value(".nan")
+
+
+WORDS = "no off on yes No OFF y n True 1_000 0x10 0o10 12:30:00 2026-01-02 = << 1e e5 . -x"
+
+
+@pytest.mark.parametrize("word", WORDS.split())
+def test_words_that_yaml_would_take_for_something_else_stay_words(word: str) -> None:
+    assert value(word) == word
+
+
+@pytest.mark.parametrize("text", ["1e-3", "8", "true", "null", "", "no"])
+def test_what_is_quoted_stays_a_word(text: str) -> None:
+    assert value(f'"{text}"') == value(f"'{text}'") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [("true", True), ("false", False), ("null", None), ("~", None), ("", None)],
+)
+def test_there_is_one_way_to_write_true_and_false_and_a_few_for_nothing(
+    text: str, meaning: bool | None
+) -> None:
+    assert value(text) is meaning
+
+
+def test_a_leading_zero_does_not_make_a_number_octal() -> None:
+    assert value("010") != 8
+
+
+def test_a_key_that_stands_twice_is_named_by_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "twice.yaml"
+    file.write_text("model:\n  depth: 2\n  width: 4\n  depth: 3\n")
+    with pytest.raises(ConfigError) as error:
+        read_yaml(file)
+    assert problem(error) == f"{file}:4: 'depth' stands twice"
+
+
+@pytest.mark.parametrize("text", ["{a: 1, a: 1}", "{1: x, '1': y}", "[{b: 1, b: 2}]"])
+def test_a_key_stands_once_however_deep_and_however_quoted(text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        value(text)
+    assert problem(error).startswith("my.yaml:1: ")
+
+
+def test_a_file_that_is_not_utf_8_is_named_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"question: fine\nfixed: caf\xe9\n")
+    with pytest.raises(ConfigError) as error:
+        read_yaml(file)
+    assert problem(error) == f"{file}:2: not UTF-8; save the file as UTF-8"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [1, 2\nb: 3\n",
+        "a: b: c\n",
+        "\ta: 1\n",
+        "a: *nowhere\n",
+        "a: 'open\n",
+        "a: !mine 3\n",
+        "a: !!python/object/apply:os.getcwd []\n",
+        "a: &a [*a]\n",
+        "--- {a: 1}\n--- {b: 1}\n",
+        "a: bell \x07\n",
+        "a: nul \0\n",
+        pytest.param("a: " + "[" * 5000, id="deep"),
+        pytest.param("a: " + "9" * 5000, id="long number"),
+    ],
+)
+def test_a_broken_file_is_one_line_that_names_it(text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_yaml(text, "my.yaml")
+    assert problem(error).startswith("my.yaml")
+    assert len(problem(error)) < 300
+
+
+@pytest.mark.parametrize("text", ["- 1\n- 2\n", "3\n", "only words\n", "[]\n"])
+def test_a_file_must_be_keys_and_values(text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_yaml(text, "my.yaml")
+    assert problem(error) == "my.yaml:1: expected `key: value` lines"
+
+
+def test_an_empty_file_says_nothing() -> None:
+    assert parse_yaml("", "my.yaml").values == parse_yaml("# only prose\n", "my.yaml").values == {}
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.yaml", tmp_path):
+        with pytest.raises(ConfigError) as error:
+            read_yaml(path)
+        assert problem(error).startswith(f"{path}: ")
+
+
+def test_a_value_is_found_at_the_line_of_the_nearest_key_above_it() -> None:
+    text = "# prose\nmodel:\n  position:\n    name: learned\n"
+    source = parse_yaml(text, "my.yaml")
+    assert source.place("model.position.name") == "my.yaml:4"
+    assert source.place("model.position.base") == "my.yaml:3"
+    assert source.place("model.norm.eps") == "my.yaml:2"
+    assert source.place("train") == "my.yaml"
+    assert Source("command line", {}).place("train") == "command line"
+
+
+def test_overrides_are_read_as_in_yaml() -> None:
+    words = ["model.n_heads=8", "a.rate=1e-3", "b=off", "c=null", "d={name: x, y: [1, 2]}", "e=x=y"]
+    assert parse_overrides(words) == {
+        "model.n_heads": 8,
+        "a.rate": 0.001,
+        "b": "off",
+        "c": None,
+        "d": {"name": "x", "y": [1, 2]},
+        "e": "x=y",
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["=3"],
+        ["a..b=1"],
+        [".a=1"],
+        ["a.=1"],
+        ["1a=2"],
+        ["a b=1"],
+        ["../../x=1"],
+        ["a\0=1"],
+        ["a=["],
+        ["a=b: c"],
+        ["a=1", "a=2"],
+        pytest.param(["-" * 5000 + "=1"], id="long"),
+        pytest.param(["a=" + "9" * 5000], id="long number"),
+    ],
+)
+def test_an_override_that_cannot_be_read_is_one_short_line(words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_overrides(words)
+    assert len(problem(error)) < 300
+
+
+def test_what_replaces_leaks_nothing_of_its_sibling() -> None:
+    tree = {"model": {"position": {"name": "sinusoidal", "base": 500.0}, "depth": 2}}
+    after = replaced(tree, "model.position", {"name": "learned"})
+    assert after == {"model": {"position": {"name": "learned"}, "depth": 2}}
+    assert tree["model"]["position"] == {"name": "sinusoidal", "base": 500.0}
+
+
+def test_an_option_of_a_bare_name_keeps_the_name() -> None:
+    tree = {"model": {"position": "sinusoidal"}}
+    after = replaced(tree, "model.position.base", 500.0)
+    assert after == {"model": {"position": {"name": "sinusoidal", "base": 500.0}}}
+
+
+def test_an_option_of_nothing_makes_its_own_place() -> None:
+    assert replaced({}, "a.b.c", 1) == replaced({"a": None}, "a.b.c", 1) == {"a": {"b": {"c": 1}}}
+
+
+KEYS = st.sampled_from("abc")
+TREES = st.recursive(
+    st.integers(),
+    lambda below: st.dictionaries(KEYS, below, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(KEYS, TREES), st.lists(KEYS, min_size=1, max_size=4), TREES)
+def test_what_is_put_in_is_found_and_all_beside_it_stays(
+    tree: dict[str, Any], keys: list[str], new: Any
+) -> None:
+    after = replaced(tree, ".".join(keys), new)
+    assert get(after, ".".join(keys)) == new
+    for key in tree.keys() - {keys[0]}:
+        assert after[key] == tree[key]
+
+
+def test_a_path_to_nowhere_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        get({"a": 3}, "a.b")
+
+
+def test_a_reference_takes_the_value_that_stands_there() -> None:
+    tree = {"model": {"d_model": 32, "position": {"name": "none"}}}
+    written = {"a": "${model.d_model}", "b": [{"c": "${model.position}"}], "d": "$5", "e": 1.5}
+    assert referred(written, tree, "my.yaml") == {
+        "a": 32,
+        "b": [{"c": {"name": "none"}}],
+        "d": "$5",
+        "e": 1.5,
+    }
+
+
+REFUSED = ["${oc.env:HOME}", "${env:HOME}", "${oc.env:HOME,x}", "a${b}", "${b}a", "${b}${b}"]
+REFUSED += ["${", "${}", "${ b }", "${b", "${c}", "${b.c}", "${oc.decode:b}", "${..b}", "$${b}"]
+
+
+@pytest.mark.parametrize("written", REFUSED)
+def test_nothing_but_a_whole_reference_is_substituted(written: str) -> None:
+    for nested in (written, [written], {"deep": [{"er": written}]}):
+        with pytest.raises(ConfigError) as error:
+            referred(nested, {"b": 1}, "my.yaml:3")
+        assert problem(error).startswith("my.yaml:3: ")
+
+
+@pytest.mark.parametrize("written", REFUSED)
+def test_no_value_of_the_environment_gets_in(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "hunter2")
+    monkeypatch.setenv("b", "hunter2")
+    assert os.environ["HOME"] == "hunter2"
+    overrides = parse_overrides([f"model.d_model={written}"])
+    with pytest.raises(ConfigError) as error:
+        referred(overrides, {"b": 1}, "command line")
+    assert "hunter2" not in problem(error) + repr(overrides)

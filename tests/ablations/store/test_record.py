@@ -1,0 +1,335 @@
+"""What is known of a trial, written once as strict JSON and read back as it was."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablations.store.files import write_atomic
+from ablations.store.record import SCHEMA, STATUSES, Reading, Record, RecordError
+from ablations.store.results import Results
+from ablations.store.seal import seal, unseal, unseal_head
+
+TRIAL = "f302523445c7"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+def record(**changes: Any) -> Record:
+    known: dict[str, Any] = {
+        "config": {"model": {"name": "transformer", "d_head": None, "eps": 1e-9}, "seed": 0},
+        "parameters": 241066,
+        "flops_per_token": 1.4e6,
+        "env": {"commit": None, "dirty": False, "threads": 1},
+        "data": {"task": "g2p", "sha256": "0"},
+        "measures": ["quality"],
+        "readings": [
+            Reading("loss", "nats/token", 1.93, split="valid", at={"step": 2000}),
+            Reading("step_time", "s", samples=[0.03], reference=[0.04], session="a", against="b"),
+            Reading("attention", "probability", axes=["query", "key"], values=[[0.5, 0.5]]),
+            Reading("peak_memory", "bytes", reason="out of memory"),
+        ],
+        "examples": [{"input": "naïve", "target": "N AY IY V", "output": "…"}],
+        **changes,
+    }
+    return Record(TRIAL, "ok", **known)
+
+
+def stored(results: Results) -> dict[str, Any]:
+    return json.loads(results.path(TRIAL).read_text(encoding="utf-8"))
+
+
+# There and back.
+
+
+def test_a_record_is_read_back_as_it_was_written(results: Results) -> None:
+    results.write(record())
+    assert results.read(TRIAL) == record()
+
+
+def test_a_record_is_one_file_under_its_trial(results: Results) -> None:
+    results.write(record())
+    results.write(record(attempts=2))
+    assert [path.name for path in results.trials.iterdir()] == [f"{TRIAL}.json"]
+    read = results.read(TRIAL)
+    assert read is not None
+    assert read.attempts == 2
+
+
+def test_where_there_is_no_record_there_is_none(results: Results) -> None:
+    assert results.read(TRIAL) is None
+    assert not results.root.exists()
+
+
+READINGS = st.builds(
+    Reading,
+    metric=st.text(min_size=1, max_size=8),
+    unit=st.text(min_size=1, max_size=8),
+    value=st.one_of(st.floats(), st.integers(-(2**60), 2**60)),
+    split=st.one_of(st.none(), st.sampled_from(["train", "valid", "test"])),
+    at=st.dictionaries(st.sampled_from(["step", "length"]), st.integers(0, 10**6)),
+    samples=st.one_of(st.none(), st.lists(st.floats(0, 1), min_size=1, max_size=3)),
+    reason=st.one_of(st.none(), st.text(min_size=1)),
+)
+
+
+@given(st.lists(READINGS, max_size=4), st.sampled_from(STATUSES), st.text(min_size=1))
+def test_whatever_was_read_survives_the_way_through_json(
+    readings: list[Reading], status: str, reason: str
+) -> None:
+    whole = Record(TRIAL, status, {}, reason=reason, readings=readings)
+    text = json.dumps(whole.to_dict(), allow_nan=False)
+    assert Record.from_dict(json.loads(text)) == whole
+
+
+HALVES = st.characters(categories=["Cs"])  # half a character, as in a name that is not UTF-8
+
+
+@given(st.text(st.characters() | HALVES, min_size=1))
+def test_any_words_at_all_can_be_kept(words: str) -> None:
+    kept = record(reason=words, examples=[{"input": words}])
+    assert Record.from_dict(unseal(seal(kept.to_dict()))) == kept
+
+
+# A look at the head.
+
+
+def test_a_head_says_what_its_record_says(results: Results) -> None:
+    results.write(record(reason="why", attempts=2))
+    head, whole = results.head(TRIAL), results.read(TRIAL)
+    assert head is not None
+    assert whole is not None
+    for name in vars(head):
+        assert getattr(head, name) == getattr(whole, name)
+    assert head.timed == {("step_time", "b")}
+
+
+def test_where_there_is_no_record_there_is_no_head(results: Results) -> None:
+    assert results.head(TRIAL) is None
+
+
+@given(st.lists(READINGS, max_size=4), st.text())
+def test_words_that_look_like_a_record_do_not_fool_the_head(
+    readings: list[Reading], words: str
+) -> None:
+    trap = '"against": "x",\n"readings": ['
+    for reading in readings:
+        reading.reason = trap + words
+    kept = Record(TRIAL, "ok", {trap: trap}, reason=trap, readings=readings, measures=[trap])
+    head, timed = unseal_head(seal(kept.to_dict()))
+    plain = kept.to_dict()
+    del plain["readings"]
+    assert (head, timed) == (plain, set())
+
+
+# Strict JSON.
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_no_number_is_null_with_a_reason(results: Results, value: float) -> None:
+    results.write(record(readings=[Reading("loss", "nats/token", value)]))
+    (reading,) = stored(results)["readings"]
+    assert reading["value"] is None
+    assert str(value) in reading["reason"]
+    told = Reading("loss", "nats/token", value, reason="diverged")
+    assert (told.value, told.reason) == (None, "diverged")
+
+
+def test_a_null_says_why() -> None:
+    with pytest.raises(ValueError, match="'loss' has neither a value nor a reason"):
+        Reading("loss", "nats/token")
+
+
+@pytest.mark.parametrize(("metric", "unit"), [("", "1"), ("loss", "")])
+def test_a_number_has_a_name_and_a_unit(metric: str, unit: str) -> None:
+    with pytest.raises(ValueError, match="name a metric and a unit"):
+        Reading(metric, unit, 1.0)
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"samples": [0.1, math.nan], "reference": [0.1, 0.1]},
+        {"samples": [0.1, 0.1], "reference": [math.inf, 0.1]},
+        {"values": [[0.5, math.nan]], "axes": ["query", "key"]},
+    ],
+)
+def test_an_array_with_what_is_no_number_is_refused_where_it_is_made_or_can_be_written(
+    results: Results, reading: dict[str, Any]
+) -> None:
+    try:
+        made = Reading("x", "1", **reading)
+    except ValueError:
+        return
+    results.write(record(readings=[made]))
+    text = results.path(TRIAL).read_text(encoding="utf-8")
+    assert not {"NaN", "Infinity"} & set(text.replace(",", " ").replace("]", " ").split())
+    assert results.read(TRIAL) is not None
+
+
+def test_what_strict_json_cannot_say_leaves_the_old_record(results: Results) -> None:
+    results.write(record())
+    with pytest.raises(RecordError, match="JSON"):
+        results.write(record(flops_per_token=math.nan))
+    assert results.read(TRIAL) == record()
+    assert len(list(results.trials.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["config", "env", "data"])
+@pytest.mark.parametrize(
+    "value",
+    [math.nan, math.inf, -math.inf, 10**400, (1,), {1: 2}, {None: 2}, {3}, b"x", object()],
+    ids=lambda value: repr(value)[:12],
+)
+def test_what_strict_json_cannot_say_is_refused_where_it_stands(
+    results: Results, name: str, value: Any
+) -> None:
+    kept = record(**{name: {"share": [0.5, {"of\nall": value}]}})
+    for act in (lambda: results.write(kept), lambda: Record.from_dict(kept.to_dict())):
+        with pytest.raises(RecordError) as error:
+            act()
+        assert "\n" not in str(error.value)
+        assert len(str(error.value)) < 300
+    assert str(error.value).startswith(f"'{name}': expected ")
+    if not isinstance(value, dict):
+        assert "'of\\nall', got" in str(error.value)
+    assert not results.root.exists()
+
+
+def test_what_is_nested_too_deep_to_be_written_is_refused_in_one_line(results: Results) -> None:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(RecordError, match="JSON"):
+        results.write(record(env={"x": deep}))
+    assert not results.root.exists()
+
+
+PLAIN = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.tuples()),
+    lambda part: st.one_of(
+        st.lists(part, max_size=3),
+        st.dictionaries(st.one_of(st.text(), st.integers()), part, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@given(PLAIN)
+def test_what_is_not_refused_is_read_back_as_it_was(value: Any) -> None:
+    kept = record(env={"x": value}, data={"x": value})
+    try:
+        Record.from_dict(kept.to_dict())
+    except RecordError:
+        return
+    assert Record.from_dict(unseal(seal(kept.to_dict()))) == kept
+
+
+def test_blanks_are_left_out_but_a_null_value_is_a_result(results: Results) -> None:
+    results.write(record())
+    loss, speed, picture, failed = stored(results)["readings"]
+    assert set(loss) == {"metric", "unit", "value", "split", "at"}
+    assert set(speed) == {"metric", "unit", "samples", "reference", "session", "against"}
+    assert set(picture) == {"metric", "unit", "axes", "values"}
+    assert failed == {"metric": "peak_memory", "unit": "bytes", "value": None,
+                      "reason": "out of memory"}  # fmt: skip
+
+
+def test_the_schema_comes_first(results: Results) -> None:
+    results.write(record())
+    assert next(iter(stored(results).items())) == ("schema", SCHEMA)
+
+
+# Whole or not at all.
+
+
+def test_text_is_synced_before_it_takes_its_name_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def watched_fsync(file: int) -> None:
+        is_folder = os.path.samestat(os.fstat(file), os.stat(tmp_path))
+        (held,) = tmp_path.iterdir()
+        steps.append("sync folder" if is_folder else f"sync {held.read_text()}")
+        fsync(file)
+
+    def watched_replace(source: Path, target: Path) -> None:
+        assert Path(source).parent == Path(target).parent  # a rename, never a copy
+        steps.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "replace", watched_replace)
+    write_atomic(tmp_path / "file", "new")
+    assert steps == ["sync new", "rename", "sync folder"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_write_that_fails_leaves_the_old_text_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    file = tmp_path / "file"
+    write_atomic(file, "old")
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(type(error)):
+        write_atomic(file, "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert file.read_text() == "old"
+
+
+def test_a_folder_that_can_be_written_to_is_left_as_it_was(results: Results) -> None:
+    results.check_writable()
+    assert [path for path in results.root.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "trial", ["", ".", "..", "../x", "/etc/x", "a/b", "a.b", "a\0b", "é", "x" * 101]
+)
+def test_what_is_no_id_is_never_a_path(results: Results, trial: str) -> None:
+    for act in (results.read, results.head, results.path):
+        with pytest.raises(RecordError, match="no trial id"):
+            act(trial)
+    with pytest.raises(RecordError, match="'trial'"):
+        results.write(Record(trial, "ok", {}))
+    assert not results.root.exists()
+
+
+# The plan.
+
+
+def test_a_plan_is_read_back_as_it_was_written(results: Results) -> None:
+    plan = {"schema": SCHEMA, "ablations": {"naïve": {"cells": []}}}
+    results.write_plan(plan)
+    assert results.read_plan() == plan
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"schema": 2}', "\xff"])
+def test_a_plan_that_cannot_be_used_is_one_line_that_names_it(results: Results, text: str) -> None:
+    results.root.mkdir()
+    results.plan_file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(RecordError) as error:
+        results.read_plan()
+    assert str(results.plan_file) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_without_a_plan_says_what_to_do(results: Results) -> None:
+    with pytest.raises(RecordError, match="run an ablation there first"):
+        results.read_plan()

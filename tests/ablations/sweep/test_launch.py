@@ -1,0 +1,277 @@
+"""A launcher runs each job in a process of its own and tells what became of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ablations.sweep.launch import Job, Launcher, Outcome, Progress, resolve
+from ablations.sweep.launch.local import LocalLauncher
+
+HERE = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
+    monkeypatch.syspath_prepend(HERE)
+    with LocalLauncher(2, preload=(), grace=0.3) as launcher:
+        yield launcher
+
+
+def job(name: str, function: str, seconds: float | None = None, **payload: Any) -> Job:
+    return Job(name, f"worker_jobs:{function}", payload, seconds=seconds)
+
+
+def outcomes(launcher: Launcher, *jobs: Job) -> dict[str, Outcome]:
+    for each in jobs:
+        launcher.submit(each)
+    return {event.job: event for event in launcher.events() if isinstance(event, Outcome)}
+
+
+def fifo(folder: Path, name: str) -> str:
+    os.mkfifo(folder / name)
+    return str(folder / name)
+
+
+def release(path: str, text: str = "") -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def test_a_job_returns_what_its_function_returned(launcher: Launcher) -> None:
+    payload: dict[str, Any] = {"depth": 2, "rate": 1e-3, "names": ["a", "ü\n"], "none": None}
+    done = outcomes(launcher, job("a", "echo", **payload))["a"]
+    assert (done.status, done.value, done.reason, done.detail) == ("done", payload, None, None)
+    assert done.seconds > 0
+
+
+def test_each_job_has_a_process_and_a_group_of_its_own_and_its_threads(launcher: Launcher) -> None:
+    found = outcomes(launcher, Job("a", "worker_jobs:who", {}, threads=3), job("b", "who"))
+    a, b = found["a"].value, found["b"].value
+    assert len({os.getpid(), a["pid"], b["pid"]}) == 3
+    assert (a["group"], b["group"]) == (a["pid"], b["pid"])
+    assert (a["threads"], b["threads"]) == ("3", "1")
+
+
+def test_an_exception_is_an_error_with_one_line_and_a_traceback(launcher: Launcher) -> None:
+    failed = outcomes(launcher, job("a", "fail", error="value"))["a"]
+    assert (failed.status, failed.value) == ("error", None)
+    assert failed.reason == "ValueError: width 7 is not divisible by 2"
+    assert failed.detail is not None
+    assert "worker_jobs.py" in failed.detail
+    assert "launch" not in failed.detail  # our own frames are nobody's business
+    assert failed.detail.endswith("Output:\nabout to fail\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ("memory", "oom"),
+        ("accelerator", "oom"),
+        ("allocator", "oom"),
+        ("runtime", "error"),
+        ("exit", "error"),
+    ],
+)
+def test_memory_that_runs_out_is_told_from_other_errors(
+    launcher: Launcher, error: str, status: str
+) -> None:
+    assert outcomes(launcher, job("a", "fail", error=error))["a"].status == status
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("worker_jobs:absent", "AttributeError: module 'worker_jobs' has no attribute 'absent'"),
+        ("absent_module:echo", "ModuleNotFoundError: No module named 'absent_module'"),
+        ("worker_jobs:shapeless", "TypeError: Object of type object is not JSON serializable"),
+    ],
+)
+def test_what_cannot_be_called_or_sent_back_is_an_error_of_that_job(
+    launcher: Launcher, call: str, words: str
+) -> None:
+    failed = outcomes(launcher, Job("a", call, {}))["a"]
+    assert (failed.status, failed.reason) == ("error", words)
+
+
+def test_a_call_without_a_function_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"package\.module:function"):
+        resolve("worker_jobs")
+
+
+def test_progress_arrives_in_order_and_before_the_outcome(launcher: Launcher) -> None:
+    launcher.submit(job("a", "count", steps=100))
+    *progress, outcome = launcher.events()
+    assert progress == [Progress("a", step / 100, f"step {step}") for step in range(100)]
+    assert isinstance(outcome, Outcome)
+
+
+def test_no_more_jobs_run_at_once_than_there_is_capacity(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    pipes = {name: fifo(tmp_path, name) for name in "abcde"}
+    for name, path in pipes.items():
+        launcher.submit(job(name, "hold", fifo=path))
+    held, started, running = list(pipes), 0, 0
+    for event in launcher.events():
+        family = psutil.Process().children(recursive=True)
+        workers = [process for process in family if process.ppid() != os.getpid()]
+        assert len(workers) <= launcher.capacity
+        started += isinstance(event, Progress)
+        running += 1 if isinstance(event, Progress) else -1
+        # Let one go only when as many run as can, so that they do run at once.
+        if held and (running == launcher.capacity or started == len(pipes)):
+            release(pipes[held.pop(0)])
+    assert started == len(pipes)
+
+
+def test_jobs_start_as_submitted_and_end_as_they_come(launcher: Launcher, tmp_path: Path) -> None:
+    pipes = {name: fifo(tmp_path, name) for name in "ab"}
+    for name, path in pipes.items():
+        launcher.submit(job(name, "hold", fifo=path))
+    started, ended = [], []
+    for event in launcher.events():
+        if isinstance(event, Progress):
+            started.append(event.job)
+            if len(started) == 2:
+                release(pipes["b"], "second")
+        else:
+            ended.append((event.job, event.value))
+            if event.job == "b":
+                release(pipes["a"], "first")
+    assert sorted(started) == ["a", "b"]
+    assert ended == [("b", "second"), ("a", "first")]
+
+
+def test_a_value_larger_than_any_pipe_arrives_whole(launcher: Launcher) -> None:
+    size = 5_000_000
+    found = outcomes(launcher, job("a", "big", size=size), job("b", "big", size=size + 1))
+    assert [len(found[name].value) for name in "ab"] == [size, size + 1]
+
+
+def test_two_hundred_empty_jobs_run(launcher: Launcher) -> None:
+    found = outcomes(launcher, *[job(str(i), "echo", i=i) for i in range(200)])
+    assert [found[str(i)].value["i"] for i in range(200)] == list(range(200))
+
+
+def test_a_job_may_be_submitted_while_events_are_read(launcher: Launcher) -> None:
+    launcher.submit(job("0", "echo"))
+    seen = []
+    for event in launcher.events():
+        seen.append(event.job)
+        if len(seen) < 4:
+            launcher.submit(job(str(len(seen)), "echo"))
+    assert seen == ["0", "1", "2", "3"]
+
+
+def test_events_go_on_where_their_reader_left_off(launcher: Launcher) -> None:
+    launcher.submit(job("a", "count", steps=5))
+    events = [next(iter(launcher.events())), *launcher.events()]
+    assert events[:-1] == [Progress("a", step / 5, f"step {step}") for step in range(5)]
+
+
+def test_a_cancelled_job_ends_as_killed_and_the_others_go_on(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    pipes = {name: fifo(tmp_path, name) for name in "abc"}
+    for name, path in pipes.items():
+        launcher.submit(job(name, "hold", fifo=path))
+    launcher.cancel("c")
+    launcher.cancel("nobody")
+    ended = {}
+    for event in launcher.events():
+        if isinstance(event, Outcome):
+            ended[event.job] = (event.status, event.reason)
+        elif event.job == "a":
+            launcher.cancel("a")
+        else:
+            release(pipes["b"])
+    assert ended == {
+        "a": ("killed", "cancelled"),
+        "b": ("done", None),
+        "c": ("killed", "cancelled before it started"),
+    }
+
+
+def test_cancelling_all_leaves_each_job_an_outcome(launcher: Launcher, tmp_path: Path) -> None:
+    path = fifo(tmp_path, "never")
+    for name in "abcd":
+        launcher.submit(job(name, "hold", fifo=path))
+    ended = set()
+    for event in launcher.events():
+        launcher.cancel()
+        if isinstance(event, Outcome):
+            ended.add((event.job, event.status))
+    assert ended == {(name, "killed") for name in "abcd"}
+
+
+def test_a_job_that_stops_when_told_keeps_its_value(launcher: Launcher) -> None:
+    launcher.submit(job("a", "polite"))
+    for event in launcher.events():
+        if isinstance(event, Progress):
+            launcher.cancel("a")
+        else:
+            assert (event.status, event.value) == ("killed", "what there was so far")
+
+
+def test_what_a_job_prints_reaches_no_terminal_but_explains_a_failure(
+    launcher: Launcher, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = outcomes(
+        launcher,
+        job("a", "chatter", size=10_000, fail=True),
+        job("b", "chatter", size=1, fail=False),
+    )
+    assert capfd.readouterr() == ("", "")
+    output = (found["a"].detail or "").split("Output:\n")[1]
+    assert output.endswith("xxx\nfrom Python\nto the error stream\nfrom a child\n")
+    assert 1_900 < len(output) < 2_100
+    assert found["b"].detail is None
+
+
+def test_a_thread_that_a_job_forgot_does_not_hold_up_its_outcome(launcher: Launcher) -> None:
+    done = outcomes(launcher, job("a", "forget_thread", seconds=20))["a"]
+    assert (done.status, done.value) == ("done", "returned")
+
+
+def test_mistakes_are_refused_before_anything_runs(launcher: Launcher) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        LocalLauncher(0)
+    launcher.submit(job("a", "echo"))
+    with pytest.raises(ValueError, match="already submitted"):
+        launcher.submit(job("a", "echo"))
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        launcher.submit(job("b", "echo", value=object()))
+    assert [event.job for event in launcher.events()] == ["a"]
+    launcher.close()
+    with pytest.raises(ValueError, match="closed"):
+        launcher.submit(job("c", "echo"))
+
+
+def test_the_drivers_main_module_is_run_once_although_it_guards_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(
+        "print('main', flush=True)\n"
+        "from ablations.sweep.launch import Job\n"
+        "from ablations.sweep.launch.local import LocalLauncher\n"
+        "with LocalLauncher(2, preload=()) as launcher:\n"
+        "    for name in 'ab':\n"
+        "        launcher.submit(Job(name, 'worker_jobs:echo', {'x': 1}))\n"
+        "    print(*[event.status for event in launcher.events()])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("main\ndone done\n", "")

@@ -1,0 +1,513 @@
+"""From a plan to records: nothing twice, nothing lost, and a failure is a result."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.commands import main
+from ablations.measure.quality import Quality
+from ablations.plan.document import merge_into
+from ablations.plan.wanted import Plan, make_plan
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.sweep.launch import NOT_STARTED, Event, Job, Outcome, Progress
+from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.lease import Leases
+from ablations.sweep.runner import run
+from ablations.train.tensors import read_words
+from model.position import POSITION
+
+Ask = Callable[..., str]
+SECRET = "hunter2-not-in-any-file"
+QUESTION = """\
+question: Does this run to its end?
+task: g2p
+fixed: all else
+moves: nothing
+metric: per
+measures: [quality, throughput]
+control: with
+variants:
+  with: {}
+  without: {model.position: none}
+settings:
+  {model.d_model: 16, train.batch_tokens: 256, train.parts: 1, task.valid_words: 40,
+   task.test_words: 40}
+"""
+BROKEN = """
+from model.position import POSITION, Position
+
+if "of_ours" not in POSITION.parts:
+
+    @POSITION.register("of_ours")
+    class OfOurs(Position):
+        def embed(self, x, positions):
+            if x.device.type == "cpu":
+                raise ArithmeticError("this part cannot count")
+            return x
+"""
+
+
+class Sweep:
+    """A question, a results folder, and the command that runs the one into the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "whole.yaml"
+        self.results = Results(folder / "out")
+
+    def run(self, *words: str) -> tuple[int, str]:
+        told = io.StringIO()
+        sizes = ("train.steps=5", "task.words=200")
+        options = ("--profile", "smoke", "--jobs", "1", "--seeds", "0,1")
+        where = ("--results", str(self.results.root))
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            code = main(["run", str(self.file), *options, *where, *sizes, *words])
+        return code, told.getvalue()
+
+    def cells(self) -> dict[tuple[str, int], str]:
+        cells = self.results.read_plan()["ablations"]["whole"]["cells"]
+        return {(cell["label"], cell["seed"]): cell["trial"] for cell in cells}
+
+    def record(self, trial: str) -> Record:
+        return held(self.results, trial)
+
+    def files(self) -> dict[str, tuple[int, bytes]]:
+        return {
+            str(path.relative_to(self.results.root)): (path.stat().st_mtime_ns, path.read_bytes())
+            for path in self.results.root.rglob("*")
+            if path.is_file()
+        }
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[None]:
+    """While one launcher is open, all others share its server: torch is loaded once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECRET_TOKEN", SECRET)
+        with LocalLauncher(1, preload=["ablations.sweep.worker"]):
+            yield
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, server: None) -> Sweep:
+    """One real sweep: two variants, two seeds, one timing session."""
+    sweep = Sweep(tmp_path_factory.mktemp("sweep"))
+    sweep.file.write_text(QUESTION)
+    code, told = sweep.run()
+    assert code == 0, told
+    return sweep
+
+
+@pytest.fixture
+def sweep(finished: Sweep, tmp_path: Path) -> Sweep:
+    """A copy of the finished sweep, to be harmed."""
+    copy = Sweep(tmp_path)
+    shutil.copy2(finished.file, copy.file)
+    shutil.copytree(finished.results.root, copy.results.root)
+    return copy
+
+
+def held(results: Results, trial: str) -> Record:
+    record = results.read(trial)
+    assert record is not None
+    return record
+
+
+def losses(record: Record) -> list[Any]:
+    return [(r.split, r.at, r.value) for r in record.readings if r.metric in ("loss", "per", "wer")]
+
+
+# A whole sweep.
+
+
+def test_a_sweep_leaves_a_plan_and_a_record_and_a_checkpoint_for_each_trial(
+    finished: Sweep,
+) -> None:
+    trials = set(finished.cells().values())
+    assert len(trials) == 4
+    assert set(finished.files()) == {
+        "plan.json",
+        "leases/.lock",
+        *(f"trials/{trial}.json" for trial in trials),
+        *(f"checkpoints/{trial}.safetensors" for trial in trials),
+    }
+
+
+def test_a_record_says_what_was_run_where_and_with_what(finished: Sweep) -> None:
+    for (_, seed), trial in finished.cells().items():
+        record = finished.record(trial)
+        assert record.status in ("ok", "stuck")
+        assert record.config["seed"] == seed
+        assert record.config["train"]["steps"] == 5
+        assert record.parameters
+        assert record.flops_per_token
+        assert record.examples
+        assert record.data["size"] == {"train": 200, "valid": 40, "test": 40}
+        assert set(record.env) >= {"commit", "dirty", "code", "torch", "device", "threads"}
+        assert record.env["threads"] == 1
+        assert record.env["seconds"] > 0
+
+
+def test_the_first_seed_is_timed_beside_the_control(finished: Sweep) -> None:
+    cells = finished.cells()
+    for (_, seed), trial in cells.items():
+        record = finished.record(trial)
+        times = [r for r in record.readings if r.metric == "step_time"]
+        assert record.measures == ["quality", "throughput"][: 2 - seed]
+        assert [r.against for r in times] == [cells["with", 0]] * (1 - seed)
+        for reading in times:
+            assert reading.samples
+            assert reading.reference
+            assert len(reading.samples) == len(reading.reference)
+
+
+def test_no_value_of_the_environment_is_in_any_file(finished: Sweep) -> None:
+    assert os.environ["SECRET_TOKEN"] == SECRET
+    for name, (_, stored) in finished.files().items():
+        assert SECRET.encode() not in stored, name
+
+
+# Again.
+
+
+def test_a_second_run_trains_nothing_and_changes_no_file(sweep: Sweep) -> None:
+    before = sweep.files()
+    code, told = sweep.run()
+    assert code == 0
+    assert "nothing was left to run" in told
+    assert sweep.files() == before
+
+
+def test_a_deleted_record_is_made_anew_with_equal_losses_and_no_other_is_touched(
+    sweep: Sweep,
+) -> None:
+    trial = sweep.cells()["without", 0]  # it has a time as well
+    old, before = sweep.record(trial), sweep.files()
+    sweep.results.path(trial).unlink()
+    assert sweep.run()[0] == 0
+    new, after = sweep.record(trial), sweep.files()
+    assert losses(new) == losses(old)
+    assert [r.metric for r in new.readings] == [r.metric for r in old.readings]
+    own = {f"trials/{trial}.json", f"checkpoints/{trial}.safetensors"}
+    assert {name: after[name] for name in after if name not in own} == {
+        name: before[name] for name in before if name not in own
+    }
+
+
+def test_a_record_that_cannot_be_read_is_set_aside_named_and_run_again(sweep: Sweep) -> None:
+    trial = sweep.cells()["with", 1]
+    old = sweep.record(trial)
+    torn = sweep.results.path(trial).read_bytes()[:500]
+    sweep.results.path(trial).write_bytes(torn)
+    code, told = sweep.run()
+    assert code == 0
+    assert f"{trial}.json: damaged" in told
+    (kept,) = sweep.results.trials.glob(f"{trial}.bad-*")
+    assert kept.name in told
+    assert kept.read_bytes() == torn
+    assert losses(sweep.record(trial)) == losses(old)
+
+
+def test_a_record_of_a_newer_version_is_left_alone(sweep: Sweep) -> None:
+    path = sweep.results.path(sweep.cells()["with", 1])
+    newer = json.dumps({**json.loads(path.read_text()), "schema": 99})
+    path.write_text(newer)
+    code, told = sweep.run()
+    assert (code, told.count("\n")) == (2, 1)
+    assert "newer version" in told
+    assert path.read_text() == newer
+
+
+def test_a_results_folder_that_cannot_be_made_is_refused_in_one_line(sweep: Sweep) -> None:
+    sweep.results = Results(sweep.file / "below a file")
+    code, told = sweep.run()
+    assert code != 0
+    assert told.count("\n") == 1
+    assert str(sweep.file) in told
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_results_folder_is_refused_before_any_compute(sweep: Sweep) -> None:
+    shutil.rmtree(sweep.results.root)
+    sweep.results.root.mkdir(mode=0o500)
+    code, told = sweep.run()
+    assert code != 0
+    assert told.count("\n") == 1
+
+
+# Failures.
+
+
+def test_a_trial_that_raises_is_an_error_with_its_traceback_and_the_others_go_on(
+    server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "part_of_ours.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(POSITION, "parts", dict(POSITION.parts))
+    sweep = Sweep(tmp_path)
+    sweep.file.write_text(QUESTION.replace("model.position: none", "model.position: of_ours"))
+    code, told = sweep.run("--import", "part_of_ours")
+    assert code == 1
+    assert "2 error" in told
+    for (label, seed), trial in sweep.cells().items():
+        record = sweep.record(trial)
+        if label == "with":
+            assert record.status in ("ok", "stuck")
+            assert record.measures == ["quality", "throughput"][: 2 - seed]
+            continue
+        assert record.status == "error"
+        first, *rest = (record.reason or "").splitlines()
+        assert first == "ArithmeticError: this part cannot count"
+        assert any("part_of_ours.py" in line for line in rest)
+        assert not record.readings
+
+    code, told = sweep.run("--import", "part_of_ours")
+    assert "2 trials failed earlier; --rerun failed tries them again" in told
+
+
+# What the launcher says is what the record says.
+
+
+def break_jobs(here: Any, ends: Callable[[Job], Outcome | None]) -> Callable[[], None]:
+    """Let jobs end as `ends` says, or run where it says nothing; gives the way back."""
+    healthy = here.work
+    here.work = lambda job, report: ends(job) or healthy(job, report)
+    return lambda: setattr(here, "work", healthy)
+
+
+@pytest.fixture
+def plan(ask: Ask) -> Plan:
+    plan = make_plan([ask(measures=["quality", "throughput"])], "smoke", {}, [0])
+    plan.profile.timing.update(blocks=2, warmup=1, sample_seconds=0.0)
+    return plan
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+@pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
+def test_a_job_that_failed_is_a_record_that_says_how(
+    plan: Plan, results: Results, here: Any, status: str
+) -> None:
+    control, rival = plan.wanted
+
+    def ends(job: Job) -> Outcome | None:
+        failed = Outcome(job.id, status, reason="too much", detail="line 1", seconds=2.5)
+        return failed if job.id == rival else None
+
+    break_jobs(here, ends)
+    assert run(plan, results, here, "cpu", poll=0)[status] == 1
+    record = held(results, rival)
+    assert (record.status, record.reason) == (status, "too much\nline 1")
+    assert record.env["seconds"] == 2.5
+    assert record.env["code"] == plan.wanted[rival].code
+    timed = held(results, control)
+    assert "throughput" in timed.measures
+
+
+def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, here: Any) -> None:
+    rival = list(plan.wanted)[1]
+    mend = break_jobs(here, lambda job: Outcome(job.id, "oom") if job.id == rival else None)
+    run(plan, results, here, "cpu", poll=0)
+    mend()
+    here.jobs.clear()
+    run(plan, results, here, "cpu")
+    assert here.jobs == []
+    run(plan, results, here, "cpu", rerun="failed")
+    assert rival in [job.id for job in here.jobs]
+    record = held(results, rival)
+    assert record.status in ("ok", "stuck")
+    assert record.measures == ["quality", "throughput"]
+    assert (record.attempts, len(record.env["earlier"])) == (4, 3), "also those of the first run"
+
+
+def test_a_process_that_could_not_be_started_is_tried_again(
+    plan: Plan, results: Results, here: Any
+) -> None:
+    rival = list(plan.wanted)[1]
+    refused = [Outcome(rival, "error", reason=f"{NOT_STARTED} (too many)")]
+    break_jobs(here, lambda job: refused.pop() if job.id == rival and refused else None)
+    run(plan, results, here, "cpu", poll=0)
+    assert held(results, rival).attempts == 2
+    assert not held(results, rival).reason or held(results, rival).status == "stuck"
+
+
+def test_a_stale_record_is_named_and_made_anew_when_asked(
+    plan: Plan, results: Results, here: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(plan, results, here, "cpu")
+    trial = next(iter(plan.wanted))
+    stale = held(results, trial)
+    stale.env["code"] = "other"
+    results.write(stale)
+    here.jobs.clear()
+    run(plan, results, here, "cpu")
+    assert here.jobs == []
+    assert "1 records were made by other code" in capsys.readouterr().err
+    run(plan, results, here, "cpu", rerun="stale")
+    assert here.jobs[0].id == trial
+    fresh = held(results, trial)
+    assert fresh.env["code"] == plan.wanted[trial].code
+
+
+def test_time_has_the_machine_to_itself(plan: Plan, results: Results, here: Any) -> None:
+    run(plan, results, here, "cpu")
+    calls = [job.call.rpartition(":")[2] for job in here.jobs]
+    assert calls == ["run_trial", "run_trial", "run_session"]
+
+
+def test_a_session_that_failed_is_taken_again_by_the_next_run(
+    plan: Plan, results: Results, here: Any
+) -> None:
+    mend = break_jobs(here, lambda job: Outcome(job.id, "killed") if ":" in job.id else None)
+    assert run(plan, results, here, "cpu", poll=0)["killed"] == 1
+    assert [held(results, trial).measures for trial in plan.wanted] == [["quality"]] * 2
+    mend()
+    here.jobs.clear()
+    run(plan, results, here, "cpu")
+    assert [job.call for job in here.jobs] == ["ablations.sweep.worker:run_session"]
+    assert all("throughput" in held(results, trial).measures for trial in plan.wanted)
+
+
+def test_a_missing_time_is_taken_without_touching_the_others(
+    plan: Plan, results: Results, here: Any
+) -> None:
+    run(plan, results, here, "cpu")
+    control, rival = plan.wanted
+    record = held(results, rival)
+    record.readings = [r for r in record.readings if r.metric not in ("step_time", "peak_memory")]
+    record.measures.remove("throughput")
+    results.write(record)
+    before = results.path(control).read_bytes()
+    run(plan, results, here, "cpu")
+    assert results.path(control).read_bytes() == before
+    again = held(results, rival)
+    assert [r.metric for r in again.readings if r.against == control] == ["step_time"]
+
+
+# Beside other sweeps.
+
+
+def test_a_plan_is_merged_where_no_other_sweep_can_merge_its_own(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 12."""
+
+    def merge(*both: Any) -> None:
+        with open(results.root / "leases/.lock") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        merge_into(*both)
+
+    monkeypatch.setattr("ablations.sweep.runner.merge_into", merge)
+    run(plan, results, here, "cpu")
+    assert results.read_plan()["ablations"]
+
+
+def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 12. Both write to the trial's record: one of the two would be lost."""
+    timings = {want.trial: list(want.timings) for want in plan.wanted.values()}
+    for want in plan.wanted.values():
+        want.timings.clear()
+    run(plan, results, here, "cpu")
+    for want in plan.wanted.values():
+        want.timings.extend(timings[want.trial])
+    here.jobs.clear()
+    other = Leases(results.root / "leases")
+    assert other.take(list(plan.wanted)[1])
+    waited = []
+
+    def end_the_other(_: float) -> None:
+        waited.append(len(here.jobs))
+        other.release_all()
+
+    monkeypatch.setattr("ablations.sweep.runner.time.sleep", end_the_other)
+    run(plan, results, here, "cpu")
+    assert waited == [0]
+    assert [job.call for job in here.jobs] == ["ablations.sweep.worker:run_session"]
+
+
+def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 12."""
+    rival = list(plan.wanted)[1]
+    break_jobs(here, lambda job: Outcome(job.id, "error") if job.id == rival else None)
+    run(plan, results, here, "cpu")
+    here.jobs.clear()
+    take = Leases.take
+
+    def take_late(leases: Leases, *names: str) -> bool:
+        results.write(held(results, rival))
+        return take(leases, *names)
+
+    monkeypatch.setattr(Leases, "take", take_late)
+    run(plan, results, here, "cpu", rerun="failed")
+    assert here.jobs == []
+
+
+# Told to stop.
+
+
+class Interrupted(LocalLauncher):
+    """Ctrl-C comes when the training has begun."""
+
+    def events(self) -> Iterator[Event]:
+        for event in super().events():
+            yield event
+            if isinstance(event, Progress) and event.fraction > 0:
+                raise KeyboardInterrupt
+
+
+def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losses(
+    server: None, ask: Ask, tmp_path: Path
+) -> None:
+    """Fault 10."""
+    overrides = {"train.steps": 300, "train.evaluations": 1}
+    plan = make_plan([ask(variants={"with": {}}, measures=[])], "smoke", overrides, [0])
+    (trial,) = plan.wanted
+    stopped, alone = Results(tmp_path / "stopped"), Results(tmp_path / "alone")
+    with Interrupted(1) as launcher, pytest.raises(KeyboardInterrupt):
+        run(plan, stopped, launcher, "cpu")
+    assert stopped.read(trial) is None
+    assert stopped.unfinished(trial).exists()
+    earlier = float(read_words(stopped.unfinished(trial))["seconds"])
+    assert Leases(stopped.root / "leases").live() == []
+    for results in (stopped, alone):
+        with LocalLauncher(1) as launcher:
+            run(plan, results, launcher, "cpu")
+    assert losses(held(stopped, trial)) == losses(held(alone, trial))
+    assert len(losses(held(alone, trial))) > 100
+    assert held(stopped, trial).attempts == 1
+    assert held(stopped, trial).env["seconds"] > earlier > 0
+    assert not stopped.unfinished(trial).exists()
+
+
+def test_a_trial_that_is_stopped_while_it_is_measured_keeps_its_training(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 10."""
+    trial = next(iter(plan.wanted))
+    with monkeypatch.context() as patch:
+        patch.setattr(Quality, "take", lambda *_: signal.raise_signal(signal.SIGTERM))
+        run(plan, results, here, "cpu")
+    assert held(results, trial).measures == ["throughput"]
+    assert "failed" not in (held(results, trial).reason or "")
+    here.jobs.clear()
+    run(plan, results, here, "cpu")
+    assert held(results, trial).measures == ["throughput", "quality"]
+    assert all(job.payload["record"] for job in here.jobs), "nothing was trained again"

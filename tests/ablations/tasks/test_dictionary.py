@@ -1,0 +1,210 @@
+"""Dictionaries of a user's own: what is read from a file, and what is said of a bad one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablations.tasks.data.dictionary import from_files, read_file
+from ablations.tasks.data.vocabulary import Vocabulary
+from model.batch import BOS, EOS, PAD
+from model.config import ConfigError
+
+CMUDICT = """\
+;;; # A comment, as CMUdict 0.7b has them
+
+READ  R IY1 D
+READ(1)  R EH1 D
+'BOUT  B AW1 T
+insult IH2 N S AH1 L T
+insult(2) IH1 N S AH2 L T # noun
+# another comment
+zoe Z OW1 IY0 # name
+"""
+WIKIPRON = "schön\tʃ øː n\nweg\tv ɛ k\nweg\tv eː k\nWeg\tv eː k\nzum Teil\tts ʊ m t2\n"
+ALL = {"train": None, "valid": None, "test": None}
+
+
+def write(folder: Path, **texts: str | bytes) -> dict[str, str]:
+    """Split → the path of a file with this text."""
+    for split, text in texts.items():
+        (folder / split).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return {split: str(folder / split) for split in ("train", "valid", "test")}
+
+
+def problem(folder: Path, text: str | bytes) -> str:
+    """What is said of a file with this text, without its folder."""
+    path = write(folder, train=text)["train"]
+    with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as caught:
+        read_file(path, stress=False)
+    return str(caught.value).removeprefix(f"{folder}/")
+
+
+# What is read
+
+
+def test_a_file_in_the_format_of_cmudict(tmp_path: Path) -> None:
+    path = write(tmp_path, train=CMUDICT)["train"]
+    assert read_file(path, stress=True) == {
+        "read": ("R IY1 D", "R EH1 D"),
+        "'bout": ("B AW1 T",),
+        "insult": ("IH2 N S AH1 L T", "IH1 N S AH2 L T"),
+        "zoe": ("Z OW1 IY0",),
+    }
+
+
+def test_without_stress_digits_go_and_so_do_pronunciations_that_became_equal(
+    tmp_path: Path,
+) -> None:
+    said = read_file(write(tmp_path, train=CMUDICT)["train"], stress=False)
+    assert said["read"] == ("R IY D", "R EH D")
+    assert said["insult"] == ("IH N S AH L T",)
+
+
+def test_only_a_last_0_1_or_2_after_letters_is_stress(tmp_path: Path) -> None:
+    path = write(tmp_path, train="x AH0 A2B 1 K3 ʔ2 2X AH12\n")["train"]
+    assert read_file(path, stress=False) == {"x": ("AH A2B 1 K3 ʔ2 2X AH12",)}
+
+
+def test_a_file_of_two_columns_is_read_as_it_stands(tmp_path: Path) -> None:
+    path = write(tmp_path, train=WIKIPRON)["train"]
+    expected = {
+        "schön": ("ʃ øː n",),
+        "weg": ("v ɛ k", "v eː k"),
+        "Weg": ("v eː k",),
+        "zum Teil": ("ts ʊ m t2",),
+    }
+    assert read_file(path, stress=False) == read_file(path, stress=True) == expected
+    assert list(read_file(path, stress=False)) == list(expected)
+
+
+@pytest.mark.parametrize("text", [CMUDICT, WIKIPRON], ids=["cmudict", "wikipron"])
+@pytest.mark.parametrize("change", ["\ufeff{}", "{}\n\n", "\r\n"], ids=["mark", "blank", "dos"])
+def test_a_byte_order_mark_blank_lines_and_carriage_returns_change_nothing(
+    tmp_path: Path, text: str, change: str
+) -> None:
+    written = change.format(text) if "{}" in change else text.replace("\n", change)
+    paths = write(tmp_path, train=text, valid=written)
+    assert read_file(paths["train"], stress=True) == read_file(paths["valid"], stress=True)
+
+
+def test_a_word_that_is_a_number_in_brackets_stays(tmp_path: Path) -> None:
+    assert list(read_file(write(tmp_path, train="(2) T UW1\n")["train"], True)) == ["(2)"]
+
+
+def test_letters_and_phones_are_those_of_the_whole_training_file(tmp_path: Path) -> None:
+    paths = write(tmp_path, train=WIKIPRON, valid="weg\tv ɛ k\n", test="nö\tn\n")
+    cut = from_files(paths, {**ALL, "train": 1}, stress=False)
+    assert cut.words == {"train": ("schön",), "valid": ("weg",), "test": ("nö",)}
+    assert cut.letters == sorted(set("schönwegWegzum Teil"))
+    assert cut.phones == sorted(["ʃ", "øː", "n", "v", "ɛ", "k", "eː", "ts", "ʊ", "m", "t2"])
+    assert cut.longest == len("zum Teil")
+    assert cut.licence == "the user's own"
+    assert cut.source == "train, valid, test"
+    assert cut.rule.endswith("1 words of valid and 0 words of test are in train too")
+
+
+def test_the_longest_word_may_be_in_any_file_and_counts_phones_too(tmp_path: Path) -> None:
+    paths = write(tmp_path, train="a B", valid="a B", test="aaa " + "B " * 9)
+    assert from_files(paths, ALL, stress=False).longest == 9
+
+
+# What is said of a bad file
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "train:1: the file is empty; write some text in it"),
+        (" \n\n", "train:1: the file is empty; write some text in it"),
+        (";;; only\n\n", "train: no words; write one a line, as in WORD  P H O N E S"),
+        (b"a AH0\nd\xc9j\xc0 D EY1\n", "train:2: not UTF-8; save the file as UTF-8"),
+        ("a AH0".encode("utf-16"), "train:1: not UTF-8; save the file as UTF-8"),
+        ("a AH0\n\nb\n", "train:3: no phones for 'b'; write WORD  P H O N E S"),
+        ("a # AH0\n", "train:1: no phones for 'a'; write WORD  P H O N E S"),
+        ("a\tə\nb ə\n", "train:2: not two columns; write word<TAB>p h o n e s"),
+        ("a\tə\t3\n", "train:1: not two columns; write word<TAB>p h o n e s"),
+        ("a\tə\nb\t \n", "train:2: no phones for 'b'; write word<TAB>p h o n e s"),
+        (" \tə\n", "train:1: no word before the tab; write word<TAB>p h o n e s"),
+    ],
+)
+def test_a_malformed_file_is_named_with_its_line_and_the_remedy(
+    tmp_path: Path, text: str | bytes, said: str
+) -> None:
+    assert problem(tmp_path, text) == said
+
+
+def test_a_path_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
+    reasons = {
+        str(tmp_path / "none"): "No such file or directory",
+        str(tmp_path): "Is a directory",
+        "a\0b": "embedded null byte",
+    }
+    for path, reason in reasons.items():
+        with pytest.raises(ValueError, match="name a file") as caught:
+            read_file(path, stress=False)
+        assert str(caught.value) == f"{path}: {reason}; name a file that can be read"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "fax\tf a",
+            "no word of train has the letter 'x'; drop this line, or teach a word with it",
+        ),
+        (
+            "fa\tf ɔː",
+            "no word of train has the phone 'ɔː'; drop this line, or teach a word with it",
+        ),
+    ],
+)
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_what_was_never_taught_is_named_with_its_line(
+    tmp_path: Path, split: str, line: str, said: str
+) -> None:
+    texts = {"train": "fa\tf a\n", "valid": "af\ta f\n", "test": "af\ta f\n"}
+    paths = write(tmp_path, **{**texts, split: f"aa\ta a\n{line}\n"})
+    with pytest.raises(ConfigError) as caught:
+        from_files(paths, ALL, stress=False)
+    assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
+
+
+def test_every_bad_file_has_a_line_of_its_own(tmp_path: Path) -> None:
+    paths = write(tmp_path, train="a\n", valid="b AH0\n", test=b"\xff")
+    with pytest.raises(ConfigError) as caught:
+        from_files(paths, ALL, stress=False)
+    assert caught.value.problems == [
+        f"train={paths['train']}:1: no phones for 'a'; write WORD  P H O N E S",
+        f"test={paths['test']}:1: not UTF-8; save the file as UTF-8",
+    ]
+
+
+# Symbols as ids
+
+
+@given(st.lists(st.text(min_size=1), unique=True, max_size=20), st.booleans(), st.data())
+def test_what_is_encoded_is_decoded(symbols: list[str], unknown: bool, data: st.DataObject) -> None:
+    vocabulary = Vocabulary(symbols, unknown)
+    assert len(vocabulary) == vocabulary.size == 3 + unknown + len(symbols)
+    assert vocabulary.encode(symbols) == list(range(3 + unknown, vocabulary.size))
+    said = data.draw(st.lists(st.sampled_from(symbols))) if symbols else []
+    assert vocabulary.decode(vocabulary.encode(said)) == said
+
+
+def test_the_first_ids_are_special_and_cannot_be_written() -> None:
+    vocabulary = Vocabulary(["<eos>", "b"])
+    assert vocabulary.decode([PAD, BOS, EOS]) == ["<pad>", "<bos>", "<eos>"]
+    assert vocabulary.encode(["<eos>", "b"]) == [3, 4]
+
+
+def test_an_unknown_symbol_has_the_fourth_id_or_is_named() -> None:
+    knowing, strict = Vocabulary("ab", unknown=True), Vocabulary("ab")
+    assert (knowing.unknown, strict.unknown) == (3, None)
+    assert knowing.encode("abc") == [4, 5, 3]
+    assert knowing.decode([3]) == ["<unk>"]
+    with pytest.raises(ValueError, match="'c' is not in the vocabulary"):
+        strict.encode("abc")

@@ -1,0 +1,148 @@
+"""What an answer is measured against, and what its errors are."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablations.tasks.data.cmudict import PHONES
+from ablations.tasks.scores.edits import METRICS, edits, equal_or_first, nearest, score
+from ablations.tasks.task import Score
+
+
+def slow_edits(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    """The definition: the cheapest of delete, insert and replace, by recursion."""
+
+    @cache
+    def cost(i: int, j: int) -> int:
+        if i == 0 or j == 0:
+            return i + j
+        replaced = cost(i - 1, j - 1) + (left[i - 1] != right[j - 1])
+        return min(cost(i - 1, j) + 1, cost(i, j - 1) + 1, replaced)
+
+    return cost(len(left), len(right))
+
+
+PHONE_STRINGS = st.lists(st.integers(3, 6), max_size=7)
+
+
+@given(PHONE_STRINGS, PHONE_STRINGS)
+def test_edits_are_those_of_the_definition(left: list[int], right: list[int]) -> None:
+    assert edits(left, right) == slow_edits(tuple(left), tuple(right))
+
+
+@given(PHONE_STRINGS, st.lists(PHONE_STRINGS, min_size=1, max_size=4))
+def test_the_nearest_reference_has_fewest_edits_and_then_most_phones(
+    output: list[int], references: list[list[int]]
+) -> None:
+    chosen = nearest(output, references)
+    best = min((slow_edits(tuple(output), tuple(said)), -len(said)) for said in references)
+    assert (slow_edits(tuple(output), tuple(chosen)), -len(chosen)) == best
+
+
+def values(scores: list[Score]) -> dict[str, float | None]:
+    return {each.metric: each.value for each in scores}
+
+
+def test_the_scorings_of_four_words_by_hand() -> None:
+    ids = {phone: index for index, phone in enumerate(PHONES)}
+    words = [  # what was written, what would be right
+        ("T AH M EY T OW", ["T AH M AA T OW", "T AH M EY T OW"]),
+        ("R EH D", ["R IY D", "R EH D Z"]),
+        ("L IY D", ["L EH D Z AH", "L IY D Z"]),
+        ("K AE T S", ["D AO G"]),
+    ]
+    encoded = [
+        ([ids[p] for p in output.split()], [[ids[p] for p in one.split()] for one in said])
+        for output, said in words
+    ]
+    scores = score([output for output, _ in encoded], [said for _, said in encoded])
+    assert values(scores) == pytest.approx(
+        {
+            # Nearest: 0 edits of 6; 1 from both, so the longer, of 4; 1 of 4; 4 of 3.
+            "per": (0 + 1 + 1 + 4) / (6 + 4 + 4 + 3),
+            "wer": 3 / 4,
+            # Any: the first is met by its second, the others are measured by their first.
+            "per_any": (0 + 1 + 3 + 4) / (6 + 3 + 5 + 3),
+            "wer_any": 3 / 4,
+            "per_first": (1 + 1 + 3 + 4) / (6 + 3 + 5 + 3),
+            "wer_first": 4 / 4,
+            "per_one": 4 / 3,
+            "wer_one": 1 / 1,
+            "per_several": (0 + 1 + 1) / (6 + 4 + 4),
+            "wer_several": 2 / 3,
+        }
+    )
+    assert list(values(scores)) == list(METRICS)
+
+
+SPOKEN = st.lists(st.integers(3, 6), min_size=1, max_size=5)
+WORDS = st.lists(
+    st.tuples(PHONE_STRINGS, st.lists(SPOKEN, min_size=1, max_size=3)), min_size=1, max_size=6
+)
+
+
+@given(WORDS)
+def test_the_scores_are_those_of_the_definitions(
+    words: list[tuple[list[int], list[list[int]]]],
+) -> None:
+    def rates(measured: list[tuple[list[int], list[int]]]) -> list[float | None]:
+        if not measured:
+            return [None, None]
+        errors = [slow_edits(tuple(output), tuple(said)) for output, said in measured]
+        wrong = [output != said for output, said in measured]
+        return [sum(errors) / sum(len(said) for _, said in measured), sum(wrong) / len(wrong)]
+
+    close = [
+        sorted(said, key=lambda one: (slow_edits(tuple(output), tuple(one)), -len(one)))[0]
+        for output, said in words
+    ]
+    by_nearest = [(output, one) for (output, _), one in zip(words, close, strict=True)]
+    is_one = [len(said) == 1 for _, said in words]
+    expected = [
+        *rates(by_nearest),
+        *rates([(output, output if output in said else said[0]) for output, said in words]),
+        *rates([(output, said[0]) for output, said in words]),
+        *rates([both for both, one in zip(by_nearest, is_one, strict=True) if one]),
+        *rates([both for both, one in zip(by_nearest, is_one, strict=True) if not one]),
+    ]
+    scores = score([output for output, _ in words], [said for _, said in words])
+    assert [each.value for each in scores] == pytest.approx(expected)
+
+
+@given(PHONE_STRINGS, st.lists(SPOKEN, min_size=1, max_size=4))
+def test_nearest_never_counts_more_edits_than_any_nor_any_than_first(
+    output: list[int], references: list[list[int]]
+) -> None:
+    close = edits(output, nearest(output, references))
+    any_ = edits(output, equal_or_first(output, references))
+    assert close <= any_ <= edits(output, references[0])
+    assert (close == 0) == (any_ == 0) == (output in references)
+
+
+@given(WORDS)
+def test_only_the_first_pronunciation_can_raise_the_word_error_rate(
+    words: list[tuple[list[int], list[list[int]]]],
+) -> None:
+    found = values(score([output for output, _ in words], [said for _, said in words]))
+    assert found["wer"] == found["wer_any"] <= found["wer_first"]
+
+
+def test_a_score_without_words_is_none_and_says_why() -> None:
+    one, several = score([[3]], [[[3]]]), score([[3]], [[[3], [4]]])
+    missing = {each.metric: each.reason for each in one + several if each.value is None}
+    assert missing == {
+        "per_one": "no words with one pronunciation",
+        "wer_one": "no words with one pronunciation",
+        "per_several": "no words with several pronunciations",
+        "wer_several": "no words with several pronunciations",
+    }
+    assert all(each.reason is None for each in one + several if each.value is not None)
+
+
+def test_metrics_have_distinct_labels_and_less_is_better() -> None:
+    assert {metric.better for metric in METRICS.values()} == {"lower"}
+    assert len({metric.label for metric in METRICS.values()}) == len(METRICS) == 10

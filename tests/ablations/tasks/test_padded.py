@@ -1,0 +1,250 @@
+"""Batches of like length: what an epoch holds, what a step is made of, what decides the order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from ablations.tasks.batches.padded import Padded
+from ablations.tasks.g2p import G2P
+from ablations.tasks.task import Budget
+from model.batch import BOS, EOS, IGNORE, PAD, Batch
+
+FIRST = EOS + 1
+Steps = Iterator[tuple[Batch, ...]]
+
+
+def made(lengths: list[tuple[int, int]], has_source: bool = True) -> Padded:
+    """Examples of given source and target length, each with a first token of its own."""
+    targets = [
+        [BOS, index + FIRST, *[FIRST] * (target - 1), EOS]
+        for index, (_, target) in enumerate(lengths)
+    ]
+    sources = [
+        [index + FIRST, *[FIRST] * (source - 1), EOS] for index, (source, _) in enumerate(lengths)
+    ]
+    return Padded(sources if has_source else None, targets)
+
+
+def rows(step: tuple[Batch, ...]) -> list[list[int]]:
+    """Which examples are in each batch of a step."""
+    return [(batch.labels[:, 0] - FIRST).tolist() for batch in step]
+
+
+def epoch(steps: Steps, size: int) -> list[tuple[Batch, ...]]:
+    """Steps until so many examples have come."""
+    taken: list[tuple[Batch, ...]] = []
+    count = 0
+    while count < size:
+        taken.append(next(steps))
+        count += sum(map(len, rows(taken[-1])))
+    assert count == size, "an epoch ends where a step ends"
+    return taken
+
+
+def same(left: tuple[Batch, ...], right: tuple[Batch, ...]) -> bool:
+    return len(left) == len(right) and all(
+        torch.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a is b
+        for one, other in zip(left, right, strict=True)
+        for a, b in zip(vars(one).values(), vars(other).values(), strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def words() -> Padded:
+    return G2P(G2P.Config(valid_words=10, test_words=10)).pairs("train")
+
+
+@pytest.fixture(scope="module")
+def some() -> Padded:
+    draw = random.Random(0)
+    return made([(draw.randint(1, 15), draw.randint(1, 15)) for _ in range(2000)])
+
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=60)
+BUDGETS = st.builds(Budget, tokens=st.integers(1, 400), parts=st.integers(1, 5))
+
+
+# An epoch
+
+
+@given(LENGTHS, BUDGETS, st.booleans())
+def test_every_example_comes_once_an_epoch(
+    lengths: list[tuple[int, int]], budget: Budget, has_source: bool
+) -> None:
+    steps = made(lengths, has_source).steps(0, "any", budget)
+    for _ in range(3):
+        seen = [row for step in epoch(steps, len(lengths)) for batch in rows(step) for row in batch]
+        assert sorted(seen) == list(range(len(lengths)))
+
+
+@given(LENGTHS, BUDGETS, st.integers(0, 40))
+def test_a_stream_from_step_k_is_the_stream_without_its_first_k(
+    lengths: list[tuple[int, int]], budget: Budget, start: int
+) -> None:
+    pairs = made(lengths)
+    skipped = islice(pairs.steps(3, "any", budget), start, start + 5)
+    later = islice(pairs.steps(3, "any", budget, start), 5)
+    assert all(map(same, skipped, later))
+
+
+@given(LENGTHS, BUDGETS)
+def test_a_step_has_as_many_batches_as_parts_or_fewer_and_none_is_empty(
+    lengths: list[tuple[int, int]], budget: Budget
+) -> None:
+    for step in epoch(made(lengths).steps(0, "any", budget), len(lengths)):
+        assert 1 <= len(step) <= budget.parts
+        assert all(rows(step))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("has_source", [True, False])
+def test_a_budget_smaller_than_one_sequence_gives_it_a_batch_of_its_own(
+    parts: int, has_source: bool
+) -> None:
+    pairs = made([(8, 8)] * 7, has_source)
+    steps = epoch(pairs.steps(0, "any", Budget(parts, parts)), 7)
+    assert Counter(len(batch) for step in steps for batch in rows(step)) == {1: 7}
+
+
+def test_a_budget_larger_than_the_data_is_one_step_an_epoch(some: Padded) -> None:
+    (step,) = epoch(some.steps(0, "any", Budget(10**6)), 2000)
+    assert len(step) == 1
+
+
+# What decides the order
+
+
+def test_seed_and_name_decide_the_stream_and_each_changes_it(some: Padded) -> None:
+    def order(seed: int, name: str) -> list[int]:
+        steps = islice(some.steps(seed, name, Budget(300, 2)), 40)
+        return [row for step in steps for batch in rows(step) for row in batch]
+
+    first = order(1, "g2p")
+    assert order(1, "g2p") == first
+    for other in (order(2, "g2p"), order(1, "text")):
+        assert sum(a == b for a, b in zip(first, other, strict=False)) < 0.05 * len(first)
+
+
+def test_an_epoch_has_other_batches_than_the_one_before(some: Padded) -> None:
+    steps = some.steps(0, "any", Budget(300, 2))
+    first, second = (
+        {frozenset(batch) for step in epoch(steps, 2000) for batch in rows(step)} for _ in range(2)
+    )
+    assert first.isdisjoint(second)
+
+
+def test_random_states_are_neither_read_nor_moved(some: Padded) -> None:
+    def some_steps() -> list[tuple[Batch, ...]]:
+        return list(islice(some.steps(0, "any", Budget(300, 2)), 3))
+
+    first = some_steps()
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+    expected = torch.rand(1), random.random(), np.random.rand()
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+    assert all(map(same, first, some_steps()))
+    assert (torch.rand(1), random.random(), np.random.rand()) == expected
+
+
+# What a step is made of
+
+
+@pytest.mark.parametrize("budget", [Budget(2100, 2), Budget(4200, 4)], ids=str)
+def test_less_than_a_twentieth_of_a_step_on_words_is_padding(words: Padded, budget: Budget) -> None:
+    real = held = 0
+    for step in islice(words.steps(0, "g2p", budget), 300):
+        for batch in step:
+            assert batch.source is not None
+            # Not inputs != PAD: the EOS of a shorter word stands there and is padding too.
+            real += int((batch.source != PAD).sum()) + batch.tokens
+            held += batch.source.numel() + batch.labels.numel()
+    assert 1 - real / held < 0.05
+    assert held / 300 == pytest.approx(budget.tokens, rel=0.05)
+
+
+def test_the_batches_of_a_step_go_from_short_to_long(words: Padded) -> None:
+    for step in islice(words.steps(0, "g2p", Budget(4200, 4)), 100):
+        assert len(step) == 4
+        lengths = [(batch.source != PAD).sum(dim=1) for batch in step]
+        for shorter, longer in pairwise(lengths):
+            assert shorter.max() <= longer.min()
+        assert lengths[0].max() < lengths[-1].min()
+
+
+def test_all_steps_read_about_as_much_though_their_batches_differ_in_length(words: Padded) -> None:
+    steps = list(islice(words.steps(0, "g2p", Budget(2100, 2)), 200))
+    tokens = [
+        sum(int((batch.source != PAD).sum()) + batch.tokens for batch in step) for step in steps
+    ]
+    assert max(tokens) < 1.05 * 2100
+    assert min(tokens) > 0.95 * 2100
+    widths = [
+        [batch.source.shape[1] for batch in step if batch.source is not None] for step in steps
+    ]
+    assert sum(short < long for short, long in widths) > 190
+
+
+# Batches
+
+
+@given(LENGTHS, st.integers(1, 400))
+def test_by_length_has_every_row_once_from_short_to_long(
+    lengths: list[tuple[int, int]], tokens: int
+) -> None:
+    batches = made(lengths).by_length(tokens)
+    order = [row for rows_B in batches for row in rows_B.tolist()]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[row][0] for row in order] == sorted(source for source, _ in lengths)
+
+
+def test_by_length_gives_each_batch_about_the_tokens_asked_for(words: Padded) -> None:
+    sizes = [
+        batch.labels.numel() + batch.source.numel()
+        for batch in map(words.batch, words.by_length(4096))
+        if batch.source is not None
+    ]
+    assert sum(sizes) / len(sizes) == pytest.approx(4096, rel=0.05)
+
+
+@given(LENGTHS, BUDGETS, st.booleans())
+def test_a_batch_holds_its_examples_and_lengths_only_where_something_is_padded(
+    lengths: list[tuple[int, int]], budget: Budget, has_source: bool
+) -> None:
+    for step in epoch(made(lengths, has_source).steps(0, "any", budget), len(lengths)):
+        for batch, chosen in zip(step, rows(step), strict=True):
+            sides = [(batch.inputs, batch.lengths, [lengths[row][1] + 1 for row in chosen])]
+            if has_source:
+                real = [lengths[row][0] + 1 for row in chosen]
+                sides.append((batch.source, batch.source_lengths, real))
+            else:
+                assert batch.source is batch.source_lengths is None
+            for tokens, said, real in sides:
+                assert tokens is not None
+                assert tokens.shape == (len(chosen), max(real))
+                assert (said is None) == (len(set(real)) == 1)
+                assert said is None or said.tolist() == real
+            for row, labels in zip(chosen, batch.labels.tolist(), strict=True):
+                asked = [row + FIRST, *[FIRST] * (lengths[row][1] - 1), EOS]
+                assert labels == asked + [IGNORE] * (len(labels) - len(asked))
+
+
+def test_a_vocabulary_of_more_than_a_byte_keeps_its_ids() -> None:
+    pairs = Padded([[70_000, EOS], [3, EOS]], [[BOS, 255, EOS], [BOS, 256, 257, EOS]])
+    batch = pairs.batch(torch.tensor([0, 1]))
+    assert batch.source is not None
+    assert batch.source.tolist() == [[70_000, EOS], [3, EOS]]
+    assert batch.labels.tolist() == [[255, EOS, IGNORE], [256, 257, EOS]]
+    assert batch.labels.dtype == batch.source.dtype == torch.int64

@@ -1,0 +1,390 @@
+"""Language modelling: every token asked once, every character paid for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from ablations.tasks.batches.windows import Windows
+from ablations.tasks.data.tokens import TOKENS
+from ablations.tasks.data.tokens.words import split
+from ablations.tasks.task import TASK, Budget
+from ablations.tasks.text import EXAMPLES, Text
+from model.batch import BOS, IGNORE, Batch
+from model.build import build
+from model.config import ConfigError
+
+CHOICES = [
+    {"name": "characters"},
+    {"name": "words", "size": 200},
+    {"name": "bpe", "size": 400},
+]
+
+
+def name_of(choice: dict[str, Any]) -> str:
+    return str(choice["name"])
+
+
+@pytest.fixture(scope="module", params=CHOICES, ids=name_of)
+def small(request: pytest.FixtureRequest) -> Text:
+    return make(tokens=request.param)
+
+
+def make(**options: Any) -> Text:
+    few = {"length": 16, "characters": 20_000, "valid_characters": 900, "test_characters": 901}
+    return TASK.build({"name": "text", **few, **options})
+
+
+def tiny(task: Text) -> nn.Module:
+    written = {"name": "transformer", "kind": "decoder", "d_model": 8, "depth": 1, "n_heads": 1}
+    return build(written, None, task.target_size, seed=0)
+
+
+def labels(batches: Iterator[Batch] | list[Batch]) -> list[int]:
+    return [label for batch in batches for row in batch.labels.tolist() for label in row]
+
+
+# The data
+
+
+def test_lines_are_split_in_their_order() -> None:
+    task = Text(Text.Config())
+    counts = {part: text.count("\n") for part, text in task.texts.items()}
+    assert counts == {"train": 31_102 - 2 * 1555, "valid": 1555, "test": 1555}
+    assert task.texts["train"].startswith("In the beginning God created")
+    assert task.texts["test"].endswith("[be] with you all. Amen.\n")
+    assert all(text.endswith("\n") for text in task.texts.values())
+    for part in ("valid", "test"):
+        assert set(task.texts[part]) <= set(task.texts["train"]), "no character is new"
+        assert task.tokens.spelling(task.texts[part]) == 0
+
+
+def test_a_limit_takes_characters_from_the_start_of_a_split() -> None:
+    whole, part = Text(Text.Config()), make()
+    for name, size in {"train": 20_000, "valid": 900, "test": 901}.items():
+        assert part.texts[name] == whole.texts[name][:size]
+
+
+def test_the_vocabulary_knows_only_the_training_text(small: Text) -> None:
+    train_only = TOKENS.build(small.config.tokens, text=small.texts["train"])
+    for text in small.texts.values():
+        assert small.tokens.encode(text) == train_only.encode(text)
+
+
+def test_the_digest_follows_the_text_and_not_the_file_that_holds_it(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.txt"]
+    for path in paths[:2]:
+        path.write_text("one\ntwo\nthree\n")
+    paths[2].write_text("one\ntwo\nthrees\n")
+    first, second, third = (Text(Text.Config(file=str(path))).digest() for path in paths)
+    assert first == second != third
+    assert Text.files == ("file",)
+
+
+def test_the_card_says_where_the_text_comes_from_and_how_long_it_is(small: Text) -> None:
+    card = small.card()
+    assert card["source"].startswith("King James Bible")
+    assert card["licence"] == "public domain"
+    assert card["size"] == {"train": 20_000, "valid": 900, "test": 901}
+    assert card["tokens"]["valid"] == len(small.tokens.encode(small.texts["valid"]))
+    assert card["sha256"] == small.digest()
+
+
+# Windows
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_every_token_of_a_split_is_asked_exactly_once(small: Text, part: str) -> None:
+    asked = labels(small.evaluation_batches(part))
+    assert asked == small.tokens.encode(small.texts[part])
+    assert IGNORE not in asked
+
+
+def test_a_window_reads_the_token_before_it_and_those_within(small: Text) -> None:
+    ids = small.tokens.encode(small.texts["valid"])
+    windows = [
+        (inputs, row)
+        for batch in small.evaluation_batches("valid")
+        for inputs, row in zip(batch.inputs.tolist(), batch.labels.tolist(), strict=True)  # type: ignore[union-attr]
+    ]
+    for number, (inputs, row) in enumerate(windows):
+        start = number * small.config.length
+        assert row == ids[start : start + small.config.length]
+        assert inputs == ([BOS, *ids][start : start + len(row)])
+    assert len(windows) == math.ceil(len(ids) / small.config.length)
+
+
+@given(
+    tokens=st.integers(1, 200),
+    length=st.integers(2, 20),
+    budget=st.builds(Budget, st.integers(1, 100), st.integers(1, 3)),
+    seed=st.integers(0, 5),
+)
+def test_an_epoch_learns_no_token_twice_and_leaves_out_less_than_two_windows(
+    tokens: int, length: int, budget: Budget, seed: int
+) -> None:
+    windows = Windows(range(100, 100 + tokens), length)
+    width = min(length, tokens)
+    count = max(1, tokens // width - 1)
+    part = max(1, budget.part // width)
+    steps = math.ceil(count / (part * budget.parts))
+    epochs = list(islice(windows.steps(seed, "text", budget), 2 * steps))
+    for epoch in (epochs[:steps], epochs[steps:]):
+        seen = Counter(labels([batch for parts in epoch for batch in parts]))
+        assert set(seen.values()) == {1}
+        assert len(seen) == count * width
+        assert tokens - len(seen) < 2 * width
+        for parts in epoch:
+            assert len(parts) <= budget.parts
+            for batch in parts:
+                assert batch.inputs is not None
+                assert batch.inputs.numel() <= max(budget.part, width)
+                follows = torch.where(batch.labels == 100, BOS, batch.labels - 1)
+                assert torch.equal(batch.inputs, follows)
+
+
+def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
+    windows = Windows(range(100, 1100), 10)
+    budget = Budget(10_000)
+    firsts = {
+        int(parts[0].labels.min()) % 10 for parts in islice(windows.steps(0, "text", budget), 50)
+    }
+    assert len(firsts) == 10
+
+
+@pytest.mark.parametrize("start", [1, 7, 40])
+def test_a_training_that_goes_on_sees_what_it_would_have_seen(small: Text, start: int) -> None:
+    budget = Budget(2048, 2)
+    straight = list(islice(small.steps(3, budget), start + 5))[start:]
+    later = list(islice(small.steps(3, budget, start), 5))
+    for one, other in zip(straight, later, strict=True):
+        for left, right in zip(one, other, strict=True):
+            assert torch.equal(left.labels, right.labels)
+            assert torch.equal(left.inputs, right.inputs)  # type: ignore[arg-type]
+
+
+def test_seeds_see_the_text_in_different_orders() -> None:
+    task = make()
+    first, again, other = (next(task.steps(seed, Budget(256)))[0].labels for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_batches_leave_the_random_numbers_of_others_alone() -> None:
+    before = torch.get_rng_state()
+    task = make()
+    list(islice(task.steps(0, Budget(256)), 3))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# Scores
+
+
+def slow_spelling(task: Text, text: str) -> float:
+    """Pieces lose nothing. An unknown character is one of Unicode's; an unknown word is its letters
+    and its end, each counted once more than in train."""
+    ids, unicode = task.tokens.encode(text), math.log(0x110000)
+    if task.config.tokens["name"] == "characters":
+        return unicode * sum(letter not in task.texts["train"] for letter in text)
+    if task.config.tokens["name"] == "bpe":
+        return 0.0
+    train = split(task.texts["train"])
+    letters = "".join(train)
+    total = len(letters) + len(train) + len(set(letters)) + 2
+    nats = 0.0
+    unknown = 3
+    for word, token in zip(split(text), ids, strict=True):
+        if token == unknown:
+            for letter in word:
+                nats -= math.log((letters.count(letter) + 1) / total)
+                nats += 0 if letter in letters else unicode
+            nats -= math.log((len(train) + 1) / total)
+    assert unknown in ids, "the case is tried"
+    return nats
+
+
+def test_bits_per_character_count_every_token_and_every_unknown_word(small: Text) -> None:
+    """Slowly: one window after the other, one label after the other."""
+    model = tiny(small).eval()
+    text = small.texts["valid"]
+    ids = small.tokens.encode(text)
+    nats = 0.0
+    with torch.inference_mode():
+        for start in range(0, len(ids), small.config.length):
+            inputs = [BOS, *ids][start : start + min(small.config.length, len(ids) - start)]
+            given = torch.tensor([inputs])
+            logits_TV = model(Batch(given, inputs=given))[0].double()
+            for place in range(len(inputs)):
+                row = logits_TV[place]
+                nats += float(row.logsumexp(0) - row[ids[start + place]])
+    spelling = slow_spelling(small, text)
+    assert small.tokens.spelling(text) == pytest.approx(spelling)
+    (score,), _ = small.scores(model, "valid", "cpu")
+    assert score.metric == "bits_per_character"
+    assert score.value == pytest.approx((nats + spelling) / math.log(2) / len(text), rel=1e-5)
+
+
+def test_a_model_that_knows_nothing_pays_for_each_token_alike(small: Text) -> None:
+    model = tiny(small)
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    (score,), _ = small.scores(model, "test", "cpu")
+    text = small.texts["test"]
+    bits = len(small.tokens.encode(text)) * math.log2(small.tokens.size)
+    bits += small.tokens.spelling(text) / math.log(2)
+    assert score.value == pytest.approx(bits / len(text), rel=1e-5)
+
+
+def test_the_trivial_answer_is_the_frequency_of_each_token(small: Text) -> None:
+    train, valid = (small.tokens.encode(small.texts[part]) for part in ("train", "valid"))
+    counts = Counter(train)
+    total = len(train) + small.tokens.size - 2  # every id but PAD and BOS once more
+    nats = -sum(math.log((counts[token] + 1) / total) for token in valid)
+    trivial = small.trivial("valid")
+    assert trivial["loss"] == pytest.approx(nats / len(valid))
+    spelling = small.tokens.spelling(small.texts["valid"])
+    assert trivial["bits_per_character"] == pytest.approx((nats + spelling) / math.log(2) / 900)
+
+
+def test_what_is_trivial_does_not_depend_on_the_windows() -> None:
+    short, long = (make(length=length).trivial("valid") for length in (3, 64))
+    assert short == pytest.approx(long)
+
+
+def test_whatever_a_token_is_no_text_is_paid_for_below_its_real_entropy() -> None:
+    """Random letters cost log2(4) bits each; no way to cut them may seem to do better."""
+    generator = torch.Generator().manual_seed(0)
+    letters = ["acgt"[index] for index in torch.randint(4, (40_000,), generator=generator)]
+    lines = ["".join(letters[start : start + 39]) + "\n" for start in range(0, 39_000, 39)]
+    bits_of_a_line = 39 * math.log2(4)
+    for choice in CHOICES:
+        text = "".join(lines)
+        tokens = TOKENS.build(choice, text=text[: len(text) // 2])
+        rest = text[len(text) // 2 :]
+        ids = tokens.encode(rest)
+        seen = Counter(tokens.encode(text[: len(text) // 2]))
+        total = seen.total() + tokens.size
+        nats = -sum(math.log((seen[token] + 1) / total) for token in ids) + tokens.spelling(rest)
+        assert nats / math.log(2) > bits_of_a_line * rest.count("\n"), choice
+
+
+def test_examples_show_how_the_text_and_the_model_go_on(small: Text) -> None:
+    _, examples = small.scores(tiny(small), "valid", "cpu")
+    assert 1 <= len(examples) <= EXAMPLES
+    for example in examples:
+        assert example.keys() == {"input", "target", "output"}
+        assert example["input"] + example["target"] in small.texts["valid"]
+        assert example["input"]
+        assert example["target"].startswith(" "), "no word is cut in two"
+
+
+def test_scoring_leaves_the_model_in_its_mode() -> None:
+    task = make()
+    model = tiny(task).train()
+    task.scores(model, "valid", "cpu")
+    assert model.training
+
+
+# Questions
+
+
+def test_a_reader_can_ask_for_a_beginning_to_be_gone_on_with(small: Text) -> None:
+    question = small.ask("And he said")
+    assert question.source is None
+    assert question.prompt is not None
+    assert question.prompt.tolist() == [small.tokens.encode("And he said")]
+    assert len(small.symbols("And he said")) == question.prompt.shape[1]
+    tokens = question.prompt[0].tolist()
+    assert small.tell(tokens) == "And he said"
+    assert small.show(tokens) == small.symbols("And he said")
+    assert len(" ".join(small.show(tokens)).split()) == len(tokens)
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("a" * 16, 16)])
+def test_a_question_that_fits_no_window_is_refused(text: str, count: int) -> None:
+    with pytest.raises(ValueError, match=f"the text has {count} tokens: write from 1 to 15"):
+        make().ask(text)
+
+
+# Options and files
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        (
+            {"characters": 0, "length": 1},
+            [
+                "task.characters=0: must be at least 1, or null for all characters",
+                "task.length=1: must be at least 2",
+            ],
+        ),
+        (
+            {"valid_characters": 10**9},
+            [
+                "valid_characters=1000000000: valid has 178729 characters; "
+                "choose at most that, or null for all"
+            ],
+        ),
+        (
+            {"tokens": {"name": "bpe", "size": 270}},
+            ["tokens.size=270: too few for the text's characters; choose 316 or more"],
+        ),
+        ({"tokens": "letters"}, None),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    options: dict[str, Any], lines: list[str] | None
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make(**options)
+    if lines is None:
+        assert "no tokens 'letters'" in caught.value.problems[0]
+    else:
+        assert caught.value.problems == lines
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"", ":1: the file is empty; write some text in it"),
+        (b" \n\n", ":1: the file is empty; write some text in it"),
+        (b"one\ntwo\nthr\xff\n", ":3: not UTF-8; save the file as UTF-8"),
+        (b"one\ntwo\n", ":2: too few lines; train, valid and test need one each"),
+        (None, ": No such file or directory; name a file that can be read"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(
+    tmp_path: Path, content: bytes | None, line: str
+) -> None:
+    path = tmp_path / "mine.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        Text(Text.Config(file=str(path)))
+    assert caught.value.problems == [f"file={path}{line}"]
+
+
+def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    content = "".join(f"line {number}\r\n" for number in range(39)) + "last: ß, no end"
+    path.write_text(content, encoding="utf-8", newline="")
+    task = Text(Text.Config(file=str(path)))
+    assert "".join(task.texts.values()) == content
+    assert task.texts["valid"] == "line 36\r\nline 37\r\n"
+    assert task.texts["test"] == "line 38\r\nlast: ß, no end"
+    assert task.card()["source"] == "mine.txt"
+    assert task.tokens.spelling(task.texts["test"]) > 0, "ß was never seen"
+    (score,), _ = task.scores(tiny(task), "test", "cpu")
+    assert score.value is not None
+    assert math.isfinite(score.value)

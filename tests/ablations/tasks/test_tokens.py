@@ -1,0 +1,209 @@
+"""Tokens: nothing is lost, and what no token says is charged."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
+from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, bpe
+from ablations.tasks.data.tokens.words import join, split
+from ablations.tasks.data.vocabulary import SPECIAL
+from model.config import ConfigError
+
+VERSE = "And God said, Let there be light: and there was light.\nAnd God saw [it]."
+UNICODE = math.log(0x110000)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))  # no halves of surrogate pairs
+# Marks, letters and spaces side by side, where the rules for spaces are at work.
+dense = st.text("ab 1\n\t([{“‘,.;:?!)]}”’'-`\"")
+
+
+@pytest.fixture(scope="module")
+def pieces() -> Tokens:
+    some = "\n".join(list(read(KING_JAMES).values())[:500])
+    return TOKENS.build({"name": "bpe", "size": 600}, text=some)
+
+
+def words_of(text: str, size: int | None = None) -> Words:
+    return Words(Words.Config(size=size), text)
+
+
+# Nothing is lost
+
+
+@given(texts)
+def test_characters_come_back_as_they_were(text: str) -> None:
+    tokens = Characters(text)
+    assert tokens.decode(tokens.encode(text)) == text
+    assert tokens.spelling(text) == 0
+
+
+@given(texts | dense)
+def test_words_come_back_as_they_were(text: str) -> None:
+    tokens = words_of(text)
+    assert tokens.decode(tokens.encode(text)) == text
+    assert tokens.spelling(text) == 0
+
+
+@given(texts | dense | st.text(" \n▁a"))
+def test_pieces_come_back_as_they_were_though_learned_from_another_text(
+    pieces: Tokens, text: str
+) -> None:
+    assert pieces.decode(pieces.encode(text)) == text
+    assert pieces.spelling(text) == 0
+
+
+@pytest.mark.parametrize("bible", [KING_JAMES, WORLD_ENGLISH])
+def test_a_whole_bible_can_be_rebuilt_from_its_words(bible: str) -> None:
+    text = "\n".join(read(bible).values())
+    said = split(text)
+    assert join(said) == text
+    assert said.count("") + said.count(" ") < 0.01 * len(said), "spaces mostly go without saying"
+
+
+def test_text_is_not_normalised_before_it_is_cut_into_pieces(pieces: Tokens) -> None:
+    for odd in ("ﬁ", "e\u0301", "é", "  two  spaces ", "Ⅳ", "\u00a0"):
+        assert pieces.decode(pieces.encode(odd)) == odd
+
+
+@pytest.mark.parametrize("name", TOKENS.parts)
+def test_ids_leave_room_for_the_special_tokens_and_stay_in_the_vocabulary(name: str) -> None:
+    tokens = TOKENS.build(name, text=VERSE)
+    ids = tokens.encode(VERSE)
+    assert len(SPECIAL) <= min(ids)
+    assert max(ids) < tokens.size
+
+
+@pytest.mark.parametrize("name", TOKENS.parts)
+def test_a_reader_sees_each_token_as_one_word(name: str) -> None:
+    tokens = TOKENS.build(name, text=VERSE)
+    shown = tokens.show(tokens.encode("a\t light\n (it "))
+    assert len(" ".join(shown).split()) == len(tokens.encode("a\t light\n (it "))
+    assert "⏎" in shown
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("And he said, It is.", ["And", "he", "said", ",", "It", "is", "."]),
+        ("the brother’s [son]", ["the", "brother’s", "[", "son", "]"]),
+        ("brothers’ son", ["brothers", "’", "son"]),
+        ("first-born; don`t", ["first-born", ";", "don`t"]),
+        ("a\nb", ["a", "\n", "b"]),
+        ("a  b", ["a", " ", " ", "b"]),
+        ("a ,b", ["a", " ", ",", "", "b"]),
+        ('say, "Yes"', ["say", ",", '"', "", "Yes", "", '"']),
+    ],
+)
+def test_a_text_is_cut_into_words_and_marks(text: str, said: list[str]) -> None:
+    assert split(text) == said
+
+
+def test_the_most_frequent_words_have_ids_and_the_others_share_one() -> None:
+    tokens = words_of("b b b a a c d", size=6)
+    assert tokens.size == 6
+    first, second = tokens.encode("b a")
+    assert tokens.encode("c d e") == [tokens.vocabulary.unknown] * 3
+    assert len({first, second, tokens.vocabulary.unknown}) == 3
+
+
+def test_an_unknown_word_is_charged_its_letters_and_its_end() -> None:
+    train = "tot to to o"
+    tokens = words_of(train, size=5)  # `to` alone has an id
+    # Seen: t 4 times, o 4 times, 4 ends. Each once more, and once for a letter never seen.
+    total = 4 + 4 + 4 + 3 + 1
+    t, o, end = 5 / total, 5 / total, 5 / total
+    other = 1 / total / 0x110000
+    assert math.isclose(tokens.spelling("to to"), 0, abs_tol=1e-12)
+    assert math.isclose(tokens.spelling("tot to"), -math.log(t * o * t * end))
+    assert math.isclose(tokens.spelling("ox tot"), -math.log(o * other * end * t * o * t * end))
+
+
+@given(st.text("abc \n,", min_size=1))
+def test_letters_ends_and_the_unseen_share_all_probability(text: str) -> None:
+    """So spelling is a code: no text is charged too little, whatever has an id and what has not."""
+    tokens = words_of(text)
+    letters = {letter for word in split(text) for letter in word}
+    end = tokens._letters.cost("")
+    each = [tokens._letters.cost(letter) - end for letter in letters]
+    unseen = tokens._letters.cost("é") - end - UNICODE
+    assert math.isclose(sum(math.exp(-cost) for cost in (*each, end, unseen)), 1)
+
+
+def test_fewer_names_never_make_a_text_cheaper_to_spell() -> None:
+    costs = [words_of(VERSE, size).spelling(VERSE) for size in range(5, 30)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > 0
+    assert costs[-1] == 0
+
+
+def test_a_character_that_was_never_seen_is_charged_as_one_of_unicodes() -> None:
+    tokens = Characters("abc")
+    assert tokens.encode("ad")[1] == tokens.vocabulary.unknown
+    assert math.isclose(tokens.spelling("abedd"), 3 * UNICODE)
+
+
+def test_characters_are_those_of_the_training_text_in_order() -> None:
+    tokens = Characters("cab\n")
+    assert [tokens.decode([index]) for index in range(4, tokens.size)] == ["\n", "a", "b", "c"]
+
+
+# Pieces
+
+
+def test_learning_pieces_twice_gives_the_same_model() -> None:
+    assert bpe.learn(VERSE, 300) == bpe.learn(VERSE, 300)
+
+
+def test_frequent_runs_become_pieces(pieces: Tokens) -> None:
+    assert pieces.show(pieces.encode("and the LORD")) == ["and", "␣the", "␣LORD"]
+    assert pieces.size == 600
+
+
+def test_a_line_longer_than_sentencepiece_reads_by_itself_is_learned_from_too() -> None:
+    tokens = TOKENS.build({"name": "bpe", "size": 300}, text="ababab " * 1000)
+    assert len(tokens.encode("ababab")) == 1
+
+
+def test_a_short_text_gives_fewer_pieces_than_asked_for() -> None:
+    tokens = TOKENS.build({"name": "bpe", "size": 5000}, text="abc")
+    assert 260 + 3 <= tokens.size < 270
+
+
+def test_a_piece_for_each_character_is_enough() -> None:
+    tokens = TOKENS.build({"name": "bpe", "size": 264}, text="abc cba")
+    assert tokens.show(tokens.encode("cab a")) == ["c", "a", "b", "␣", "a"]
+
+
+def test_what_a_terminal_would_obey_and_xml_forbids_is_shown_as_a_sign() -> None:
+    tokens = TOKENS.build({"name": "characters"}, text="a\x1b\x00\x9b\uffff")
+    assert tokens.show(tokens.encode("a\x1b\x00\x9b\uffff")) == ["a", *"����"]
+
+
+@pytest.mark.parametrize(
+    ("written", "text", "line"),
+    [
+        (
+            {"name": "bpe", "size": 262},
+            "abc",
+            "size=262: too few for the text's characters; choose 263 or more",
+        ),
+        ({"name": "bpe"}, "\n\n", "name=bpe: the training text has only empty lines"),
+        ({"name": "bpe", "size": 200}, "abc", "tokens.size=200: must be above 260"),
+        ({"name": "words", "size": 4}, "abc", "tokens.size=4: must be above 4, or null for all"),
+    ],
+)
+def test_a_vocabulary_that_cannot_be_is_refused_in_one_line(
+    written: dict[str, Any], text: str, line: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        TOKENS.build(written, text=text)
+    assert caught.value.problems == [line]

@@ -1,0 +1,403 @@
+"""Translation: pairs that belong together, scores that others can compute, files with mistakes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sacrebleu import corpus_bleu, corpus_chrf
+from torch import Tensor, nn
+
+from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
+from ablations.tasks.data.sentences import FILES
+from ablations.tasks.task import TASK, Budget, Score
+from ablations.tasks.translation import EXAMPLES, Translation
+from model.batch import BOS, EOS, PAD, Batch
+from model.config import ConfigError
+from model.generate import Decoding
+
+SMALL = {"tokens": {"name": "bpe", "size": 500}, "max_words": 9, "valid_sentences": 40}
+
+
+@pytest.fixture(scope="module")
+def small() -> Translation:
+    return make(**SMALL)
+
+
+def make(**options: Any) -> Translation:
+    return TASK.build({"name": "translation", **options})
+
+
+def write(folder: Path, **contents: Sequence[str]) -> dict[str, str]:
+    """Six files, from lists of lines, and the options that name them."""
+    paths = {}
+    for option in FILES:
+        path = folder / f"{option}.txt"
+        path.write_text("".join(f"{line}\n" for line in contents[option]), encoding="utf-8")
+        paths[option] = str(path)
+    return paths
+
+
+def own(folder: Path, **instead: Sequence[str]) -> dict[str, str]:
+    contents: dict[str, Sequence[str]] = {
+        "train_source": ["thou art here", "he goeth away", "thou goeth"],
+        "train_target": ["you are here", "he goes away", "you go"],
+        "valid_source": ["thou art away", "He, goeth!"],
+        "valid_target": ["you are away", "he goes"],
+        "test_source": ["he hath gone", "here"],
+        "test_target": ["he has gone", "here"],
+    }
+    return write(folder, **{**contents, **instead})
+
+
+class Saying(nn.Module):
+    """Answers with the target, or whatever else, that goes with each source it knows."""
+
+    def __init__(self, task: Translation, answers: dict[str, str]) -> None:
+        super().__init__()
+        self.size = task.target_size
+        self.answers = {
+            tuple(task.tokens.encode(source)): [*task.tokens.encode(answer), EOS]
+            for source, answer in answers.items()
+        }
+
+    def begin(
+        self, sequences: int, capacity: int, source_BS: Tensor | None, lengths_B: Tensor | None
+    ) -> Decoding:
+        assert source_BS is not None
+        rows = [[token for token in row if token > EOS] for row in source_BS.tolist()]
+        answers = [self.answers[tuple(row)] for row in rows]
+        width = max(map(len, answers))
+        states = torch.tensor([[*answer, *[EOS] * (width - len(answer))] for answer in answers])
+        return Decoding(0, [states])
+
+    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        said_BT = decoding.states[0]
+        next_B = said_BT[:, min(decoding.start, said_BT.shape[1] - 1)]
+        logits_B1V = nn.functional.one_hot(next_B, self.size).float()[:, None]
+        return logits_B1V, Decoding(decoding.start + 1, decoding.states)
+
+
+def values(scores: Sequence[Score]) -> dict[str, float | None]:
+    return {score.metric: score.value for score in scores}
+
+
+# The data
+
+
+def test_every_pair_is_a_verse_and_the_same_verse() -> None:
+    task = make(max_words=12)
+    old, new = read(KING_JAMES), read(WORLD_ENGLISH)
+    known = {(old[verse], new[verse]) for verse in old.keys() & new.keys()}
+    pairs = [pair for part in task.sentences.values() for pair in part]
+    assert all(pair in known for pair in pairs)
+    assert len(pairs) + sum(task.left_out.values()) == 31_099
+
+
+def test_pairs_with_too_many_words_on_either_side_are_left_out_and_counted() -> None:
+    task = make(max_words=12)
+    old, new = read(KING_JAMES), read(WORLD_ENGLISH)
+    short = [
+        verse
+        for verse in old.keys() & new.keys()
+        if len(old[verse].split()) <= 12 and len(new[verse].split()) <= 12
+    ]
+    assert sum(map(len, task.sentences.values())) == len(short)
+    card = task.card()
+    assert card["left_out"] == task.left_out
+    assert card["size"] == {split: len(pairs) for split, pairs in task.sentences.items()}
+
+
+def test_a_limit_takes_the_first_pairs(small: Translation) -> None:
+    fewer = make(**{**SMALL, "sentences": 100, "valid_sentences": 5})
+    assert list(fewer.sentences["train"]) == list(small.sentences["train"])[:100]
+    assert list(fewer.sentences["valid"]) == list(small.sentences["valid"])[:5]
+    assert fewer.digest() != small.digest()
+
+
+def test_source_and_target_share_one_vocabulary_learned_from_both_sides_of_train(
+    tmp_path: Path,
+) -> None:
+    task = make(**own(tmp_path), tokens={"name": "words", "size": None})
+    assert task.source_size == task.target_size == task.tokens.size
+    names = {"thou", "art", "here", "he", "goeth", "away", "you", "are", "goes", "go"}
+    named = {task.tokens.decode([index]) for index in range(4, task.target_size)}
+    assert names <= named
+    assert not {"hath", "gone", "has", "He"} & named, "valid and test teach nothing"
+
+
+def test_a_batch_holds_a_source_with_its_end_and_its_target_shifted(small: Translation) -> None:
+    pairs = {
+        tuple(small.tokens.encode(source)): small.tokens.encode(target)
+        for source, target in small.sentences["valid"]
+    }
+    seen = []
+    for batch in small.evaluation_batches("valid"):
+        assert batch.source is not None
+        assert batch.inputs is not None
+        for source, inputs, labels in zip(
+            batch.source.tolist(), batch.inputs.tolist(), batch.labels.tolist(), strict=True
+        ):
+            read_ = [token for token in source if token != PAD]
+            assert read_[-1] == EOS
+            wanted = pairs[tuple(read_[:-1])]
+            assert inputs[: len(wanted) + 1] == [BOS, *wanted]
+            assert [label for label in labels if label >= 0] == [*wanted, EOS]
+            seen.append(tuple(read_))
+    assert len(seen) == 40
+
+
+def test_no_sequence_is_longer_than_the_longest(small: Translation) -> None:
+    sides = [
+        len(small.tokens.encode(side)) + extra
+        for pairs in small.sentences.values()
+        for pair in pairs
+        for side, extra in zip(pair, (1, 2), strict=True)
+    ]
+    assert max(sides) == small.longest
+
+
+@pytest.mark.parametrize("start", [1, 9])
+def test_a_training_that_goes_on_sees_what_it_would_have_seen(
+    small: Translation, start: int
+) -> None:
+    budget = Budget(600, 2)
+    straight = list(islice(small.steps(1, budget), start + 3))[start:]
+    for one, other in zip(straight, islice(small.steps(1, budget, start), 3), strict=True):
+        assert [batch.labels.tolist() for batch in one] == [
+            batch.labels.tolist() for batch in other
+        ]
+
+
+# Scores
+
+
+def test_scores_are_sacrebleus_own(small: Translation) -> None:
+    pairs = small.sentences["valid"]
+    model = Saying(small, dict(pairs) | {pairs[0][0]: "Something else.", pairs[1][0]: ""})
+    outputs = [model_answer(small, model, source) for source, _ in pairs]
+    scores, _ = small.scores(model, "valid", "cpu")
+    targets = [target for _, target in pairs]
+    assert 0 < (values(scores)["bleu"] or 0) < 100
+    assert values(scores)["bleu"] == pytest.approx(corpus_bleu(outputs, [targets]).score)
+    assert values(scores)["chrf"] == pytest.approx(corpus_chrf(outputs, [targets]).score)
+    assert values(scores).keys() == Translation.metrics.keys()
+
+
+def model_answer(task: Translation, model: Saying, source: str) -> str:
+    return task.tokens.decode(model.answers[tuple(task.tokens.encode(source))][:-1])
+
+
+def test_perfect_translations_score_a_hundred(small: Translation) -> None:
+    model = Saying(small, dict(small.sentences["test"]))
+    scores, examples = small.scores(model, "test", "cpu")
+    assert all(score.value == pytest.approx(100) for score in scores)
+    assert len(examples) == EXAMPLES
+    assert all(example["target"] == example["output"] for example in examples)
+    assert all((e["input"], e["target"]) in small.sentences["test"] for e in examples)
+
+
+def test_sentences_with_a_word_that_train_never_had_are_scored_apart(small: Translation) -> None:
+    known = {
+        word
+        for source, _ in small.sentences["train"]
+        for word in re.split(r"\W+", source.casefold())
+    }
+    groups: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    for source, target in small.sentences["valid"]:
+        new = any(word not in known for word in re.split(r"\W+", source.casefold()))
+        groups[new].append((source, target))
+    assert all(len(group) > 5 for group in groups.values()), "the case is tried"
+    # Right where every word was seen, and the source unchanged where not.
+    answers = dict(groups[False]) | {source: source for source, _ in groups[True]}
+    taken = values(small.scores(Saying(small, answers), "valid", "cpu")[0])
+    sources, targets = zip(*groups[True], strict=True)
+    assert taken["bleu_seen"] == pytest.approx(100)
+    assert taken["chrf_seen"] == pytest.approx(100)
+    assert taken["bleu_unseen"] == pytest.approx(corpus_bleu(sources, [targets]).score)
+    assert taken["chrf_unseen"] == pytest.approx(corpus_chrf(sources, [targets]).score)
+
+
+def test_capitals_and_marks_make_no_new_word(tmp_path: Path) -> None:
+    task = make(**own(tmp_path), tokens="characters")
+    scores, _ = task.scores(Saying(task, dict(task.sentences["valid"])), "valid", "cpu")
+    by_name = {score.metric: score for score in scores}
+    for name in ("bleu_unseen", "chrf_unseen"):
+        assert by_name[name].value is None
+        assert by_name[name].reason == "no sentence is unseen"
+    assert by_name["chrf_seen"].value == pytest.approx(100)
+
+
+def test_the_card_says_how_scores_are_taken_and_what_copying_would_score(
+    small: Translation,
+) -> None:
+    card = small.card()
+    assert re.fullmatch(r"nrefs:1\|case:mixed\|.*version:[\d.]+", card["signatures"]["bleu"])
+    assert re.fullmatch(r"nrefs:1\|case:mixed\|.*nc:6\|.*", card["signatures"]["chrf"])
+    sources, targets = zip(*small.sentences["test"], strict=True)
+    copied = card["copying_the_source"]["test"]
+    assert copied["bleu"] == pytest.approx(corpus_bleu(sources, [targets]).score)
+    assert copied["chrf"] == pytest.approx(corpus_chrf(sources, [targets]).score)
+    assert card["licence"] == "public domain"
+    assert card["sha256"] == small.digest()
+
+
+def test_the_trivial_answer_is_the_most_frequent_sentence_and_token_frequencies(
+    small: Translation,
+) -> None:
+    trivial = small.trivial("valid")
+    usual = Counter(target for _, target in small.sentences["train"]).most_common(1)[0][0]
+    targets = [target for _, target in small.sentences["valid"]]
+    assert trivial["bleu"] == pytest.approx(corpus_bleu([usual] * 40, [targets]).score)
+    assert trivial["chrf"] == pytest.approx(corpus_chrf([usual] * 40, [targets]).score)
+    train, valid = (
+        [token for _, side in small.sentences[split] for token in (*small.tokens.encode(side), EOS)]
+        for split in ("train", "valid")
+    )
+    counts, total = Counter(train), len(train) + small.target_size - 2
+    nats = -sum(math.log((counts[token] + 1) / total) for token in valid)
+    assert trivial["loss"] == pytest.approx(nats / len(valid))
+
+
+# Questions
+
+
+def test_a_reader_can_ask_for_a_sentence(small: Translation) -> None:
+    question = small.ask(" And he said, ")
+    assert question.source is not None
+    assert question.source.tolist() == [[*small.tokens.encode("And he said,"), EOS]]
+    assert len(small.symbols("And he said,")) == question.source.shape[1]
+    assert small.tell(small.tokens.encode("And he")) == "And he"
+    assert small.show(small.tokens.encode("And he")) == ["And", "␣he"]
+
+
+def test_a_question_that_is_empty_or_too_long_is_refused(small: Translation) -> None:
+    most = small.longest - 1
+    with pytest.raises(ValueError, match=f"the sentence has 0 tokens: write from 1 to {most}"):
+        small.ask(" ")
+    with pytest.raises(ValueError, match=f"the sentence has 999 tokens: write from 1 to {most}"):
+        small.ask("☃" * 333)
+
+
+# Options and files
+
+
+def test_own_files_are_read_line_by_line(tmp_path: Path) -> None:
+    paths = own(tmp_path)
+    task = make(**paths, tokens="words")
+    assert task.sentences["train"][1] == ("he goeth away", "he goes away")
+    assert {split: len(pairs) for split, pairs in task.sentences.items()} == {
+        "train": 3,
+        "valid": 2,
+        "test": 2,
+    }
+    assert task.card()["source"].startswith("train_source.txt, train_target.txt, valid")
+    assert Translation.files == FILES
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    assert make(**own(elsewhere), tokens="words").digest() == task.digest()
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "line"),
+    [
+        ("train_source", b"", ":1: the file is empty; write some text in it"),
+        ("valid_target", b"a\n\xe9\n", ":2: not UTF-8; save the file as UTF-8"),
+        ("test_source", b"a\n \n", ":2: the line is empty; write one sentence in each line"),
+        ("test_target", None, ": No such file or directory; name a file that can be read"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(
+    tmp_path: Path, option: str, content: bytes | None, line: str
+) -> None:
+    paths = own(tmp_path)
+    Path(paths[option]).unlink()
+    if content is not None:
+        Path(paths[option]).write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        make(**paths)
+    assert caught.value.problems == [f"{option}={paths[option]}{line}"]
+
+
+def test_files_of_different_length_are_refused_at_the_first_line_without_its_pair(
+    tmp_path: Path,
+) -> None:
+    paths = own(tmp_path, valid_target=["one", "two", "three", "four"], test_target=["one"])
+    with pytest.raises(ConfigError) as caught:
+        make(**paths)
+    advice = "has no such line; give every sentence its translation in the same line"
+    assert caught.value.problems == [
+        f"valid_target={paths['valid_target']}:3: {paths['valid_source']} {advice}",
+        f"test_source={paths['test_source']}:2: {paths['test_target']} {advice}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        (
+            {"sentences": 0, "max_words": -1},
+            [
+                "task.sentences=0: must be at least 1, or null for no limit",
+                "task.max_words=-1: must be at least 1, or null for no limit",
+            ],
+        ),
+        (
+            {"train_source": "a", "train_target": "b", "valid_source": "c", "valid_target": "d"},
+            [
+                "task.test_source=null: give all six files, or none",
+                "task.test_target=null: give all six files, or none",
+            ],
+        ),
+        (
+            {"test_sentences": 5000},
+            ["test_sentences=5000: test has 1509 pairs; choose at most that, or null for all"],
+        ),
+        (
+            {"max_words": 1},
+            [
+                f"max_words=1: nothing is left in {split}; choose more"
+                for split in ("train", "valid", "test")
+            ],
+        ),
+        (
+            {"tokens": {"name": "bpe", "size": 261}},
+            ["tokens.size=261: too few for the text's characters; choose 329 or more"],
+        ),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], lines: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make(**options)
+    assert caught.value.problems == lines
+
+
+def test_a_split_that_is_not_there_is_named(small: Translation) -> None:
+    with pytest.raises(ValueError, match=r"translation has no split 'dev'\. Choose from: train"):
+        small.evaluation_batches("dev")
+
+
+def test_batches_can_be_trained_on(small: Translation) -> None:
+    """A model of the right sizes reads them and a loss comes out."""
+    from model.build import build
+    from model.loss import cross_entropy
+
+    written = {
+        "name": "transformer",
+        "kind": "encoder_decoder",
+        "d_model": 8,
+        "depth": 1,
+        "n_heads": 1,
+        "tied": "all",
+    }
+    model = build(written, small.source_size, small.target_size, seed=0)
+    (batch,) = next(small.steps(0, Budget(200)))
+    assert isinstance(batch, Batch)
+    loss = float(cross_entropy(model(batch), batch.labels).detach()) / batch.tokens
+    assert 0.5 * math.log(small.target_size) < loss < 3 * math.log(small.target_size)

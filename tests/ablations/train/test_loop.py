@@ -1,0 +1,470 @@
+"""Training: what the losses are, that they come again, and when a training has failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ablations.plan.merge import expand
+from ablations.plan.profile import read_profile
+from ablations.plan.question import catalogue, read_ablation
+from ablations.plan.resolve import resolve_trial
+from ablations.plan.source import FOLDER, read_yaml
+from ablations.plan.tree import replaced
+from ablations.tasks import Task
+from ablations.tasks.g2p import G2P
+from ablations.train.loop import CURVE_POINTS, Trainer, Training, train
+from ablations.train.optimiser import OPTIMISER
+from ablations.train.schedule import SCHEDULE
+from ablations.train.settings import TrainConfig
+from ablations.train.step import update
+from ablations.train.validation import validate
+from model.batch import IGNORE, Batch
+from model.build import build
+from model.config import ConfigError
+from model.initialise import logical_parameters
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def task() -> G2P:
+    return G2P(G2P.Config(words=200, valid_words=40, test_words=40))
+
+
+def trial(**changes: Any) -> dict[str, Any]:
+    """The base at a size that trains in no time; `model__depth=2` sets model.depth."""
+    tree = read_yaml(FOLDER / "base/g2p.yaml").values
+    small = {
+        "task__words": 200,
+        "model__d_model": 16,
+        "model__depth": 1,
+        "train__steps": 6,
+        "train__batch_tokens": 256,
+        "train__parts": 2,
+        "train__evaluations": 2,
+        "train__schedule__warmup": 2,
+    }
+    for path, value in {**small, **changes}.items():
+        tree = replaced(tree, path.replace("__", "."), value)
+    return resolve_trial(tree)
+
+
+def trained(task: Task, seed: int = 0, **changes: Any) -> tuple[nn.Module, Training]:
+    config = trial(**changes)
+    model = build(config["model"], task.source_size, task.target_size, seed)
+    return model, train(model, task, TrainConfig(**config["train"]), seed, CPU, lambda *_: None)
+
+
+def losses(training: Training, split: str) -> dict[float, float | None]:
+    return {
+        reading.at["step"]: reading.value
+        for reading in training.readings
+        if (reading.metric, reading.split) == ("loss", split)
+    }
+
+
+@torch.no_grad()
+def nats(model: nn.Module, batch: Batch) -> tuple[float, int]:
+    """−log p summed label by label, and how many labels there are: the slow formula."""
+    total, count = 0.0, 0
+    for row, labels in zip(model(batch), batch.labels, strict=True):
+        for logits, label in zip(row.double(), labels.tolist(), strict=True):
+            if label != IGNORE:
+                total += math.log(sum(math.exp(x) for x in logits.tolist())) - float(logits[label])
+                count += 1
+    return total, count
+
+
+class Unigram(nn.Module):
+    """Knows only how frequent each label is, so it trains as fast as steps can be counted."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.logits_V = nn.Parameter(torch.zeros(size))
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.logits_V.expand(*batch.labels.shape, -1)
+
+
+def count_labels(task: Task, **options: Any) -> Training:
+    model = Unigram(task.target_size)
+    return train(model, task, TrainConfig(batch_tokens=64, **options), 0, CPU, lambda *_: None)
+
+
+def first_step(task: Task, **changes: Any) -> tuple[Batch, ...]:
+    return next(task.steps(0, TrainConfig(**trial(**changes)["train"]).budget))
+
+
+# The same numbers.
+
+
+def test_the_same_seed_gives_the_same_bits(task: G2P) -> None:
+    one, first = trained(task, seed=3, model__dropout=0.2)
+    two, second = trained(task, seed=3, model__dropout=0.2)
+    assert first == second
+    for (name, a), (_, b) in zip(one.state_dict().items(), two.state_dict().items(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_another_seed_gives_other_losses(task: G2P) -> None:
+    (_, first), (_, second) = trained(task, seed=0), trained(task, seed=1)
+    for split in ("train", "valid"):
+        one, two = losses(first, split), losses(second, split)
+        assert all(one[step] != two[step] for step in one)
+
+
+GOLDEN = {
+    "transformer": [3.894743, 3.675151, 3.570469, 3.537441],
+    "recurrent": [3.733655, 3.711465, 3.692365, 3.683807],
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_golden_losses_have_not_moved(task: G2P, name: str) -> None:
+    """A change of these numbers is a change of every published number: name it in the commit."""
+    rival = {"model": {"name": "recurrent", "d_model": 16, "depth": 1}}
+    choice = rival if name == "recurrent" else {}
+    _, training = trained(task, train__steps=12, train__evaluations=3, **choice)
+    measured = losses(training, "valid")
+    assert list(measured) == [0, 4, 8, 12]
+    assert list(measured.values()) == pytest.approx(GOLDEN[name], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["position", "norm", "feedforward", "scale"])
+def test_a_variant_and_its_control_start_from_equal_weights(task: G2P, name: str) -> None:
+    ablation, source = read_ablation(catalogue()[name])
+    cells = expand(ablation, source, read_profile("smoke"), {}, [0, 1])
+    first = {
+        (cell.label, cell.seed): {
+            each: weight
+            for each, weight, _ in logical_parameters(
+                build(cell.config["model"], task.source_size, task.target_size, cell.seed)
+            )
+        }
+        for cell in cells
+    }
+    for (label, seed), theirs in first.items():
+        ours = first[ablation.control, seed]
+        shared = [
+            each for each in theirs if each in ours and ours[each].shape == theirs[each].shape
+        ]
+        assert len(shared) >= 0.9 * min(len(ours), len(theirs)), label
+        assert all(torch.equal(ours[each], theirs[each]) for each in shared), label
+        drawn = [each for each in shared if ours[each].std() > 0]
+        assert not any(torch.equal(theirs[e], first[label, 1 - seed][e]) for e in drawn)
+
+
+# What a loss is.
+
+
+def test_the_validation_loss_is_unsmoothed_whatever_training_minimises(task: G2P) -> None:
+    model, training = trained(task, train__smoothing=0.3)
+    model.eval()
+    summed = [nats(model, task.pairs("valid").batch(torch.tensor([row]))) for row in range(40)]
+    expected = sum(total for total, _ in summed) / sum(count for _, count in summed)
+    assert losses(training, "valid")[6] == pytest.approx(expected, rel=1e-5)
+
+
+def test_smoothing_moves_the_training_loss(task: G2P) -> None:
+    (_, plain), (_, smooth) = trained(task), trained(task, train__smoothing=0.3)
+    assert losses(plain, "train")[1] != losses(smooth, "train")[1]
+    assert losses(plain, "valid")[0] == losses(smooth, "valid")[0]
+
+
+def test_the_training_loss_is_a_mean_over_the_target_tokens_of_all_parts(task: G2P) -> None:
+    config = trial()
+    model = build(config["model"], task.source_size, task.target_size, seed=0)
+    parts = first_step(task)
+    summed = [nats(model, batch) for batch in parts]
+    assert len({count for _, count in summed}) == len(parts) == 2  # a mean of means would differ
+    assert sum(count for _, count in summed) < sum(batch.labels.numel() for batch in parts)
+    expected = sum(total for total, _ in summed) / sum(count for _, count in summed)
+    _, training = trained(task)
+    assert losses(training, "train")[1] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_parts_of_a_step_give_the_gradient_of_one_batch(task: G2P) -> None:
+    """As several devices would too: each gets its share of the rows and the count of all."""
+    (batch,) = first_step(task, train__parts=1)
+    rows = torch.arange(len(batch.labels))
+
+    def gradient(*shares: Tensor) -> Tensor:
+        model = build(trial()["model"], task.source_size, task.target_size, seed=0).double()
+        parts = [
+            Batch(**{k: None if v is None else v[share] for k, v in vars(batch).items()})
+            for share in shares
+        ]
+        still = torch.optim.SGD(model.parameters(), lr=0.0)
+        update(model, parts, batch.tokens, still, TrainConfig(clip=None))
+        return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+    whole = gradient(rows)
+    assert whole.norm() > 0.1
+    torch.testing.assert_close(gradient(rows[:3], rows[3:4], rows[4:]), whole, rtol=0, atol=1e-12)
+
+
+def test_batches_that_are_kept_after_validation_can_be_learned_from(task: G2P) -> None:
+    model = build(trial()["model"], task.source_size, task.target_size, seed=0)
+    fresh = G2P(G2P.Config(words=20, valid_words=10, test_words=10))
+    validate(model, fresh, CPU)
+    model(fresh.evaluation_batches("valid")[0]).sum().backward()
+
+
+def test_validating_leaves_the_mode_and_the_gradients_of_the_model(task: G2P) -> None:
+    model = build(trial(model__dropout=0.5)["model"], task.source_size, task.target_size, seed=0)
+    for mode in (True, False):
+        model.train(mode)
+        assert validate(model, task, CPU) == validate(model, task, CPU)  # dropout is off
+        assert all(module.training is mode for module in model.modules())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+# Rates and gradients.
+
+
+@pytest.mark.parametrize(
+    ("warmup", "steps", "shares"),
+    [
+        (4, 10, {1: 1 / 4, 2: 2 / 4, 4: 1, 5: 6 / 7, 8: 3 / 7, 10: 1 / 7}),
+        (0, 4, {1: 4 / 5, 2: 3 / 5, 4: 1 / 5}),
+        (4, 4, {1: 1 / 4, 4: 1}),
+    ],
+)
+def test_the_rate_climbs_to_its_peak_and_falls_to_nothing(
+    warmup: int, steps: int, shares: dict[int, float]
+) -> None:
+    schedule = SCHEDULE.build({"name": "linear", "warmup": warmup}, steps=steps)
+    assert {step: schedule.share(step) for step in shares} == pytest.approx(shares)
+
+
+def test_the_rate_of_each_step_is_written_down(task: G2P) -> None:
+    schedule = {"name": "linear", "warmup": 2}
+    training = count_labels(task, steps=5, schedule=schedule, optimiser={"name": "adam", "rate": 8})
+    rates = {r.at["step"]: r.value for r in training.readings if r.metric == "rate"}
+    assert rates == pytest.approx({1: 4, 2: 8, 3: 6, 4: 4, 5: 2})
+
+
+@pytest.mark.parametrize("clip", [None, 0.01, 1e6])
+def test_the_gradient_is_cut_to_its_largest_norm_or_not_at_all(
+    task: G2P, clip: float | None
+) -> None:
+    model = build(trial()["model"], task.source_size, task.target_size, seed=0)
+    parts = first_step(task)
+    optimiser = OPTIMISER.build("adam", parameters=model.parameters())
+    tokens = sum(batch.tokens for batch in parts)
+    _, norm = update(model, parts, tokens, optimiser, TrainConfig(clip=clip))
+    left = math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters()))
+    assert float(norm) > 0.1  # told as it was before the cut
+    assert left == pytest.approx(clip if clip == 0.01 else float(norm), rel=1e-3)
+
+
+def test_a_gradient_whose_norm_is_infinite_is_left_alone_where_nothing_is_cut() -> None:
+    weight = nn.Parameter(torch.zeros(3))
+    steep = torch.tensor([1e30, 1e30, 0.0])  # whose square is beyond float32
+    batch = Batch(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
+    optimiser = torch.optim.SGD([weight], lr=1e-30)
+    _, norm = update(
+        lambda _: (weight * steep).expand(1, 1, 3), [batch], 1, optimiser, TrainConfig(clip=None)
+    )
+    assert math.isinf(norm)
+    torch.testing.assert_close(weight.detach(), torch.tensor([2 / 3, -1 / 3, 0.0]))
+
+
+# Half the bits, and compiled.
+
+
+def test_half_precision_learns_nearly_the_same_with_weights_in_full(task: G2P) -> None:
+    options = {"train__steps": 30, "train__optimiser__rate": 1e-2}
+    _, full = trained(task, **options)
+    model, half = trained(task, train__precision="bfloat16", **options)
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+    for split in ("train", "valid"):
+        ours, theirs = losses(half, split), losses(full, split)
+        assert ours == pytest.approx(theirs, rel=0.02)
+        assert ours != theirs
+    assert half.losses("valid")[0] == full.losses("valid")[0]  # validation is in full
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+def test_compiled_training_gives_the_same_losses(task: G2P) -> None:
+    _, plain = trained(task)
+    _, compiled = trained(task, train__compile=True)
+    for split in ("train", "valid"):
+        assert losses(compiled, split) == pytest.approx(losses(plain, split), rel=1e-4)
+
+
+# How a training ends.
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+@pytest.mark.parametrize(("step", "noted"), [(1, 3), (7, 9), (9, 9), (10, 12), (200, 201)])
+def test_a_loss_that_is_no_number_diverges_at_its_own_step(
+    task: G2P, step: int, noted: int, wrong: float
+) -> None:
+    class Poisoned(Unigram):
+        calls = 0
+
+        def forward(self, batch: Batch) -> Tensor:
+            self.calls += self.training
+            spoilt = self.training and self.calls > 2 * (step - 1)
+            return super().forward(batch) + (torch.tensor(wrong) if spoilt else 0.0)
+
+    config = TrainConfig(steps=300, batch_tokens=256, parts=2)
+    training = train(Poisoned(task.target_size), task, config, 0, CPU, lambda *_: None)
+    assert training.status == "diverged"
+    assert training.reason == f"loss nan at step {step}"
+    assert max(reading.at["step"] for reading in training.readings) == noted  # and no further
+    assert training.losses("train")[-1].value is None
+
+
+@pytest.mark.parametrize("rate", [30.0, 1e6, 1e30])
+def test_a_rate_that_explodes_diverges(task: G2P, rate: float) -> None:
+    _, training = trained(task, train__optimiser__rate=rate)
+    assert training.status == "diverged"
+    reason = training.reason or ""
+    assert "untrained" in reason or "at step" in reason
+
+
+@pytest.mark.parametrize(
+    ("valid", "learned", "status", "reason"),
+    [
+        ([4.0, 3.9, 5.0], 0.01, "stuck", "overfitted: validation loss 5, 4 untrained"),
+        ([4.0, 3.9, 5.0], 4.5, "diverged", "5 at the end, 4 untrained; above that since step 4"),
+        ([4.0, 4.1, 5.0], 4.5, "diverged", "5 at the end, 4 untrained; above that since step 2"),
+        ([2.0, 1.9, 2.1], 0.01, "stuck", "overfitted: validation loss 2.1, 2 untrained"),
+        ([4.0, 3.9, math.nan], 0.01, "diverged", "nan at the end, 4 untrained"),
+        ([4.0, 4.1, math.inf], 1e9, "diverged", "nan at the end, 4 untrained"),
+    ],
+)
+def test_a_model_that_is_worse_than_untrained_has_overfitted_or_diverged(
+    task: G2P, valid: list[float], learned: float, status: str, reason: str
+) -> None:
+    model = Unigram(task.target_size)
+    trainer = Trainer(model, task, TrainConfig(steps=4, evaluations=2), 0, CPU)
+    for step, loss in zip((0, 2, 4), valid, strict=True):
+        trainer.training.note("loss", "nats/token", loss, step, "valid")
+    trainer.training.note("loss", "nats/token", learned, 4, "train")
+    trainer.finish()
+    assert trainer.training.status == status
+    assert reason in (trainer.training.reason or "")
+
+
+def test_a_model_that_learns_nothing_is_stuck(task: G2P) -> None:
+    model, training = trained(task, train__optimiser__rate=1e-12)
+    final = validate(model, task, CPU)
+    assert final >= task.trivial("valid")["loss"]
+    assert training.status == "stuck"
+    assert f"{task.trivial('valid')['loss']:.3g}" in (training.reason or "")
+
+
+def test_a_model_that_only_counts_labels_cannot_be_ok(task: G2P) -> None:
+    options = {"optimiser": {"name": "adam", "rate": 0.05}, "steps": 300}
+    training = count_labels(task, **options)
+    assert training.status == "stuck"
+
+
+def test_a_model_that_beats_the_trivial_one_is_ok(task: G2P) -> None:
+    model, training = trained(task, train__steps=40, train__optimiser__rate=1e-2)
+    assert validate(model, task, CPU) < task.trivial("valid")["loss"]
+    assert (training.status, training.reason) == ("ok", None)
+    (trivial,) = [r for r in training.readings if r.metric == "trivial_loss"]
+    assert (trivial.value, trivial.split) == (task.trivial("valid")["loss"], "valid")
+
+
+# Curves.
+
+
+@pytest.mark.parametrize("steps", [1, 7, 100, 101, 399])
+def test_a_curve_has_a_bounded_number_of_points_and_ends_with_the_last_step(
+    task: G2P, steps: int
+) -> None:
+    training = count_labels(task, steps=steps, evaluations=3)
+    curve = losses(training, "train")
+    assert len(curve) == min(steps, CURVE_POINTS)
+    assert max(curve) == steps
+    assert len(training.readings) <= 3 * CURVE_POINTS + 3 + 2
+
+
+def test_a_point_of_the_curve_is_the_mean_since_the_last_one(task: G2P) -> None:
+    told: list[float] = []
+
+    class Listening(Unigram):
+        def forward(self, batch: Batch) -> Tensor:
+            logits = super().forward(batch)
+            if self.training:
+                told.append(float(nn.functional.cross_entropy(logits.detach().mT, batch.labels)))
+            return logits
+
+    training = train(
+        Listening(task.target_size), task, TrainConfig(steps=200), 0, CPU, lambda *_: None
+    )
+    pairs = [sum(told[k : k + 2]) / 2 for k in range(0, 200, 2)]
+    assert list(losses(training, "train").values()) == pytest.approx(pairs, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "evaluations", "at"),
+    [(10, 5, [0, 2, 4, 6, 8, 10]), (3, 1, [0, 3]), (2, 5, [0, 1, 2]), (1, 5, [0, 1])],
+)
+def test_validation_is_taken_before_the_first_step_and_after_the_last(
+    task: G2P, steps: int, evaluations: int, at: list[int]
+) -> None:
+    training = count_labels(task, steps=steps, evaluations=evaluations)
+    assert list(losses(training, "valid")) == at
+
+
+def test_every_reading_of_a_training_has_a_unit_a_split_and_a_step(task: G2P) -> None:
+    training = count_labels(task, steps=3)
+    assert all(r.unit and r.split and set(r.at) == {"step"} for r in training.readings)
+
+
+def test_batches_depend_on_the_seed_and_the_task_alone(task: G2P) -> None:
+    _, training = trained(task, seed=5)
+    seen = []
+
+    class Watching(Unigram):
+        def forward(self, batch: Batch) -> Tensor:
+            if self.training:
+                seen.append(batch.labels)
+            return super().forward(batch)
+
+    config = TrainConfig(**trial()["train"])
+    train(Watching(task.target_size), task, config, 5, CPU, lambda *_: None)
+    steps = islice(task.steps(5, config.budget), config.steps)
+    given = [batch.labels for parts in steps for batch in parts]
+    assert all(torch.equal(a, b) for a, b in zip(seen, given, strict=True))
+    assert training.status != "diverged"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("steps", 0),
+        ("batch_tokens", 0),
+        ("parts", 0),
+        ("evaluations", -1),
+        ("smoothing", 1.0),
+        ("clip", 0.0),
+        ("average", 1.0),
+        ("average", 0.0),
+    ],
+)
+def test_a_training_that_cannot_be_is_refused(option: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"{option}={value}: must be"):
+        TrainConfig(**{option: value})

@@ -1,0 +1,264 @@
+"""Optimisers and schedules against their formulas, one number at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from ablations.train.optimiser import OPTIMISER
+from ablations.train.schedule import SCHEDULE
+from model.config import ConfigError
+
+few = settings(max_examples=60)
+
+# Optimisers.
+
+GRADIENTS = [0.5, -2.0, 0.25, 3.0, -0.125]
+RATES = [0.1, 0.05, 0.2, 0.01, 0.1]
+
+
+def followed(optimiser: Any, parameters: list[nn.Parameter]) -> list[float]:
+    """Where the first entry of each parameter is after every gradient."""
+    for gradient, rate in zip(GRADIENTS, RATES, strict=True):
+        for parameter in parameters:
+            parameter.grad = torch.full_like(parameter, gradient)
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        optimiser.step()
+    return [float(parameter.detach().flatten()[0]) for parameter in parameters]
+
+
+def adam(x: float, beta1: float, beta2: float, eps: float, decay: float = 0.0) -> float:
+    first = second = 0.0
+    for t, (g, rate) in enumerate(zip(GRADIENTS, RATES, strict=True), start=1):
+        x -= rate * decay * x
+        first = beta1 * first + (1 - beta1) * g
+        second = beta2 * second + (1 - beta2) * g * g
+        x -= rate * (first / (1 - beta1**t)) / (math.sqrt(second / (1 - beta2**t)) + eps)
+    return x
+
+
+def sgd(x: float, momentum: float, nesterov: bool, decay: float) -> float:
+    v = 0.0
+    for g, rate in zip(GRADIENTS, RATES, strict=True):
+        g += decay * x
+        v = momentum * v + g
+        x -= rate * (g + momentum * v if nesterov else v)
+    return x
+
+
+def made(written: Any) -> tuple[Any, list[nn.Parameter]]:
+    """The optimiser of a matrix of twos and a vector of threes."""
+    parameters = [
+        nn.Parameter(torch.full(shape, value, dtype=torch.float64))
+        for shape, value in (((2, 3), 2.0), ((4,), 3.0))
+    ]
+    return OPTIMISER.build(written, parameters=iter(parameters)), parameters
+
+
+def test_adam_is_its_formula() -> None:
+    optimiser = made({"name": "adam", "beta1": 0.8, "beta2": 0.95, "eps": 0.01})
+    expected = [adam(x, 0.8, 0.95, 0.01) for x in (2.0, 3.0)]
+    assert followed(*optimiser) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_adamw_is_adam_beside_which_matrices_alone_decay(decay: float) -> None:
+    optimiser = made(
+        {"name": "adamw", "beta1": 0.8, "beta2": 0.95, "eps": 0.01, "weight_decay": decay}
+    )
+    expected = [adam(2.0, 0.8, 0.95, 0.01, decay), adam(3.0, 0.8, 0.95, 0.01)]
+    assert followed(*optimiser) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("momentum", "nesterov"), [(0.0, False), (0.9, False), (0.9, True)], ids=str
+)
+def test_sgd_is_its_formula_and_matrices_alone_decay(
+    momentum: float, nesterov: bool, decay: float
+) -> None:
+    optimiser = made(
+        {"name": "sgd", "momentum": momentum, "nesterov": nesterov, "weight_decay": decay}
+    )
+    expected = [sgd(2.0, momentum, nesterov, decay), sgd(3.0, momentum, nesterov, 0.0)]
+    assert followed(*optimiser) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", OPTIMISER.parts)
+def test_every_optimiser_starts_from_its_rate_in_one_fused_call(name: str) -> None:
+    optimiser, _ = made({"name": name, "rate": 0.07})
+    assert all(group["lr"] == 0.07 for group in optimiser.param_groups)
+    assert all(group["fused"] for group in optimiser.param_groups)
+
+
+@pytest.mark.parametrize("name", OPTIMISER.parts)
+def test_every_optimiser_trains_a_model_without_matrices(name: str) -> None:
+    vector = nn.Parameter(torch.ones(3))
+    optimiser = OPTIMISER.build(name, parameters=[vector])
+    vector.square().sum().backward()
+    optimiser.step()
+    assert (vector < 1).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value", "sentence"),
+    [
+        *((name, "rate", 0.0, "must be positive") for name in ("adam", "adamw", "sgd")),
+        *((name, "eps", 0.0, "must be positive") for name in ("adam", "adamw")),
+        ("adam", "beta1", 1.0, "must be from 0 to below 1"),
+        ("adamw", "beta1", -0.1, "must be from 0 to below 1"),
+        ("adam", "beta2", 1.0, "must be from 0 to below 1"),
+        ("sgd", "momentum", 1.0, "must be from 0 to below 1"),
+        ("sgd", "momentum", -0.5, "must be from 0 to below 1"),
+        ("adamw", "weight_decay", -0.1, "must not be negative"),
+        ("sgd", "weight_decay", -0.1, "must not be negative"),
+    ],
+)
+def test_an_optimiser_that_cannot_be_is_refused(
+    name: str, option: str, value: float, sentence: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        OPTIMISER.resolve({"name": name, option: value}, "train.optimiser")
+    assert refusal.value.problems == [f"train.optimiser.{option}={value}: {sentence}"]
+
+
+def test_all_that_is_wrong_is_listed_at_once() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        OPTIMISER.resolve({"name": "adamw", "rate": -1.0, "beta2": 2.0, "weight_decay": -1.0})
+    assert len(refusal.value.problems) == 3
+
+
+def test_nesterov_asks_for_a_momentum() -> None:
+    with pytest.raises(ConfigError, match=r"nesterov=True: .* set momentum above 0"):
+        OPTIMISER.resolve({"name": "sgd", "nesterov": True, "momentum": 0.0})
+
+
+# Schedules, as closed formulas of step s, warm-up w and number of steps n. A peak at step 0 is
+# where a decay without warm-up starts from.
+
+Formula = Callable[[int, int, int], float]
+AFTER: dict[str, tuple[dict[str, Any], Formula]] = {
+    "constant": ({}, lambda s, w, n: 1.0),
+    "linear": ({}, lambda s, w, n: 1 - (s - w) / (n + 1 - w)),
+    "cosine": ({}, lambda s, w, n: math.cos(math.pi / 2 * (s - w) / (n + 1 - w)) ** 2),
+    "cosine to a floor": (
+        {"name": "cosine", "floor": 0.2},
+        lambda s, w, n: 0.6 + 0.4 * math.cos(math.pi * (s - w) / (n + 1 - w)),
+    ),
+}
+lengths = st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
+
+
+def shares(steps: int, **written: Any) -> list[float]:
+    schedule = SCHEDULE.build(written, steps=steps)
+    return [schedule.share(step) for step in range(1, steps + 1)]
+
+
+def test_every_schedule_has_a_formula_here() -> None:
+    assert set(SCHEDULE.parts) == {"noam"} | {o.get("name", name) for name, (o, _) in AFTER.items()}
+
+
+@pytest.mark.parametrize("name", AFTER)
+@few
+@given(lengths)
+def test_a_schedule_is_its_formula_at_every_step(name: str, length: tuple[int, int]) -> None:
+    steps, warmup = length
+    options, after = AFTER[name]
+    expected = [s / warmup if s <= warmup else after(s, warmup, steps) for s in range(1, steps + 1)]
+    written = {"name": name, **options}
+    assert shares(steps, warmup=warmup, **written) == pytest.approx(expected, abs=1e-12)
+
+
+@few
+@given(st.integers(1, 80), st.integers(1, 80), st.integers(1, 1024))
+def test_noam_at_its_peak_rate_is_the_papers_rate(steps: int, warmup: int, d_model: int) -> None:
+    rate = (d_model * warmup) ** -0.5
+    paper = [d_model**-0.5 * min(s**-0.5, s * warmup**-1.5) for s in range(1, steps + 1)]
+    ours = [rate * share for share in shares(steps, name="noam", warmup=warmup)]
+    assert ours == pytest.approx(paper, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SCHEDULE.parts)
+@few
+@given(lengths)
+def test_a_rate_climbs_to_its_peak_at_the_end_of_the_warm_up_and_never_again(
+    name: str, length: tuple[int, int]
+) -> None:
+    steps, warmup = max(length), max(1, min(length))
+    taken = shares(steps, name=name, warmup=warmup)
+    assert taken[warmup - 1] == max(taken) == 1.0
+    assert taken[:warmup] == sorted(taken[:warmup])
+    assert taken[warmup:] == sorted(taken[warmup:], reverse=True)
+    assert min(taken) > 0  # no step is wasted
+
+
+@pytest.mark.parametrize("name", SCHEDULE.parts)
+def test_a_rate_does_not_jump(name: str) -> None:
+    """Ten times as many steps, warm-up included, make each change about a tenth."""
+    leaps = []
+    for steps in (200, 2000):
+        taken = shares(steps, name=name, warmup=steps // 4)
+        leaps.append(max(abs(b - a) for a, b in pairwise(taken)))
+    assert leaps[0] < 0.03
+    assert leaps[1] == pytest.approx(leaps[0] / 10, rel=0.05)
+
+
+@few
+@given(lengths)
+def test_the_last_step_is_one_short_of_nothing(length: tuple[int, int]) -> None:
+    steps, warmup = length
+    last = 1 / (steps + 1 - warmup)
+    assert shares(steps, name="linear", warmup=warmup)[-1] == pytest.approx(last)
+    wave = math.sin(math.pi / 2 * last) ** 2
+    assert shares(steps, name="cosine", warmup=warmup)[-1] == pytest.approx(wave)
+    assert shares(steps, name="cosine", warmup=warmup, floor=0.5)[-1] == pytest.approx(
+        0.5 + wave / 2
+    )
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULE.parts))
+def test_a_training_may_end_before_its_peak(name: str) -> None:
+    schedule = SCHEDULE.build({"name": name, "warmup": 8}, steps=4)
+    assert [schedule.share(step) for step in range(1, 5)] == pytest.approx(
+        [1 / 8, 2 / 8, 3 / 8, 4 / 8]
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        *(({"name": name, "warmup": -1}, "warmup=-1: must") for name in SCHEDULE.parts),
+        ({"name": "noam", "warmup": 0}, "warmup=0: must be at least 1"),
+        ({"name": "cosine", "floor": -0.1}, "floor=-0.1: must be from 0 to 1"),
+        ({"name": "cosine", "floor": 1.1}, "floor=1.1: must be from 0 to 1"),
+        ({"name": "linear", "floor": 0.1}, "floor: no such option"),
+    ],
+    ids=str,
+)
+def test_a_schedule_that_cannot_be_is_refused(written: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=rf"train\.schedule\.{sentence}"):
+        SCHEDULE.resolve(written, "train.schedule")
+
+
+def test_an_optimiser_follows_a_schedule_down_a_bowl() -> None:
+    """The two together, as the trainer joins them: each optimiser finds the lowest point."""
+    for name in OPTIMISER.parts:
+        point = nn.Parameter(torch.tensor([[3.0, -2.0]]))
+        optimiser = OPTIMISER.build({"name": name, "rate": 0.1}, parameters=[point])
+        schedule = SCHEDULE.build({"name": "cosine", "warmup": 10}, steps=200)
+        for step in range(1, 201):
+            for group in optimiser.param_groups:
+                group["lr"] = 0.1 * schedule.share(step)
+            optimiser.zero_grad()
+            (point - 1).square().sum().backward()
+            optimiser.step()
+        torch.testing.assert_close(point.detach(), torch.ones(1, 2), atol=0.02, rtol=0)

@@ -1,0 +1,224 @@
+"""A training that was interrupted and went on ends as if nothing had happened, bit for bit."""
+
+from __future__ import annotations
+
+import math
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_task
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_task import Backwards, small_model
+from torch import Tensor, nn
+
+import ablations.train.loop
+from ablations.train.loop import Trainer, Training
+from ablations.train.optimiser import OPTIMISER
+from ablations.train.settings import TrainConfig
+from ablations.train.unfinished import Keeper, Stopped
+from ablations.train.weights import copied
+
+CPU = torch.device("cpu")
+STEPS = 14
+POINTS = 4  # of the curve: at 4, 7, 11 and 14
+LONG = ablations.train.loop.CURVE_POINTS
+few = settings(max_examples=10)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def a_short_curve() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablations.train.loop, "CURVE_POINTS", POINTS)
+        yield
+
+
+def trainer_of(seed: int = 3, tied: str = "free", **options: Any) -> Trainer:
+    optimiser = {"name": options.pop("optimiser", "adam"), "rate": options.pop("rate", 0.01)}
+    config = TrainConfig(
+        **{"steps": STEPS, "batch_tokens": 60, "parts": 2, "optimiser": optimiser, **options}
+    )
+    model = small_model(seed, dropout=0.2, tied=tied)
+    return Trainer(model, Backwards(), config, seed, CPU)
+
+
+def quiet(fraction: float, note: str) -> None:
+    pass
+
+
+def interrupted(folder: Path, stops: list[int], **options: Any) -> Trainer:
+    """Stopped after each of these steps, and gone on with by a trainer that knows nothing."""
+    for stop in sorted(stops):
+        trainer = trainer_of(**options)
+        torch.rand(stop)  # whatever else used the generator before
+        keeper = Keeper(folder / "kept", {}, math.inf, lambda t=trainer, k=stop: t.step == k)
+        with pytest.raises(Stopped):
+            trainer.run(quiet, keeper)
+        assert trainer.step == stop
+    last = trainer_of(**options)
+    last.run(quiet, Keeper(folder / "kept", {}, math.inf))
+    return last
+
+
+def assert_same(one: Trainer, two: Trainer) -> None:
+    assert one.training == two.training
+    assert equal(copied(one.model), copied(two.model))
+
+
+def equal(one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+CHOICES: list[dict[str, Any]] = [{}, {"average": 0.9}, {"select": "best"}]
+
+
+@pytest.fixture(scope="module", params=OPTIMISER.parts)
+def wholes(request: pytest.FixtureRequest) -> list[Trainer]:
+    """The uninterrupted trainings of an optimiser, one for each choice."""
+    trainers = [trainer_of(optimiser=request.param, **choice) for choice in CHOICES]
+    for trainer in trainers:
+        trainer.run(quiet, None)
+    return trainers
+
+
+@few
+@given(
+    which=st.integers(0, len(CHOICES) - 1),
+    stops=st.sets(st.integers(1, STEPS - 1), min_size=1, max_size=3),
+)
+def test_an_interrupted_training_ends_with_the_bits_of_an_uninterrupted_one(
+    wholes: list[Trainer], which: int, stops: set[int]
+) -> None:
+    whole = wholes[which]
+    optimiser = whole.config.optimiser["name"]
+    with tempfile.TemporaryDirectory() as folder:
+        parts = interrupted(Path(folder), list(stops), optimiser=optimiser, **CHOICES[which])
+    assert_same(whole, parts)
+
+
+def test_everything_at_once_and_interrupted_after_every_step(tmp_path: Path) -> None:
+    options = {"average": 0.9, "select": "best", "tied": "all", "evaluations": STEPS}
+    whole = trainer_of(**options)
+    whole.run(quiet, None)
+    assert_same(whole, interrupted(tmp_path, list(range(1, STEPS)), **options))
+
+
+def test_a_point_of_the_curve_counts_the_losses_from_before_the_interruption(
+    tmp_path: Path,
+) -> None:
+    whole, parts = trainer_of(), interrupted(tmp_path, [9])  # between the points at 7 and 11
+    whole.run(quiet, None)
+    both = [{r.at["step"]: r.value for r in t.training.losses("train")} for t in (whole, parts)]
+    assert list(both[0]) == [4, 7, 11, 14]
+    assert both[0][11] == both[1][11]
+
+
+def test_the_best_weights_from_before_the_interruption_are_still_chosen(tmp_path: Path) -> None:
+    """The rate grows until it destroys what was learned."""
+    options: dict[str, Any] = {
+        "select": "best",
+        "evaluations": STEPS,
+        "optimiser": "sgd",
+        "rate": 9,
+    }
+    options["schedule"] = {"name": "constant", "warmup": 13}
+    whole, parts = trainer_of(**options), interrupted(tmp_path, [12, 13], **options)
+    whole.run(quiet, None)
+    assert_same(whole, parts)
+    found = {r.at["step"]: r.value for r in parts.training.losses("valid")}
+    assert min(found, key=lambda step: found[step] or math.inf) < 12
+    assert parts.best is not None
+    assert equal(parts.best, copied(parts.model))
+
+
+def test_a_loss_that_was_no_number_before_the_interruption_is_found_after_it(
+    tmp_path: Path,
+) -> None:
+    first = trainer_of()
+    keeper = Keeper(tmp_path / "kept", {}, math.inf, lambda: first.step == 6)
+    learn = first.learn
+
+    def poisoned(parts: Any) -> Tensor:
+        if first.step == 5:
+            nn.init.constant_(next(first.model.parameters()), math.nan)
+        return learn(parts)
+
+    first.learn = poisoned  # type: ignore[method-assign]
+    with pytest.raises(Stopped):
+        first.run(quiet, keeper)
+    training = trainer_of().run(quiet, Keeper(tmp_path / "kept", {}))
+    assert (training.status, training.reason) == ("diverged", "loss nan at step 5")
+
+
+def test_plain_numbers_in_the_state_of_an_optimiser_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Counting(torch.optim.Optimizer):
+        """Slows down as it counts; its state has a number and a tensor."""
+
+        def __init__(self, parameters: Any) -> None:
+            super().__init__(parameters, {"lr": 0.1})
+
+        @torch.no_grad()
+        def step(self, closure: Any = None) -> None:
+            for parameter in self.param_groups[0]["params"]:
+                state = self.state[parameter]
+                state["count"] = state.get("count", 0) + 1
+                state["last"] = parameter.grad + state.get("last", 0) / 2
+                parameter -= 0.1 / state["count"] * state["last"]
+
+    monkeypatch.setattr(OPTIMISER, "parts", {**OPTIMISER.parts, "counting": Counting})
+    options: Any = {"optimiser": {"name": "counting"}, "steps": STEPS, "batch_tokens": 60}
+
+    def made() -> Trainer:
+        return Trainer(small_model(), Backwards(), TrainConfig(**options), 0, CPU)
+
+    whole, first, second = made(), made(), made()
+    whole.run(quiet, None)
+    keeper = Keeper(tmp_path / "kept", {}, math.inf, lambda: first.step == 6)
+    with pytest.raises(Stopped):
+        first.run(quiet, keeper)
+    second.run(quiet, Keeper(tmp_path / "kept", {}))
+    assert_same(whole, second)
+
+
+def test_a_killed_process_is_gone_on_with_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ablations.train.loop, "CURVE_POINTS", LONG)
+
+    def run(death: float) -> int:
+        words = [sys.executable, small_task.__file__, str(tmp_path / "killed"), str(death)]
+        return subprocess.run(words, env={"PYTHONPATH": ":".join(sys.path)}).returncode
+
+    assert run(0.6) == -signal.SIGKILL
+    assert run(math.inf) == 0
+    small_task.train_in(tmp_path / "whole")
+    for file in ("trials/small.json", "checkpoints/small.safetensors"):
+        whole, killed = ((tmp_path / name / file).read_bytes() for name in ("whole", "killed"))
+        assert whole == killed, file
+
+
+def test_a_training_that_goes_on_really_skips_what_was_done(tmp_path: Path) -> None:
+    first, told = trainer_of(), []
+    keeper = Keeper(tmp_path / "kept", {}, math.inf, lambda: first.step == 8)
+    with pytest.raises(Stopped):
+        first.run(quiet, keeper)
+    trainer_of().run(lambda fraction, note: told.append(fraction), Keeper(tmp_path / "kept", {}))
+    assert told == [11 / STEPS, 1.0]
+
+
+def test_another_training_does_not_go_on_from_it(tmp_path: Path) -> None:
+    def run(seed: int, stamp: str) -> Training:
+        keeper = Keeper(tmp_path / "kept", {"trial": stamp}, seconds=0.0)
+        return trainer_of(seed).run(quiet, keeper)
+
+    alone = trainer_of(4).run(quiet, None)
+    run(3, "a")
+    assert run(4, "b") == alone

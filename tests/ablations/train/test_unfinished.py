@@ -1,0 +1,258 @@
+"""Whatever happens to a checkpoint, a whole one is used, another's is not, and none is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from small import Trap
+
+import ablations.train.unfinished
+from ablations.store.results import Results
+from ablations.train.unfinished import Keeper, Stopped, code_of
+
+STAMP = {"trial": "abc", "code": "1"}
+few = settings(max_examples=150)
+
+Found = tuple[dict[str, torch.Tensor], dict[str, Any]] | None
+
+
+def keeper(folder: Path, **stamp: str) -> Keeper:
+    return Keeper(folder / "abc.training", {**STAMP, **stamp})
+
+
+def state(step: int) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    tensors = {
+        "model:weight": torch.full((2, 3), float(step)),
+        "model:half": torch.full((3,), step, dtype=torch.bfloat16),
+        "optimiser:0/step": torch.tensor(float(step)),
+        "random:cpu": torch.arange(8, dtype=torch.uint8),
+        "model:flag": torch.tensor(True),
+        "model:none": torch.empty(0),
+    }
+    return tensors, {"step": step, "readings": [{"value": 0.1 + 0.2, "reason": None}]}
+
+
+def keep(folder: Path, *steps: int) -> Keeper:
+    kept = keeper(folder)
+    for step in steps:
+        kept.save(*state(step))
+    return kept
+
+
+def step_of(found: Found) -> int | None:
+    """Which state was found; it must be that state to the last bit."""
+    if found is None:
+        return None
+    tensors, facts = found
+    expected, same_facts = state(facts["step"])
+    assert facts == same_facts
+    assert tensors.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name], tensor), name
+    return int(facts["step"])
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    """A folder with two states in it, 7 and then 8, whose newest the tests may harm."""
+    folder = tmp_path_factory.mktemp("two")
+    keep(folder, 7, 8)
+    return keeper(folder)
+
+
+@pytest.fixture(scope="module")
+def newest(two: Keeper) -> bytes:
+    return two.path.read_bytes()
+
+
+def test_the_newest_of_many_is_found_and_the_one_before_it_kept(tmp_path: Path) -> None:
+    kept = keep(tmp_path, 1, 2, 3)
+    assert step_of(kept.load()) == 3
+    kept.path.unlink()
+    assert step_of(kept.load()) == 2
+    kept.previous.unlink()
+    assert step_of(kept.load()) is None
+
+
+@few
+@given(data=st.data())
+def test_a_torn_newest_is_passed_over(two: Keeper, newest: bytes, data: st.DataObject) -> None:
+    length = data.draw(st.integers(0, len(newest) - 1))
+    two.path.write_bytes(newest[:length])
+    assert step_of(two.load()) == 7
+
+
+@few
+@given(data=st.data())
+def test_a_newest_with_a_flipped_bit_is_passed_over(
+    two: Keeper, newest: bytes, data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(newest) - 1))
+    harmed = bytearray(newest)
+    harmed[place] ^= 1 << data.draw(st.integers(0, 7))
+    two.path.write_bytes(harmed)
+    assert step_of(two.load()) == 7
+
+
+@few
+@given(harm=st.binary(max_size=400))
+def test_any_other_bytes_are_passed_over(two: Keeper, harm: bytes) -> None:
+    two.path.write_bytes(harm)
+    assert step_of(two.load()) == 7
+
+
+def test_with_both_bad_it_starts_anew(tmp_path: Path) -> None:
+    kept = keep(tmp_path, 1, 2)
+    kept.path.write_bytes(b"")
+    kept.previous.write_bytes(kept.previous.read_bytes()[:100])
+    assert keeper(tmp_path).load() is None
+
+
+def test_a_folder_in_its_place_is_passed_over(tmp_path: Path) -> None:
+    kept = keep(tmp_path, 1, 2)
+    kept.path.unlink()
+    kept.path.mkdir()
+    assert step_of(keeper(tmp_path).load()) == 1
+
+
+@pytest.mark.parametrize("other", [{"trial": "abd"}, {"code": "2"}, {"device": "cuda"}], ids=str)
+def test_a_checkpoint_with_another_stamp_is_not_used(tmp_path: Path, other: dict[str, str]) -> None:
+    keep(tmp_path, 1, 2)
+    assert keeper(tmp_path, **other).load() is None
+
+
+def test_a_bad_newest_never_takes_the_place_of_a_good_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = keep(tmp_path, 1, 2)
+    kept.path.write_bytes(b"torn")
+    again = keeper(tmp_path)
+    assert step_of(again.load()) == 1
+    monkeypatch.setattr(ablations.train.unfinished, "write_atomic", out_of_space)
+    with pytest.raises(OSError, match="No space left"):
+        again.save(*state(3))
+    assert step_of(keeper(tmp_path).load()) == 1
+
+
+def out_of_space(path: Path, content: bytes) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_killed_between_the_two_renames_one_is_left(tmp_path: Path) -> None:
+    """In a child that dies as soon as the newest has become the one before it."""
+    kept = keep(tmp_path, 1, 2)
+    child = os.fork()
+    if child == 0:
+        ablations.train.unfinished.write_atomic = lambda path, content: os._exit(7)
+        kept.save(*state(3))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert not kept.path.exists()
+    again = keeper(tmp_path)
+    assert step_of(again.load()) == 2
+    again.save(*state(3))
+    again.save(*state(4))
+    assert step_of(keeper(tmp_path).load()) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"abc.training", "abc.training.previous"}
+
+
+def test_nothing_is_left_of_a_training_that_has_ended(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    keep(results.checkpoints, 1, 2)
+    for name in ("abc.safetensors", "abd.training"):
+        (results.checkpoints / name).touch()
+    for _ in range(2):  # the second time there is nothing left to do
+        results.forget_unfinished("abc")
+    left = {path.name for path in results.checkpoints.iterdir()}
+    assert left == {"abc.safetensors", "abd.training"}
+
+
+def test_to_end_a_training_its_folder_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty thousand trials that each went through the files of all would take hours."""
+    keep(Results(tmp_path).checkpoints, 1, 2)
+    for name in ("scandir", "listdir"):
+        monkeypatch.setattr(os, name, None)
+    monkeypatch.setattr(Path, "glob", None)
+    Results(tmp_path).forget_unfinished("abc")
+
+
+def test_a_failed_write_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = keep(tmp_path, 1, 2)
+    monkeypatch.setattr(os, "fsync", lambda file: out_of_space(tmp_path, b""))
+    with pytest.raises(OSError, match="No space left"):
+        kept.save(*state(3))
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["abc.training.previous"]
+    assert step_of(keeper(tmp_path).load()) == 2
+
+
+@pytest.mark.parametrize("writes", ["pickle", "torch"])
+def test_a_pickle_is_refused_and_not_run(tmp_path: Path, writes: str) -> None:
+    kept, sprung = keep(tmp_path, 1, 2), tmp_path / "sprung"
+    if writes == "pickle":
+        kept.path.write_bytes(pickle.dumps(Trap(sprung)))
+    else:
+        torch.save({"model:weight": Trap(sprung)}, kept.path)
+    assert step_of(keeper(tmp_path).load()) == 1
+    assert not sprung.exists()
+    pickle.loads(pickle.dumps(Trap(sprung)))
+    assert sprung.exists()  # it would have shown
+
+
+def test_a_checkpoint_tells_which_code_made_it(tmp_path: Path) -> None:
+    kept = keep(tmp_path, 1)
+    assert code_of(kept.path) == STAMP["code"]
+    for words in ({}, [], {"stamp": 3}, {"stamp": "{"}, {"stamp": "[]"}, {"stamp": "{}"}):
+        save_file(state(1)[0], kept.path, metadata={"words": json.dumps(words)})
+        assert code_of(kept.path) is None
+    kept.path.write_bytes(b"torn")
+    assert code_of(kept.path) is None
+    assert code_of(tmp_path / "nothing") is None
+
+
+def test_weights_without_facts_are_no_training(tmp_path: Path) -> None:
+    kept = keeper(tmp_path)
+    save_file(state(1)[0], kept.path)
+    assert kept.load() is None
+
+
+def test_a_state_is_due_when_time_has_passed_or_the_end_is_near(tmp_path: Path) -> None:
+    asked: list[bool] = []
+    path = tmp_path / "kept"
+    assert Keeper(path, {}, seconds=0.0).is_due()
+    patient = Keeper(path, {}, seconds=1e9, is_stopping=lambda: bool(asked))
+    assert not patient.is_due()
+    patient.save(*state(1))
+    asked.append(True)
+    assert patient.is_due()
+    with pytest.raises(Stopped):
+        patient.save(*state(2))
+    assert step_of(patient.load()) == 2
+
+
+def test_the_time_of_all_stretches_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(ablations.train.unfinished.time, "monotonic", lambda: now[0])
+    for stretch in (10.0, 5.0):
+        kept = keeper(tmp_path)
+        kept.load()
+        now[0] += stretch
+        kept.save(*state(1))
+        now[0] += 100.0  # lost, as nothing of it was kept
+    last = keeper(tmp_path)
+    last.load()
+    assert last.earlier == 15.0

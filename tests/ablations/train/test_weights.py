@@ -1,0 +1,313 @@
+"""Weights: averaged as the formula says, stored once, put back whole or refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small import Trap
+from small_task import Backwards, small_model
+from torch import Tensor, nn
+
+from ablations.train.average import Average
+from ablations.train.loop import Trainer
+from ablations.train.settings import TrainConfig
+from ablations.train.tensors import pack
+from ablations.train.validation import validate
+from ablations.train.weights import copied, load_weights, named, restore, save_weights, stamp_of
+from model.config import ConfigError
+
+CPU = torch.device("cpu")
+STAMP = {"trial": "f302523445c7", "code": "0a1b"}
+
+
+class Counted(nn.Module):
+    """A weight twice under two names, a bias, and a buffer of whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(3, 3)
+        self.two = nn.Linear(3, 3, bias=False)
+        self.two.weight = self.one.weight
+        self.register_buffer("count", torch.tensor(5))
+
+
+def run(select: str = "last", average: float | None = None, **options: Any) -> Trainer:
+    config = TrainConfig(
+        **{"steps": 12, "evaluations": 12, "batch_tokens": 60, **options},
+        select=select,  # type: ignore[arg-type]
+        average=average,
+    )
+    trainer = Trainer(small_model(), Backwards(), config, 0, CPU)
+    trainer.run(lambda *_: None, None)
+    return trainer
+
+
+def valid_losses(trainer: Trainer) -> list[float]:
+    return [r.value for r in trainer.training.losses("valid") if r.value is not None]
+
+
+# The running mean.
+
+
+@pytest.mark.parametrize("decay", [0.3, 0.9, 0.999])
+def test_the_mean_is_that_of_the_formula(decay: float) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2).double()
+    mean = Average(model, decay)
+    slow = model.weight.detach().clone()
+    for step in range(1, 40):
+        nn.init.normal_(model.weight)
+        mean.follow(step)
+        share = min(decay, (1 + step) / (10 + step))
+        slow = share * slow + (1 - share) * model.weight.detach()
+    torch.testing.assert_close(mean.weights["weight"], slow, rtol=1e-12, atol=1e-12)
+
+
+def test_the_mean_of_tied_weights_is_taken_once_and_whole_numbers_stay() -> None:
+    model = Counted()
+    mean = Average(model, 0.5)
+    before = mean.weights["one.weight"].clone()
+    nn.init.ones_(model.one.weight)
+    mean.follow(1000)
+    assert mean.weights.keys() == {"one.weight", "one.bias", "count"}
+    torch.testing.assert_close(mean.weights["one.weight"], before / 2 + 0.5)
+    assert int(mean.weights["count"]) == 5
+
+
+def test_applied_the_model_has_the_mean_and_then_its_own_again() -> None:
+    model = Counted()
+    mean = Average(model, 0.5)
+    nn.init.ones_(model.one.weight)
+    own = copied(model)
+    with mean.applied():
+        assert torch.equal(model.two.weight, mean.weights["one.weight"])
+    assert all(torch.equal(own[name], tensor) for name, tensor in named(model).items())
+
+
+@pytest.mark.parametrize("select", ["last", "best"])
+def test_the_mean_is_what_is_evaluated_and_what_is_left(select: str) -> None:
+    averaged, plain = run(select, average=0.8), run(select)
+    train = [[r.value for r in t.training.losses("train")] for t in (averaged, plain)]
+    assert train[0] == train[1]  # averaging changes nothing of the training itself
+    assert valid_losses(averaged)[0] == valid_losses(plain)[0]
+    assert all(a != b for a, b in zip(valid_losses(averaged)[1:], valid_losses(plain)[1:]))  # noqa: B905
+    left = validate(averaged.model, averaged.task, CPU)
+    assert left == (valid_losses(averaged)[-1] if select == "last" else averaged.best_loss)
+
+
+# The best weights.
+
+
+def test_the_best_on_validation_are_left_and_not_the_last() -> None:
+    options = {"optimiser": {"name": "sgd", "rate": 0.4}, "steps": 40, "evaluations": 40}
+    options["schedule"] = {"name": "constant"}
+    best, last = run("best", **options), run("last", **options)
+    losses = valid_losses(last)
+    assert valid_losses(best) == losses  # choosing changes nothing of the training itself
+    assert min(losses[1:]) < losses[-1]
+    assert validate(best.model, best.task, CPU) == min(losses[1:])
+    assert validate(last.model, last.task, CPU) == losses[-1]
+
+
+def test_untrained_weights_are_never_the_best() -> None:
+    """A training that only got worse has diverged, though it could go back to its start."""
+    worse = run("best", optimiser={"name": "sgd", "rate": 1e3}, clip=None)
+    assert worse.training.status == "diverged"
+    assert "untrained" in (worse.training.reason or "") or "at step" in (
+        worse.training.reason or ""
+    )
+
+
+def test_the_best_weights_do_not_move_with_the_model() -> None:
+    trainer = run("best")
+    assert trainer.best is not None
+    kept = copy.deepcopy(trainer.best)
+    for parameter in trainer.model.parameters():
+        nn.init.zeros_(parameter)
+    assert all(torch.equal(kept[name], trainer.best[name]) for name in kept)
+
+
+# Stored.
+
+
+def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path: Path) -> None:
+    stored, fresh = (small_model(seed, tied="all") for seed in (0, 1))
+    save_weights(stored, tmp_path / "weights", STAMP)
+    on_disk = load_file(tmp_path / "weights")
+    assert sum(t.numel() for t in on_disk.values()) == sum(p.numel() for p in stored.parameters())
+    assert len(on_disk) < len(stored.state_dict())
+    load_weights(fresh, tmp_path / "weights", STAMP)
+    for (name, a), (_, b) in zip(
+        stored.state_dict().items(), fresh.state_dict().items(), strict=True
+    ):
+        assert torch.equal(a, b), name
+    places = [{t.data_ptr() for t in m.state_dict().values()} for m in (stored, fresh)]
+    assert len(places[0]) == len(places[1])
+
+
+def test_a_weight_that_is_not_contiguous_comes_back(tmp_path: Path) -> None:
+    model, fresh = nn.Linear(3, 2), nn.Linear(3, 2)
+    model.weight = nn.Parameter(torch.arange(6.0).reshape(3, 2).T)
+    save_weights(model, tmp_path / "weights", STAMP)
+    load_weights(fresh, tmp_path / "weights", STAMP)
+    assert torch.equal(fresh.weight, model.weight)
+
+
+Weights = dict[str, Tensor]
+
+
+def lacks_one(weights: Weights) -> Weights:
+    return dict(list(weights.items())[1:])
+
+
+def has_one_more(weights: Weights) -> Weights:
+    return {**weights, "z": torch.zeros(1)}
+
+
+def would_broadcast(weights: Weights) -> Weights:
+    return {name: tensor[:1].clone() for name, tensor in weights.items()}
+
+
+def is_turned(weights: Weights) -> Weights:
+    return {name: tensor.mT.contiguous() for name, tensor in weights.items()}
+
+
+@pytest.mark.parametrize("wrong", [lacks_one, has_one_more, would_broadcast, is_turned])
+def test_weights_of_another_model_are_refused_in_one_line_and_change_nothing(
+    tmp_path: Path, wrong: Any
+) -> None:
+    model = nn.Sequential(nn.Linear(3, 2, bias=False), nn.Linear(2, 5, bias=False))
+    before = copied(model)
+    (tmp_path / "weights").write_bytes(pack(wrong(copied(model)), STAMP))
+    with pytest.raises(ConfigError, match=r"is in one of the two alone|has the shape") as caught:
+        load_weights(model, tmp_path / "weights", STAMP)
+    (problem,) = caught.value.problems
+    assert len(problem.splitlines()) == 1
+    assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
+
+
+def refusal(path: Path, stamp: dict[str, str]) -> str:
+    """The one line that names the file and what to do; the model stays as it was."""
+    model = nn.Linear(3, 2)
+    before = copied(model)
+    with pytest.raises(ConfigError) as caught:
+        load_weights(model, path, stamp)
+    assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
+    (line,) = caught.value.problems
+    assert len(line.splitlines()) == 1
+    assert line.startswith(f"{path}: not a checkpoint of this trial (")
+    assert line.endswith("; delete it to train again")
+    return line
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    save_weights(nn.Linear(3, 2), tmp_path / "weights", STAMP)
+    return tmp_path / "weights"
+
+
+def test_a_flipped_bit_anywhere_in_the_weights_is_refused(kept: Path) -> None:
+    whole = kept.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (3 * place + 1) % 8
+        kept.write_bytes(damaged)
+        refusal(kept, STAMP)
+    kept.write_bytes(whole)
+    load_weights(nn.Linear(3, 2), kept, STAMP)
+
+
+def test_weights_cut_anywhere_are_refused(kept: Path) -> None:
+    whole = kept.read_bytes()
+    for length in (*range(0, len(whole), 7), len(whole) - 1):
+        kept.write_bytes(whole[:length])
+        refusal(kept, STAMP)
+
+
+def test_weights_that_nobody_vouches_for_are_refused(kept: Path) -> None:
+    save_file(copied(nn.Linear(3, 2)), kept, metadata=STAMP)
+    assert "damaged" in refusal(kept, STAMP)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "words"),
+    [
+        ({**STAMP, "code": "9c2d"}, "its code is 0a1b, not 9c2d"),
+        ({**STAMP, "trial": "0" * 12}, "its trial is f302523445c7, not 000000000000"),
+        ({**STAMP, "torch": "3"}, "its torch is None, not 3"),
+        ({"trial": STAMP["trial"]}, "its code is 0a1b, not None"),
+    ],
+    ids=["code", "trial", "more", "less"],
+)
+def test_weights_with_another_stamp_are_refused(
+    kept: Path, stamp: dict[str, str], words: str
+) -> None:
+    assert words in refusal(kept, stamp)
+
+
+def test_the_header_alone_tells_whose_weights_they_are(kept: Path) -> None:
+    assert stamp_of(kept) == STAMP
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # which only a reader of all notices
+    assert stamp_of(kept) == STAMP
+
+
+@pytest.mark.parametrize("harm", [lambda whole: b"", lambda whole: whole[:20], lambda whole: None],
+                         ids=["empty", "torn", "not there"])  # fmt: skip
+def test_what_says_nothing_has_no_stamp(kept: Path, harm: Any) -> None:
+    harmed = harm(kept.read_bytes())
+    kept.unlink()
+    if harmed is not None:
+        kept.write_bytes(harmed)
+    assert stamp_of(kept) is None
+
+
+@pytest.mark.parametrize("words", ["3", "[]", "{", "{}"])
+def test_words_that_are_no_stamp_are_none(kept: Path, words: str) -> None:
+    save_file(copied(nn.Linear(3, 2)), kept, metadata={"words": words})
+    assert stamp_of(kept) is None
+    refusal(kept, STAMP)
+
+
+def test_equal_weights_are_equal_files(tmp_path: Path) -> None:
+    model, path = nn.Linear(3, 2), tmp_path / "weights"
+    files = set()
+    for _ in range(8):
+        save_weights(model, path, STAMP)
+        files.add(path.read_bytes())
+    assert len(files) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"not weights"])
+def test_a_file_that_holds_no_weights_is_refused_in_one_line(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "weights").write_bytes(content)
+    with pytest.raises(ConfigError, match="not a checkpoint of this trial") as caught:
+        load_weights(small_model(), tmp_path / "weights", STAMP)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("writes", ["pickle", "torch"])
+def test_a_pickle_offered_as_weights_is_refused_and_not_run(tmp_path: Path, writes: str) -> None:
+    sprung, path = tmp_path / "sprung", tmp_path / "weights"
+    if writes == "pickle":
+        path.write_bytes(pickle.dumps(Trap(sprung)))
+    else:
+        torch.save(Trap(sprung), path)
+    with pytest.raises(ConfigError, match="not a checkpoint of this trial"):
+        load_weights(small_model(), path, STAMP)
+    assert not sprung.exists()
+
+
+def test_restoring_writes_into_the_tensors_that_are_there() -> None:
+    model = Counted()
+    place = model.one.weight.data_ptr()
+    restore(model, {name: torch.ones_like(tensor) for name, tensor in named(model).items()})
+    assert (model.two.weight.data_ptr(), model.two.weight.sum().item()) == (place, 9.0)
