@@ -20,16 +20,18 @@ def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.plan.estimate import days_ahead
     from ablations.store.schema import FAILED
+    from ablations.sweep.calibrate import clock
     from ablations.sweep.launch.local import LocalLauncher
     from ablations.sweep.progress import roughly
     from ablations.sweep.runner import run
     from ablations.tasks.cache import announce
 
     on = machine_of(options)
-    if seconds := days_ahead(plan, results, options.rerun, on.device, on.at_once):
-        print(f"This takes {roughly(seconds)} on {on}; it may be stopped.", file=sys.stderr)
     announce(want.config["task"] for want in plan.wanted.values())
     with LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher:
+        steps = clock(launcher, str(on.device), options.imports)
+        if seconds := days_ahead(plan, results, options.rerun, on.device, on.at_once, steps):
+            print(f"This takes {roughly(seconds)} on {on}; it may be stopped.", file=sys.stderr)
         counts = run(
             plan,
             results,

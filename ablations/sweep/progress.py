@@ -13,9 +13,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+from ablations.plan.estimate import WHOLE
+
 _TITLE = 60  # characters; a label may be of any length
 _NOTE = 120
-_WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
 
 
 class TimeLeft:
@@ -123,7 +124,7 @@ class Display:
     def finished(
         self, job_id: str, title: str, status: str, seconds: float, note: str = ""
     ) -> None:
-        self._left.finished(job_id, seconds if status in _WHOLE else None)
+        self._left.finished(job_id, seconds if status in WHOLE else None)
         self._done += 1
         self._counts[status] += 1
         if self._bars:

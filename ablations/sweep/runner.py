@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 from ablations.plan.document import merge_into
+from ablations.plan.estimate import may_fit
 from ablations.plan.missing import missing
 from ablations.plan.wanted import Plan
 from ablations.store.results import Results
@@ -48,7 +49,9 @@ def run(
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
             merge_into(results, plan)
             trials, timings, notes, is_proven = _look(setting)  # it may set records aside
-        expected = {piece.id: plan.wanted[piece.id].work for piece in trials}
+        wants = [plan.wanted[piece.id] for piece in trials]
+        # What cannot be trained here takes no time, whatever its size.
+        expected = {w.trial: w.work for w in wants if may_fit(w, device.partition(":")[0])}
         total = len(trials) + len(timings)
         with Display(total, 0, expected, launcher.capacity) as display:
             setting.say = display.say
@@ -198,9 +201,10 @@ class _Sweep:
     def _beware(self, piece: Piece, outcome: Outcome) -> None:
         """End the sweep where its first trials all fail in one way: so will the others.
 
-        The seeds of one variant say nothing of other variants.
+        The seeds of one variant say nothing of other variants; nor does its memory, which is its
+        own size.
         """
-        if self._first is None:
+        if self._first is None or outcome.status == "oom":
             return
         self._first[piece.id] = piece.settings, outcome
         kinds = {settings for settings, _ in self._first.values()}
