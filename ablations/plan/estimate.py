@@ -167,7 +167,7 @@ def disk(wants: Iterable[Want], results: Results, jobs: int) -> int:
 
 
 def _typical_record(results: Results) -> int:
-    sizes = [path.stat().st_size for path in results.trials.glob("*.json")]
+    sizes = [path.lstat().st_size for path in results.trials.glob("*.json")]
     return sum(sizes) // len(sizes) if sizes else RECORD
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ablations.store.files import _beside, _cleared, write_atomic
+from ablations.store.files import NotAFileError, _beside, _cleared, read_file, write_atomic
 from ablations.store.record import Head, Record, T
 from ablations.store.schema import SCHEMA as SCHEMA
 from ablations.store.schema import STATUSES as STATUSES
@@ -82,9 +82,11 @@ class Results:
     def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
         path = self.path(trial)
         try:
-            data = path.read_bytes()
+            data = read_file(path)
         except FileNotFoundError:
             return None
+        except NotAFileError as error:
+            raise RecordError(f"{path.name}: {error.strerror}") from None
         try:
             found = take(data)
             if found.trial != trial:
@@ -111,9 +113,11 @@ class Results:
     def read_plan(self) -> dict[str, Any]:
         """The plan of this folder: what was asked, and which trial answers it."""
         try:
-            plan = json.loads(self.plan_file.read_text(encoding="utf-8"))
+            plan = json.loads(read_file(self.plan_file).decode())
         except FileNotFoundError:
             raise RecordError(f"no plan in {self.root}: run an ablation there first") from None
+        except NotAFileError as error:
+            raise RecordError(f"{self.plan_file}: {error.strerror}; {_ANEW}") from None
         except (ValueError, RecursionError) as error:
             problem = f"{self.plan_file}: not readable as JSON ({error}); {_ANEW}"
             raise RecordError(problem) from None
