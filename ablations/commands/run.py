@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 
 from ablations.commands.arguments import duration, machine, machine_of, plan_of, results_of, trials
+from model.arguments import complain
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def act(options: Namespace) -> int:
     with LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher:
         steps = clock(launcher, str(on.device), options.imports)
         if seconds := days_ahead(plan, results, options.rerun, on.device, on.at_once, steps):
-            print(f"This takes {roughly(seconds)} on {on}; it may be stopped.", file=sys.stderr)
+            complain(f"This takes {roughly(seconds)} on {on}; it may be stopped.")
         counts = run(
             plan,
             results,

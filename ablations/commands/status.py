@@ -197,7 +197,7 @@ def _summary(head: Head) -> Seen:
 
 def _follow(watched: Watched, names: Sequence[str]) -> None:
     """Draw anew on a terminal; elsewhere, tell of each change."""
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         from rich.live import Live
         from rich.text import Text
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Self, TextIO
+from typing import Self, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -14,6 +14,7 @@ from rich.table import Column
 from rich.text import Text
 
 from ablations.plan.estimate import WHOLE
+from ablations.sweep.screen import Screen
 
 _TITLE = 60  # characters; a label may be of any length
 _NOTE = 120
@@ -88,7 +89,7 @@ class Display:
         self._done = done
         self._counts: Counter[str] = Counter()
         self._left = TimeLeft(total - done, sizes, workers)
-        self._stream = stream or sys.stderr
+        self._stream = cast(TextIO, Screen(stream or sys.stderr))
         self._lines: dict[str, TaskID] = {}
         self._bars: Progress | None = None
         if self._stream.isatty() and os.environ.get("TERM") != "dumb":
@@ -168,7 +169,7 @@ class Display:
         return self._encodable(line if len(line) <= length else line[: length - 1] + "…")
 
     def _encodable(self, text: str) -> str:
-        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        encoding = self._stream.encoding
         return text.encode(encoding, "replace").decode(encoding)
 
 
