@@ -23,7 +23,7 @@ def act(options: Namespace) -> int:
     from ablations.sweep.calibrate import clock
     from ablations.sweep.launch.local import LocalLauncher
     from ablations.sweep.progress import roughly
-    from ablations.sweep.runner import run
+    from ablations.sweep.runner import EARLIER, run
     from ablations.tasks.cache import announce
 
     on = machine_of(options)
@@ -41,6 +41,9 @@ def act(options: Namespace) -> int:
             options.rerun,
             limit=options.limit,
         )
+    earlier = counts.pop(EARLIER, 0)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
-    print(f"{len(plan.wanted)} trials in {results.root}; {ended or 'nothing was left to run'}")
-    return 1 if any(counts[status] for status in FAILED) else 0
+    told = [f"{len(plan.wanted)} trials in {results.root}", ended or "nothing was left to run"]
+    told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
+    print("; ".join(told))
+    return 1 if earlier or any(counts[status] for status in FAILED) else 0

@@ -22,6 +22,7 @@ from ablations.sweep.progress import Display
 from ablations.sweep.signals import undisturbed
 
 RETRIES = 2  # of a job that failed for a cause that may pass
+EARLIER = "failed earlier"  # and not tried again: not how a job of this sweep ended
 ALIKE = 3  # so many first trials that all fail in one way end the sweep
 
 
@@ -38,7 +39,7 @@ def run(
     leases: Leases | None = None,
     poll: float = 1.0,
 ) -> Counter[str]:
-    """Run what the folder lacks; count how the jobs ended.
+    """Run what the folder lacks; count how the jobs ended, and what is not tried again (EARLIER).
 
     `limit` is the time of a job and `poll` that between two looks at others' work, in seconds;
     `call` is what a worker does with a trial.
@@ -48,7 +49,7 @@ def run(
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
             merge_into(results, plan)
-            trials, timings, notes, is_proven = _look(setting)  # it may set records aside
+            trials, timings, notes, is_proven, earlier = _look(setting)  # may set records aside
         wants = [plan.wanted[piece.id] for piece in trials]
         # What cannot be trained here takes no time, whatever its size.
         expected = {w.trial: w.work for w in wants if may_fit(w, device.partition(":")[0])}
@@ -65,11 +66,12 @@ def run(
                 with undisturbed():
                     sweep.stop()
                 raise
-    return sweep.counts
+    return sweep.counts + Counter({EARLIER: earlier})  # a sum leaves out what is 0
 
 
-def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool]:
-    """What is to be done, what people should know before, and whether any trial is trained."""
+def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool, int]:
+    """What is to be done, what people should know before, whether any trial is trained, and how
+    many failed earlier and are not to be tried again."""
     lacks = missing(setting.plan, setting.results, setting.rerun)
     notes = list(lacks.set_aside)
     if lacks.stale and setting.rerun != "stale":
@@ -77,12 +79,12 @@ def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[
             f"{len(lacks.stale)} records were made by other code and count as stale; "
             "--rerun stale makes them anew"
         )
-    if left := [want for want in lacks.failed if want not in lacks.train]:
-        notes.append(f"{len(left)} trials failed earlier; --rerun failed tries them again")
     trials = [TrialPiece(want, setting) for want in lacks.work]
     timings = sessions(lacks.timings, setting)
-    untrained = {want.trial for want in [*lacks.train, *lacks.failed]}
-    return trials, timings, notes, len(untrained) < len(setting.plan.wanted)
+    tried = {want.trial for want in lacks.train}
+    left = {want.trial for want in lacks.failed} - tried
+    is_proven = len(tried | left) < len(setting.plan.wanted)
+    return trials, timings, notes, is_proven, len(left)
 
 
 class _Sweep:
