@@ -464,6 +464,29 @@ def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(
     assert here.jobs == []
 
 
+@pytest.mark.parametrize("used", [False, True], ids=["by nobody", "by another"])
+def test_a_lease_that_was_lost_costs_its_trial_only_where_another_has_used_that(
+    plan: Plan, results: Results, here: Any, used: bool
+) -> None:
+    """Fault 16. The files of a folder that slept may have been cleared away."""
+    rival = list(plan.wanted)[1]
+    for want in plan.wanted.values():
+        want.timings.clear()  # a session would wait for the other
+    other = Leases(results.root / "leases")
+
+    def lose(job: Job) -> None:
+        if job.id == rival:
+            (results.root / "leases" / rival).unlink()
+            assert not used or other.take(rival)
+
+    break_jobs(here, lose)
+    with other:
+        counts = run(plan, results, here, "cpu", poll=0)
+        assert counts["dropped"] == used
+        assert (results.read(rival) is None) == used
+        assert other.holds(rival) == used
+
+
 # Told to stop.
 
 
