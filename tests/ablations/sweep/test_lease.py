@@ -244,6 +244,20 @@ def test_an_owner_elsewhere_is_judged_by_its_heartbeat(
     assert other.take("a")
 
 
+def test_a_heartbeat_from_the_future_is_no_sign_of_life(
+    make: Callable[..., Leases], tmp_path: Path
+) -> None:
+    """A file server whose clock was set back would have it alive for ever."""
+    one, other = make(), make()
+    one.take("a")
+    rewrite(tmp_path / "leases/a", machine="another", pid=1, started=0.0)
+    age(tmp_path / "leases/a", -50)
+    assert not other.take("a")
+    age(tmp_path / "leases/a", -11)
+    assert other.live() == []
+    assert other.take("a")
+
+
 @on_linux
 def test_containers_of_one_name_know_nothing_of_each_others_processes(
     make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
