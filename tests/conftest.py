@@ -40,6 +40,17 @@ def ask(tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT reaches this test and the processes it starts.
+
+    Under nohup, or in the background of a shell, it is ignored, and what is started inherits that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def drivers() -> Iterator[list[subprocess.Popen[str]]]:
     """Processes that a test starts; none outlives it."""
     started: list[subprocess.Popen[str]] = []

@@ -17,7 +17,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 TOOLS = ["awk", "bash", "cat", "cksum", "cp", "dirname", "env", "flock", "getconf", "grep", "mkdir"]
 TOOLS += ["mv", "rm", "sed", "tail"]
-PATIENCE = 20  # seconds; only ever reached by a failing test
+PATIENCE = 60  # seconds; only ever reached by a failing test
 
 # Logs its words, then does what the environment says. `hold` tells the test that it is under way
 # through one fifo, and waits for another.
@@ -263,6 +263,7 @@ def test_a_set_up_that_was_killed_is_begun_again(house: House, made_before: bool
     assert len(house.calls("-m", "ablations")) == 1 + made_before
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_the_set_up_and_the_next_call_completes_it(house: House) -> None:
     stopped = house.start("smoke", HOLD="pip")
     house.hear()

@@ -25,20 +25,23 @@ def results(tmp_path: Path) -> Results:
 
 
 @pytest.fixture
-def sweep(
-    results: Results, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Counter[str]]]:
-    """Runs toy trials from here, each in a real process."""
+def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalLauncher]:
+    """Its jobs end when they are told to, however long a busy machine takes for that."""
     import processes
-    import sweep_jobs
 
     monkeypatch.setenv("PYTHONPATH", processes.PATH)  # where the server finds modules
+    with LocalLauncher(2, preload=["sweep_jobs"], grace=60.0) as launcher:
+        yield launcher
 
-    with LocalLauncher(2, preload=["sweep_jobs"], grace=0.3) as launcher:
 
-        def start(trials: dict[str, dict[str, Any]], **options: Any) -> Counter[str]:
-            plan = sweep_jobs.toy_plan(trials)
-            options = {"call": sweep_jobs.CALL, "poll": 0.0, **options}
-            return run(plan, results, launcher, "cpu", **options)
+@pytest.fixture
+def sweep(results: Results, launcher: LocalLauncher) -> Callable[..., Counter[str]]:
+    """Runs toy trials from here, each in a real process."""
+    import sweep_jobs
 
-        yield start
+    def start(trials: dict[str, dict[str, Any]], **options: Any) -> Counter[str]:
+        plan = sweep_jobs.toy_plan(trials)
+        options = {"call": sweep_jobs.CALL, "poll": 0.0, **options}
+        return run(plan, results, launcher, "cpu", **options)
+
+    return start

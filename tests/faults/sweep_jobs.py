@@ -123,6 +123,7 @@ def learn(payload: dict[str, Any], report: Report) -> None:
     with noticing() as notice:
         try:
             with notice.raising():
+                report(0.5, "learning")
                 wait(payload, report)
         except Stopped:
             write_atomic(Path(payload["unfinished"]), "7")

@@ -20,6 +20,7 @@ from processes import HERE, start
 
 from ablations.store.record import Record
 from ablations.store.results import Results
+from ablations.sweep.launch.local import LocalLauncher, _Worker
 from ablations.sweep.lease import Leases
 
 LONG = 60.0  # seconds until a test gives up; none should come near it
@@ -111,6 +112,7 @@ def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
     assert facts(results) == facts(alone)
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"]
 )
@@ -142,6 +144,7 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_
     assert starts(results) == {"a": 2, "b": 1}
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_changes_nothing(
     drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
 ) -> None:
@@ -296,19 +299,35 @@ def test_each_way_to_fail_costs_its_own_trial_and_is_recorded_as_what_it_is(
     assert found["nothing"].status == found["last"].status == "ok"
 
 
+@pytest.fixture
+def under_way(launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes of jobs that are half way; that is the moment when each meets its time limit."""
+    told: list[str] = []
+
+    def note(_self: Any, job: str, fraction: float, note: str) -> None:
+        if fraction > 0:
+            told.append(note)
+            launcher._running[job].deadline = 0.0
+
+    monkeypatch.setattr("ablations.sweep.progress.Display.progress", note)
+    return told
+
+
 def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
-    results: Results, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+    results: Results, sweep: Sweep, monkeypatch: pytest.MonkeyPatch, under_way: list[str]
 ) -> None:
     """Fault 21."""
     group: list[Family] = []
+    run_out = _Worker.run_out
 
-    def watch(_self: Any, _job: str, fraction: float, note: str) -> None:
-        group.extend(Family(int(note)) for _ in range(fraction > 0))
+    def watch(worker: _Worker) -> None:
+        group.extend(Family(int(pid)) for pid in under_way if not group)
+        run_out(worker)
 
-    monkeypatch.setattr("ablations.sweep.progress.Display.progress", watch)
-    assert sweep({"a": {"do": "hang"}, "b": {}}, limit=3.0) == {"timeout": 1, "ok": 1}
+    monkeypatch.setattr(_Worker, "run_out", watch)
+    assert sweep({"a": {"do": "hang"}, "b": {}}, limit=LONG) == {"timeout": 1, "ok": 1}
     found = record(results, "a")
-    assert (found.status, (found.reason or "").splitlines()[0]) == ("timeout", "longer than 3 s")
+    assert (found.status, (found.reason or "").splitlines()[0]) == ("timeout", "longer than 60 s")
     assert "in hang" in (found.reason or "")
     assert found.attempts == 1
     (family,) = group
@@ -317,11 +336,12 @@ def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
 
 
 def test_a_trial_that_met_its_limit_goes_on_from_its_checkpoint_when_asked(
-    results: Results, sweep: Sweep, tmp_path: Path
+    results: Results, sweep: Sweep, tmp_path: Path, under_way: list[str]
 ) -> None:
     trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}}
     with open(os.open(trials["a"]["told"], os.O_RDONLY | os.O_NONBLOCK)):  # nobody need read it
-        assert sweep(trials, limit=3.0) == {"timeout": 1}
+        assert sweep(trials, limit=LONG) == {"timeout": 1}
+    assert under_way == ["learning"]
     assert record(results, "a").status == "timeout"
     assert results.unfinished("a").read_text() == "7"
     assert sweep(trials, rerun="failed") == {"ok": 1}

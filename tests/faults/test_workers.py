@@ -21,7 +21,7 @@ from ablations.sweep.launch.local import LocalLauncher
 
 JOBS = Path(__file__).parents[1] / "ablations"  # where worker_jobs.py is
 PATH = os.pathsep.join([str(JOBS), str(JOBS.parents[1])])
-LONG = 30.0  # seconds until a test gives up; none should come near it
+LONG = 60.0  # seconds until a test gives up; none should come near it
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
@@ -52,9 +52,18 @@ except KeyboardInterrupt:
 
 
 @pytest.fixture
-def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
+def grace() -> float:
+    """Seconds between SIGTERM and SIGKILL; a job that ends when it is told to never needs them."""
+    return LONG
+
+
+SHORT = pytest.mark.parametrize("grace", [0.3])
+
+
+@pytest.fixture
+def launcher(monkeypatch: pytest.MonkeyPatch, grace: float) -> Iterator[LocalLauncher]:
     monkeypatch.syspath_prepend(JOBS)
-    with LocalLauncher(1, preload=(), grace=0.3) as launcher:
+    with LocalLauncher(1, preload=(), grace=grace) as launcher:
         yield launcher
 
 
@@ -147,25 +156,28 @@ def test_a_worker_that_leaves_without_a_word_is_an_error(launcher: Launcher, cod
     assert (left.status, left.reason) == ("error", f"ended without a result (exit code {code})")
 
 
-def test_a_time_limit_ends_the_worker_and_its_children(launcher: Launcher, watch: Watch) -> None:
-    """Fault 21."""
-    launcher.submit(job("a", "parent", seconds=2.0))
+def test_a_time_limit_ends_the_worker_and_its_children(
+    launcher: LocalLauncher, watch: Watch
+) -> None:
+    """Fault 21. The limit is met when the child is there."""
+    launcher.submit(job("a", "parent"))
     launcher.submit(job("b", "echo"))
     ended = []
     for event in launcher.events():
         if isinstance(event, Progress):
             watch.add(*map(int, event.note.split()))
+            launcher._running["a"].deadline = 0.0
         else:
             ended.append(event)
     assert [(event.status, event.reason) for event in ended] == [
-        ("timeout", "longer than 2 s"),
+        ("timeout", "longer than 60 s"),
         ("done", None),
     ]
-    assert ended[0].seconds >= 2.0
     assert "in parent" in (ended[0].detail or "")  # where it hung
     watch.assert_gone()
 
 
+@SHORT
 def test_a_worker_that_will_not_stop_is_made_to(launcher: Launcher) -> None:
     launcher.submit(job("a", "stubborn"))
     for event in launcher.events():
@@ -175,10 +187,12 @@ def test_a_worker_that_will_not_stop_is_made_to(launcher: Launcher) -> None:
             assert (event.status, event.reason) == ("killed", "cancelled")
 
 
+@SHORT
 def test_a_stopped_worker_still_meets_its_time_limit(launcher: Launcher) -> None:
     """Fault 21."""
     (late,) = outcomes(launcher, job("a", "die", seconds=0.5, signal=signal.SIGSTOP.value))
     assert late.status == "timeout"
+    assert late.seconds >= 0.5
 
 
 @pytest.mark.parametrize("fork", [True, False])
@@ -274,6 +288,7 @@ def test_an_exit_without_close_does_not_wait_for_jobs(
     watch.assert_gone()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_driver_quietly_and_leaves_nobody_alive(
     drivers: list[subprocess.Popen[str]], watch: Watch
 ) -> None:
@@ -285,6 +300,7 @@ def test_ctrl_c_ends_the_driver_quietly_and_leaves_nobody_alive(
     watch.assert_gone()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_does_not_stop_the_cleaning_up(
     drivers: list[subprocess.Popen[str]], watch: Watch, tmp_path: Path
 ) -> None:
@@ -303,6 +319,7 @@ def test_a_second_ctrl_c_does_not_stop_the_cleaning_up(
     watch.assert_gone()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_modules_load_is_quiet_too(
     drivers: list[subprocess.Popen[str]],
     watch: Watch,

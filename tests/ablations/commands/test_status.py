@@ -320,6 +320,7 @@ def test_following_on_a_terminal_draws_over_itself(
     assert "\x1b[" in out
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_following_is_ended_by_a_signal(results: Results, number: int, code: int) -> None:
     follower = subprocess.Popen(

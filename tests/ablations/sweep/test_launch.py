@@ -16,12 +16,13 @@ from ablations.sweep.launch import Job, Launcher, Outcome, Progress, resolve
 from ablations.sweep.launch.local import LocalLauncher
 
 HERE = Path(__file__).parents[1]
+LONG = 60.0  # seconds until a test gives up; none should come near it
 
 
 @pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
     monkeypatch.syspath_prepend(HERE)
-    with LocalLauncher(2, preload=(), grace=0.3) as launcher:
+    with LocalLauncher(2, preload=(), grace=LONG) as launcher:
         yield launcher
 
 
@@ -237,7 +238,7 @@ def test_what_a_job_prints_reaches_no_terminal_but_explains_a_failure(
 
 
 def test_a_thread_that_a_job_forgot_does_not_hold_up_its_outcome(launcher: Launcher) -> None:
-    done = outcomes(launcher, job("a", "forget_thread", seconds=20))["a"]
+    done = outcomes(launcher, job("a", "forget_thread", seconds=LONG))["a"]
     assert (done.status, done.value) == ("done", "returned")
 
 
@@ -271,7 +272,7 @@ def test_the_drivers_main_module_is_run_once_although_it_guards_nothing(tmp_path
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONG,
         check=False,
     )
     assert (ran.stdout, ran.stderr) == ("main\ndone done\n", "")

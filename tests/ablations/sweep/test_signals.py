@@ -13,6 +13,7 @@ from ablations.sweep.signals import Terminated, exit_code, stoppable, undisturbe
 from ablations.train.stopping import Stopped, noticing
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
+pytestmark = pytest.mark.usefixtures("interruptible")
 
 
 @pytest.fixture(autouse=True)
