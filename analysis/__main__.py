@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ablations.store.record import RecordError
+from ablations.store.schema import RecordError
 
 COMMANDS = ("report", "claims", "figure")
 

@@ -25,6 +25,7 @@ class Arm:
     steps: frozenset[float]
     parameters: float
     flops_per_token: float
+    numerics: frozenset[str]  # what the last digits depend on besides the code, of ok trials
 
     @property
     def name(self) -> str:
@@ -66,6 +67,7 @@ def arms(loaded: Loaded, ablation: str) -> list[Arm]:
                 steps=frozenset(own["step"].dropna()),
                 parameters=float(pd.to_numeric(rows["parameters"]).max()),
                 flops_per_token=float(pd.to_numeric(rows["flops_per_token"]).max()),
+                numerics=frozenset(rows[rows["outcome"] == "ok"]["numerics"].dropna()),
             )
         )
     return found

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from ablations.commands import clean, diff, listing, plan, run, show, status, trying
 from ablations.plan.source import parse_overrides
-from ablations.store.record import RecordError
+from ablations.store.schema import RecordError
+from ablations.sweep.launch import Changed
 from ablations.sweep.signals import exit_code, stoppable
 from model.arguments import Parser, print_commands
 from model.config import ConfigError, nearest
@@ -58,6 +59,9 @@ def main(argv: Sequence[str]) -> int:
     except (ConfigError, RecordError) as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
+    except Changed as error:
+        print(error, file=sys.stderr)
+        return 1
     except OSError as error:
         where = f": {str(error.filename)[:200]}" if error.filename else ""
         print(f"{error.strerror or error}{where}", file=sys.stderr)
@@ -90,7 +94,7 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
         is_override = "=" in each and not each.startswith("-") and before not in takes
         (overrides if is_override else rest).append(each)
     options = parser.parse_intermixed_args(rest)
-    options.overrides = parse_overrides(overrides)
-    if options.overrides and not COMMANDS[word].takes_overrides:
+    options.overrides, options.factors = parse_overrides(overrides)
+    if (options.overrides or options.factors) and not COMMANDS[word].takes_overrides:
         raise ConfigError([f"{word} takes no path=value"])
     return word, options

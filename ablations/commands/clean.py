@@ -20,8 +20,10 @@ import psutil
 
 from ablations.commands.arguments import as_json, place, results_of
 from ablations.store.files import writer_of
-from ablations.store.record import TRAINED, Head, RecordError
+from ablations.store.record import TRAINED, Head
 from ablations.store.results import Results
+from ablations.store.schema import RecordError
+from ablations.store.stamp import short
 from ablations.sweep.lease import Leases
 
 _HOUR = 3600.0
@@ -143,7 +145,7 @@ def _led_to(head: Head, file: os.DirEntry[str], results: Results) -> bool:
     from ablations.train.unfinished import code_of  # loads torch
 
     is_kept = results.checkpoint(head.trial).exists()
-    return is_kept and code_of(Path(file.path)) in (None, head.env.get("code"))
+    return is_kept and code_of(Path(file.path)) in (None, short(head.env.get("code")))
 
 
 def _delete(each: Litter) -> bool:

@@ -38,7 +38,7 @@ def act(options: Namespace) -> int:
     from ablations.plan.missing import missing
     from ablations.sweep.progress import roughly
 
-    lacks = missing(plan, results, options.rerun, dry=True)
+    lacks = missing(plan, results, options.rerun)
     on = machine_of(options)
     totals, rows = price(plan, results, lacks, on)
     if options.json:

@@ -102,7 +102,7 @@ def days_ahead(
 
     if not may_take_days(plan.wanted.values()):
         return 0.0
-    rest = missing(plan, results, rerun, dry=True).train
+    rest = missing(plan, results, rerun).train
     if not may_take_days(rest):
         return 0.0
     largest_first = sorted(rest, key=lambda want: -want.work)

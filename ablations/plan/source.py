@@ -21,6 +21,7 @@ FOLDER = Path(__file__).parents[1]
 _FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan", re.IGNORECASE)
 
 
+_PATH = 200  # characters; no setting is that far down
 _DIGITS = 400  # no number needs more, and Python reads no more than 4,300
 
 
@@ -147,14 +148,30 @@ def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> Config
     return ConfigError([place(problem) for problem in error.problems])
 
 
-def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
-    """`path=value` words; a value is read as in YAML."""
-    overrides: dict[str, Any] = {}
+def parse_overrides(words: Iterable[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """`path=value` words, a value read as in YAML; and `path=a,b,c`, by level as it is written."""
+    values: dict[str, Any] = {}
+    factors: dict[str, dict[str, Any]] = {}
     for word in words:
         path, _, text = word.partition("=")
-        if not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", path):
+        if len(path) > _PATH or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", path):
             raise ConfigError([f"{word[:80]!r}: expected path=value, such as model.n_heads=8"])
-        if path in overrides:
+        if path in values or path in factors:
             raise ConfigError([f"{path}: given twice on the command line"])
-        overrides[path] = parse_yaml(f"value: {text}", "command line").values["value"]
-    return overrides
+        if "," in text and text.lstrip()[:1] not in tuple("[{\"'"):
+            factors[path] = _levels(path, text)
+        else:
+            values[path] = _value(text)
+    return values, factors
+
+
+def _levels(path: str, text: str) -> dict[str, Any]:
+    levels = [level.strip() for level in text.split(",")]
+    if "" in levels or len(set(levels)) < len(levels):
+        problem = "a list of different values" if "" not in levels else "a value between commas"
+        raise ConfigError([f"{path}={text[:80]}: expected {problem}, such as {path}=1,2"])
+    return {level: _value(level) for level in levels}
+
+
+def _value(text: str) -> Any:
+    return parse_yaml(f"value: {text}", "command line").values["value"]

@@ -5,7 +5,6 @@ A record is written once under its trial's id, whole or not at all.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablations.store import plan_file
 from ablations.store.files import _beside, _cleared, write_atomic
 from ablations.store.record import Head, Record, T
 from ablations.store.schema import SCHEMA as SCHEMA
@@ -29,13 +29,6 @@ class Asked:
 
     size: float  # beside the others'
     measures: set[str]
-
-
-def _asked(cell: dict[str, Any]) -> Asked:
-    return Asked(float(cell.get("work", 1)), set(cell.get("measures", ())))
-
-
-_ANEW = "move it away and run again: no record is lost"
 
 
 class Results:
@@ -111,30 +104,30 @@ class Results:
     def read_plan(self) -> dict[str, Any]:
         """The plan of this folder: what was asked, and which trial answers it."""
         try:
-            plan = json.loads(self.plan_file.read_text(encoding="utf-8"))
+            data = self.plan_file.read_bytes()
         except FileNotFoundError:
             raise RecordError(f"no plan in {self.root}: run an ablation there first") from None
-        except (ValueError, RecursionError) as error:
-            problem = f"{self.plan_file}: not readable as JSON ({error}); {_ANEW}"
+        try:
+            return plan_file.read_bytes(data)
+        except NewerRecordError as error:
+            raise NewerRecordError(f"{self.plan_file}: {error}") from None
+        except RecordError as error:
+            problem = f"{self.plan_file}: {error}; move it away and run again: no record is lost"
             raise RecordError(problem) from None
-        if not isinstance(plan, dict) or plan.get("schema") != SCHEMA:
-            raise RecordError(f"{self.plan_file}: not a plan of schema {SCHEMA}; {_ANEW}")
-        return plan
 
     def planned(self) -> dict[str, dict[str, Asked]]:
         """The trials of each ablation of the plan, and what is asked of them."""
-        plan = self.read_plan()
-        try:
-            return {
-                name: {str(cell["trial"]): _asked(cell) for cell in entry["cells"]}
-                for name, entry in plan["ablations"].items()
+        return {
+            name: {
+                cell["trial"]: Asked(float(cell["work"]), set(cell["measures"]))
+                for cell in entry["cells"]
             }
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise self.misshapen() from None
+            for name, entry in self.read_plan()["ablations"].items()
+        }
 
-    def misshapen(self) -> RecordError:
-        return RecordError(f"{self.plan_file}: not shaped like a plan; {_ANEW}")
+    def names(self) -> dict[str, str]:
+        """Each table of the plan, and the question that it belongs to."""
+        return {name: entry["name"] for name, entry in self.read_plan()["ablations"].items()}
 
     def write_plan(self, plan: dict[str, Any]) -> None:
-        text = json.dumps(plan, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-        write_atomic(self.plan_file, text.encode("utf-8", "backslashreplace"))
+        write_atomic(self.plan_file, plan_file.write_bytes(plan))

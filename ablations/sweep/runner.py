@@ -14,8 +14,16 @@ from ablations.plan.document import merge_into
 from ablations.plan.missing import missing
 from ablations.plan.wanted import Plan
 from ablations.store.results import Results
-from ablations.sweep.jobs import TIMING, Piece, SessionPiece, Setting, TrialPiece, sessions
-from ablations.sweep.launch import NOT_STARTED, Event, Launcher, Outcome, Progress
+from ablations.sweep.jobs import (
+    TIMING,
+    Piece,
+    SessionPiece,
+    Setting,
+    TrialPiece,
+    sessions,
+    set_aside,
+)
+from ablations.sweep.launch import NOT_STARTED, Changed, Event, Launcher, Outcome, Progress
 from ablations.sweep.lease import HOST, Leases
 from ablations.sweep.progress import Display
 from ablations.sweep.signals import undisturbed
@@ -46,8 +54,9 @@ def run(
     setting = Setting(plan, results, device, list(imports), rerun, limit, call)
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
-            merge_into(results, plan)
-            trials, timings, notes, is_proven = _look(setting)  # it may set records aside
+            notes = merge_into(results, plan)
+            trials, timings, more, is_proven = _begin(setting)
+            notes += more
         expected = {piece.id: plan.wanted[piece.id].work for piece in trials}
         total = len(trials) + len(timings)
         with Display(total, 0, expected, launcher.capacity) as display:
@@ -65,10 +74,15 @@ def run(
     return sweep.counts
 
 
-def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool]:
-    """What is to be done, what people should know before, and whether any trial is trained."""
+def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool]:
+    """What is to be done, what people should know before, and whether any trial is trained.
+
+    OSError where something is lacking and cannot be kept; unusable records are set aside.
+    """
     lacks = missing(setting.plan, setting.results, setting.rerun)
-    notes = list(lacks.set_aside)
+    if not lacks.is_nothing:
+        setting.results.check_writable()
+    notes = set_aside(lacks, setting.results)
     if lacks.stale and setting.rerun != "stale":
         notes.append(
             f"{len(lacks.stale)} records were made by other code and count as stale; "
@@ -166,6 +180,11 @@ class _Sweep:
             self._leases.release(*piece.leases)
         elif event.status == "storage":
             raise OSError(event.reason)
+        elif event.status == "changed":
+            raise Changed(
+                f"{event.reason} since this sweep began: nothing of {piece.title} was kept. "
+                "The same command plans it anew."
+            )
         elif _may_pass(event) and self._tries[piece.id] < RETRIES:
             self._try_again(piece, event)
         else:

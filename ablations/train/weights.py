@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ablations.store.files import write_atomic
 from ablations.store.record import Head, Record
+from ablations.store.stamp import short
 from ablations.train.tensors import pack, read_words, unpack
 from model.config import ConfigError
 
@@ -63,7 +64,7 @@ def load_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None
 
 def stamp_for(record: Record | Head) -> dict[str, str]:
     """What the weights behind a record are stamped with: another code's are not its own."""
-    return {"trial": record.trial, "code": str(record.env.get("code"))}
+    return {"trial": record.trial, "code": short(record.env.get("code"))}
 
 
 def stamp_of(path: Path) -> dict[str, str] | None:

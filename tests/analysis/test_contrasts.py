@@ -76,7 +76,7 @@ def test_a_null_at_the_last_step_is_not_replaced_by_an_earlier_score(folder: Any
     folder.record("none", 0, 0.5, readings=[null])
     row = judged(folder).loc["none"]
     assert row["n"] == 0
-    assert row["note"] == "1 of 1 ok trials lack the metric"
+    assert row["note"] == "1 of 1 ok trials have no score that this code has taken"
 
 
 def test_holm_counts_the_variants_of_one_ablation_and_no_others(folder: Any) -> None:

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import plan_document
 from sweep_jobs import toy_plan
 
 import ablations.store.files
 from ablations.commands.clean import litter
 from ablations.plan.missing import missing
 from ablations.store.files import write_atomic
-from ablations.store.record import NewerRecordError, Reading, Record, RecordError
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
+from ablations.store.schema import SCHEMA, NewerRecordError, RecordError
 from ablations.store.seal import seal
 
 TRIAL = "f302523445c7"
@@ -31,10 +33,10 @@ def record(attempts: int = 1, trial: str = TRIAL) -> Record:
         trial,
         "ok",
         {"model": {"name": "transformer"}, "seed": 0},
-        env={"code": "toy"},
+        env={"code": {"toy": "1"}},
         attempts=attempts,
         parameters=9610,
-        measures=["quality"],
+        measures={"quality": {}},
         readings=[
             Reading("loss", "nats/token", 1.93, split="valid", at={"step": 20}),
             Reading("step_time", "s", samples=[0.031, 0.03], reference=[0.04, 0.041]),
@@ -69,7 +71,7 @@ def reason(results: Results, stored: bytes, whole_only: bool = False) -> str:
 def without(name: str) -> bytes:
     plain = record().to_dict()
     del plain[name]
-    return seal({"schema": 1, "readings": [], **plain})
+    return seal({"schema": SCHEMA, "readings": [], **plain})
 
 
 def having(**changes: Any) -> bytes:
@@ -78,7 +80,10 @@ def having(**changes: Any) -> bytes:
 
 def reading(**changes: Any) -> bytes:
     return having(
-        readings=[*record().to_dict()["readings"], {"metric": "x", "unit": "1", **changes}]
+        readings=[
+            *record().to_dict()["readings"],
+            {"measure": "m", "metric": "x", "unit": "1", **changes},
+        ]
     )
 
 
@@ -125,7 +130,7 @@ def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Result
         (b'{"schema": true}', "not a record"),
         (b'{"schema": 0}', "not a record"),
         (b"\x80\x04\x95.", "not UTF-8"),
-        (b'{"schema": 1, "caf\xe9": 1}', "not UTF-8"),
+        (b'{"schema": 2, "caf\xe9": 1}', "not UTF-8"),
         (json.dumps(record().to_dict()).encode(), "damaged"),
         (having().replace(b"\n", b"\r\n"), "damaged"),
         (having() + b" ", "damaged"),
@@ -206,12 +211,12 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line(
         ({"samples": [1], "reference": []}, "'readings[2].reference'"),
         ({"samples": [1], "reference": [1, 2]}, "'readings[2]' has not one time of each"),
         ({"samples": [1], "reference": [1], "twin": [1, 2]}, "'readings[2]' has not one time"),
-        ({"values": 3, "axes": ["a"]}, "'readings[2].values'"),
-        ({"values": [["x"]], "axes": ["a", "b"]}, "'readings[2].values'"),
-        ({"values": [[1]], "axes": ["a"]}, "'readings[2].values'"),
-        ({"values": [[1], 2], "axes": ["a", "b"]}, "'readings[2].values'"),
+        ({"values": 3, "axes": {"a": [0]}}, "'readings[2].values'"),
+        ({"values": [["x"]], "axes": {"a": [0], "b": [0]}}, "'readings[2].values'"),
+        ({"values": [[1]], "axes": {"a": [0]}}, "'readings[2].values'"),
+        ({"values": [[1], 2], "axes": {"a": [0, 1], "b": [0]}}, "'readings[2].values'"),
         ({"values": [1]}, "'readings[2].values'"),
-        ({"values": [1], "axes": [1]}, "'readings[2].axes'"),
+        ({"values": [1], "axes": {"": [0]}}, "'readings[2].axes'"),
     ],
     ids=repr,
 )  # fmt: skip
@@ -434,7 +439,7 @@ def test_a_death_at_any_step_of_a_write_leaves_the_old_or_the_new_record(
     held = record(attempts=2 if (step, when) in NEW else 1)
     assert results.read(TRIAL) == held
     assert missing(toy_plan({TRIAL: {}}), results, None).train == []
-    results.write_plan({"schema": 1, "ablations": {}})
+    results.write_plan(plan_document({}))
     left = [path for path in results.trials.iterdir() if path.name != f"{TRIAL}.json"]
     assert [each.path for each in litter(results)] == left
     assert len(left) == ((step, when) in OLD[1:])

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 import torch
+from small import plan_document
 
 from ablations.commands import clean, main
 from ablations.commands.clean import Litter, litter
 from ablations.store.files import write_atomic, writer_of
 from ablations.store.record import Record
 from ablations.store.results import Results
+from ablations.store.stamp import short
 from ablations.sweep.lease import Leases
 from ablations.train.unfinished import Keeper
 
@@ -39,7 +41,7 @@ def results(tmp_path: Path) -> Results:
     """A folder in which everything is needed."""
     results = Results(tmp_path / "out")
     cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING)]
-    results.write_plan({"schema": 1, "ablations": {"one": {"cells": cells}}})
+    results.write_plan(plan_document({"one": cells}))
     results.write(Record(DONE, "ok", {}))
     results.write(Record(FAILED, "timeout", {}, reason="too long"))
     results.write(Record(STRANGER, "ok", {}))
@@ -172,17 +174,17 @@ def keep(results: Results, trial: str, code: str) -> list[Path]:
 
 def test_a_training_by_other_code_than_the_record_s_may_go_on(results: Results) -> None:
     """`run --rerun stale` was interrupted."""
-    results.write(Record(DONE, "ok", {}, env={"code": "then"}))
-    kept = keep(results, DONE, "now")
+    results.write(Record(DONE, "ok", {}, env={"code": {"a": "then"}}))
+    kept = keep(results, DONE, short({"a": "now"}))
     assert list(litter(results)) == []
-    results.write(Record(DONE, "ok", {}, env={"code": "now"}))
+    results.write(Record(DONE, "ok", {}, env={"code": {"a": "now"}}))
     assert [each.path for each in litter(results)] == kept
 
 
 def test_a_training_for_weights_that_are_gone_may_go_on(results: Results) -> None:
-    results.write(Record(DONE, "ok", {}, env={"code": "now"}))
+    results.write(Record(DONE, "ok", {}, env={"code": {"a": "now"}}))
     results.checkpoint(DONE).unlink()
-    keep(results, DONE, "now")
+    keep(results, DONE, short({"a": "now"}))
     assert list(litter(results)) == []
 
 
@@ -202,7 +204,7 @@ def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
         yield from litter(results)
         monkeypatch.setattr(clean, "litter", litter)
         cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING, GONE)]
-        results.write_plan({"schema": 1, "ablations": {"one": {"cells": cells}}})
+        results.write_plan(plan_document({"one": cells}))
         leases.take(WAITING, DONE)
 
     monkeypatch.setattr(clean, "litter", then_work)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from ablations.measure import discover
-from ablations.measure.calibration import BINS, reliability
+from ablations.measure.calibration import BINS, QUANTITIES, reliability
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.tasks.task import Task
@@ -66,7 +66,8 @@ def classes(labels: Tensor) -> Given:
 
 
 def taken(model: nn.Module, task: Task) -> dict[str, Reading]:
-    readings, examples = discover().build("calibration").take(model, task, CPU, 17)
+    taken = discover().build("calibration").take(model, task, CPU, 17)
+    readings, examples = taken.readings, taken.examples
     assert not examples
     return {reading.metric: reading for reading in readings}
 
@@ -134,7 +135,7 @@ def test_readings_have_units_a_split_and_a_step_and_can_be_stored(tmp_path: Any)
         "reliability": "probability",
     }
     assert all((r.split, r.at) == ("test", {"step": 17}) for r in found.values())
-    assert found["reliability"].axes == ["bin", "quantity"]
+    assert found["reliability"].axes == {"bin": list(range(BINS)), "quantity": [*QUANTITIES]}
     results = Results(tmp_path)
     results.write(Record("t", "ok", {}, readings=list(found.values())))
     kept = results.read("t")

@@ -145,8 +145,8 @@ def test_days_are_told_of_what_is_to_be_trained(
 ) -> None:
     """What is done takes none, unless it is made anew; what is damaged does."""
     stale, failed = long_plan.wanted.values()
-    done = {"config": {}, "measures": ["quality"]}
-    results.write(Record(stale.trial, "ok", env={"code": "other"}, **done))
+    done = {"config": {}, "measures": {"quality": stale.measure_code("quality")}}
+    results.write(Record(stale.trial, "ok", env={"code": {"model/norm.py": "other"}}, **done))
     results.write(Record(failed.trial, "oom", env={"code": failed.code}, reason="full", **done))
 
     def ahead(rerun: str | None) -> float:
