@@ -17,7 +17,7 @@ LEFT, RIGHT = 1.22, 0.36  # inches for labels and for the column of n
 
 
 @dataclass
-class Row:
+class LabelledRow:
     """One variant: its label, a remark under it, what stands in the right-hand column."""
 
     label: str
@@ -34,7 +34,7 @@ class Group:
     heading: str
     control: str
     detail: str = ""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[LabelledRow] = field(default_factory=list)
     y: float = 0.0
 
     def spans(self) -> list[tuple[float, float]]:

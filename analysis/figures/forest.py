@@ -73,7 +73,7 @@ def _groups(frame: pd.DataFrame) -> list[rows.Group]:
         for data in listed(members):
             pairs, planned = data["n"], data["planned"]
             count = str(pairs) if pairs == planned else f"{pairs}/{planned}"
-            group.rows.append(rows.Row(data["name"], count, data, _remark(data)))
+            group.rows.append(rows.LabelledRow(data["name"], count, data, _remark(data)))
         groups.append(group)
     return groups
 

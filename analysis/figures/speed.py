@@ -72,12 +72,12 @@ def _groups(frame: pd.DataFrame) -> list[rows.Group]:
         for data in listed(members):
             label = f"{data['name']}, seed {data['seed']}" if several else data["name"]
             remark = "" if not math.isnan(data["floor"]) else "no A/A pair: nothing is resolved"
-            group.rows.append(rows.Row(label, str(data["n"]), data, remark))
+            group.rows.append(rows.LabelledRow(label, str(data["n"]), data, remark))
         groups.append(group)
     return groups
 
 
-def _draw_row(ax: Axes, row: rows.Row) -> None:
+def _draw_row(ax: Axes, row: rows.LabelledRow) -> None:
     data, y = row.data, row.y
     colour = COLOURS.get(data["verdict"], style.QUIET)
     if not math.isnan(data["floor"]):
