@@ -13,7 +13,7 @@ from analysis import environment, figures, style, tables
 from analysis.claims import claims
 from analysis.evidence import Evidence
 from analysis.load import WAITING, listed
-from analysis.names import short
+from analysis.names import cell_name, short
 from analysis.sentences import answers
 
 CAPTIONS = {
@@ -135,11 +135,10 @@ def _failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
     for row in listed(bad.drop_duplicates("trial")):
         reason = row["reason"] if isinstance(row["reason"], str) else ""
         lines = [line for line in reason.splitlines() if line.strip()]
-        across = f" [{row['across']}]" if row["across"] else ""
         found.append(
             {
                 "where": where[row["trial"]],
-                "label": short(row["label"] + across),
+                "label": short(cell_name(row["label"], row["across"])),
                 "seed": row["seed"],
                 "trial": row["trial"],
                 "outcome": row["outcome"],

@@ -13,9 +13,10 @@ import pandas as pd
 from ablations.store.files import write_atomic
 from analysis.evidence import Evidence
 from analysis.load import listed
-from analysis.names import short
+from analysis.names import cell_name, short
 from analysis.sentences import bounds, count, number
 from analysis.speed import SAME
+from analysis.units import after_heading
 
 
 def write(evidence: Evidence) -> list[Path]:
@@ -60,7 +61,7 @@ def _contrasts_view(mine: list[dict[str, Any]]) -> pd.DataFrame:
     lines: list[dict[str, str]] = []
     seen: set[str] = set()
     for row in mine:
-        score = f"{row['metric_label']}{_in(row['unit'])}"
+        score = f"{row['metric_label']}{after_heading(row['unit'])}"
         if row["across"] not in seen:
             seen.add(row["across"])
             lines.append(_control_line(row, score))
@@ -145,9 +146,9 @@ def times(ratio: float, low: float, high: float) -> str:
 
 
 def _control_line(row: dict[str, Any], score: str) -> dict[str, str]:
-    across = f" [{row['across']}]" if row["across"] else ""
+    name = cell_name(row["control"], row["across"])
     return {
-        "variant": f"{short(row['control'] + across)} (control)",
+        "variant": f"{short(name)} (control)",
         "parameters": count(row["control_parameters"]),
         "FLOPs/token": count(row["control_flops_per_token"]),
         score: _with_interval(row["control_mean"], row["control_low"], row["control_high"]),
@@ -168,10 +169,6 @@ def _memory(own: float, control: float) -> str:
         return ""
     against = f" ({own / control:.2f} ×)" if control > 0 else ""
     return f"{own / 2**20:.3g} MiB{against}"
-
-
-def _in(unit: str) -> str:
-    return "" if unit in ("", "1", "fraction", "ratio") else f" ({unit})"
 
 
 def _all_markdown(evidence: Evidence) -> str:

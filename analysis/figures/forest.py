@@ -14,6 +14,7 @@ from analysis import rows, stats, style
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import short
+from analysis.units import after_heading
 
 COLOURS = {stats.WORSE: style.VERMILION, stats.BETTER: style.BLUE}
 
@@ -59,8 +60,8 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
         for row in group.rows:
             if row.data["n"] > 0:
                 _draw_row(ax, row.y, row.data, low, high)
-    unit = "" if first["unit"] in ("", "1") else f" ({first['unit']})"
-    ax.set_xlabel(style.fit(f"variant − control{unit}", 2.2), labelpad=2)
+    heading = f"variant − control{after_heading(first['unit'])}"
+    ax.set_xlabel(style.fit(heading, 2.2), labelpad=2)
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(FuncFormatter(_signed))
     return ax
