@@ -6,9 +6,7 @@ Text is drawn as paths: a figure needs no font of the reader's, and a hostile la
 from __future__ import annotations
 
 import io
-import os
 import re
-import secrets
 from contextlib import AbstractContextManager
 from html import escape
 from pathlib import Path
@@ -97,18 +95,14 @@ def svg(figure: Figure) -> str:
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write NAME.svg and NAME.png, each whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     vector, raster = folder / f"{name}.svg", folder / f"{name}.png"
     write_atomic(vector, svg(figure))
-    temporary = folder / f".{name}.{secrets.token_hex(6)}.tmp"
-    try:
-        with look():
-            figure.savefig(
-                temporary, format="png", dpi=300, facecolor="white", metadata={"Software": None}
-            )
-        os.replace(temporary, raster)
-    finally:
-        temporary.unlink(missing_ok=True)
+    buffer = io.BytesIO()
+    with look():
+        figure.savefig(
+            buffer, format="png", dpi=300, facecolor="white", metadata={"Software": None}
+        )
+    write_atomic(raster, buffer.getvalue())
     return [vector, raster]
 
 
