@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import cell_name, short
 from analysis.sentences import bounds, count, number
+from analysis.sheet import csv
 from analysis.speed import SAME
 from analysis.units import after_heading
 
@@ -23,9 +22,9 @@ def write(evidence: Evidence) -> list[Path]:
     """Write both tables in both forms to DIR/tables/."""
     folder = evidence.loaded.root / "tables"
     contents = {
-        "contrasts.csv": _csv(with_speed(evidence)),
+        "contrasts.csv": csv(with_speed(evidence)),
         "contrasts.md": _all_markdown(evidence),
-        "speed.csv": _csv(evidence.speeds),
+        "speed.csv": csv(evidence.speeds),
         "speed.md": markdown(speed_view(evidence.speeds)),
     }
     for name, text in contents.items():
@@ -177,13 +176,3 @@ def _all_markdown(evidence: Evidence) -> str:
         f"{markdown(view)}"
         for name, view in contrasts_views(evidence).items()
     )
-
-
-def _csv(frame: pd.DataFrame) -> str:
-    flat = frame.copy()
-    for name in ("seeds", "differences"):
-        if name in flat:
-            flat[name] = [json.dumps(values) for values in flat[name]]
-    buffer = io.StringIO()
-    flat.to_csv(buffer, index=False, lineterminator="\n")
-    return buffer.getvalue()
