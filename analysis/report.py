@@ -16,14 +16,6 @@ from analysis.load import WAITING, listed
 from analysis.names import cell_name, short
 from analysis.sentences import answers
 
-CAPTIONS = {
-    "forest": "Difference of each variant from its control. Dot: mean over seeds; bar: 95 % "
-    "interval; small dots: single seeds; hollow: no interval; arrow: the bar goes on. Colour marks "
-    "what is resolved after Holm. n: pairs, of those planned.",
-    "speed": "Time of a training step relative to the control, timed in the same blocks. Bar: 95 % "
-    "interval; shaded: what the control shows against itself, the noise floor. n: blocks.",
-}
-
 
 def write(evidence: Evidence) -> list[Path]:
     """Write figures, tables and the page; the page comes last, so it is never ahead of them."""
@@ -38,7 +30,7 @@ def write(evidence: Evidence) -> list[Path]:
         saved = style.save(figure, folder, name)
         paths += saved
         drawing = style.inline(saved[0].read_text(encoding="utf-8"), name, alt)
-        shown.append({"name": name, "svg": drawing, "caption": CAPTIONS.get(name, "")})
+        shown.append({"name": name, "svg": drawing, "caption": figures.caption(name)})
     paths += tables.write(evidence)
     page = evidence.loaded.root / "report" / "index.html"
     write_atomic(page, render(evidence, shown))

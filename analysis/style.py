@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,17 @@ SMALL, BODY, TITLE = 6.5, 7.0, 8.0  # points
 # Okabe and Ito: told apart in every common form of colour blindness.
 BLUE, VERMILION, SKY = "#0072B2", "#D55E00", "#56B4E9"
 INK, QUIET = "#1c1c1c", "#767676"  # QUIET reads on white and on black
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Inches around the axis of a panel."""
+
+    left: float
+    right: float
+    above: float
+    below: float
+
 
 RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",

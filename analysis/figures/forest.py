@@ -16,8 +16,13 @@ from analysis.load import listed
 from analysis.names import short
 from analysis.units import after_heading
 
+CAPTION = (
+    "Difference of each variant from its control. Dot: mean over seeds; bar: 95 % interval; small "
+    "dots: single seeds; hollow: no interval; arrow: the bar goes on. Colour marks what is "
+    "resolved after Holm. n: pairs, of those planned."
+)
+MARGINS = rows.MARGINS
 COLOURS = {stats.WORSE: style.VERMILION, stats.BETTER: style.BLUE}
-
 
 MANY = 12  # rows from which the axis is cut to where most of them are
 FAR = 4  # times the 80th percentile of seeds: beyond it a row is an arrow
@@ -41,7 +46,7 @@ def describe(frames: list[pd.DataFrame]) -> str:
 
 
 def inches(frame: pd.DataFrame) -> float:
-    return rows.inches(_groups(frame))
+    return rows.inches(_groups(frame), MARGINS)
 
 
 def draw(frame: pd.DataFrame, ax: Axes) -> Axes:

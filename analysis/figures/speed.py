@@ -14,6 +14,11 @@ from analysis.load import listed
 from analysis.names import short
 from analysis.speed import SAME
 
+CAPTION = (
+    "Time of a training step relative to the control, timed in the same blocks. Bar: 95 % "
+    "interval; shaded: what the control shows against itself, the noise floor. n: blocks."
+)
+MARGINS = rows.MARGINS
 COLOURS = {stats.SLOWER: style.VERMILION, stats.FASTER: style.BLUE}
 STEPS = (2.0, 4.0, 10.0, 100.0, 1000.0)
 
@@ -37,7 +42,7 @@ def describe(frames: list[pd.DataFrame]) -> str:
 
 
 def inches(frame: pd.DataFrame) -> float:
-    return rows.inches(_groups(frame))
+    return rows.inches(_groups(frame), MARGINS)
 
 
 def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
