@@ -28,7 +28,10 @@ class FigureFile(Protocol):
     """The room around each panel's axis."""
 
     def panels(self, evidence: Evidence) -> list[pd.DataFrame]:
-        """What it would show, one frame per panel; empty where there is nothing yet."""
+        """What it would show, one frame per panel; empty where there is nothing yet.
+
+        Its column `name` says whom it draws.
+        """
         ...
 
     def inches(self, frame: pd.DataFrame) -> float:
