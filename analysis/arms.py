@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import READING, WAITING, Loaded
+from analysis.names import cell_name
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Arm:
 
     @property
     def name(self) -> str:
-        return f"{self.label} [{self.across}]" if self.across else self.label
+        return cell_name(self.label, self.across)
 
     @property
     def started(self) -> bool:
