@@ -16,17 +16,19 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from model import preset
-from model.arguments import Parser, print_commands
+from model.arguments import BAD_INPUT, Parser, complain, guarded, is_too_deep, print_commands
 from model.config import ConfigError, nearest
 
-BAD_INPUT = 2
 COMMANDS = {"describe": "a model's structure, parameters, FLOPs and memory; no weight is made"}
 VOCABULARY = 32_000  # where there is no preset
 
 
 def main(argv: Sequence[str], alone: bool = False) -> int:
     """`alone`: nothing else will run in this process."""
-    words = list(argv)
+    return guarded(lambda: _answer(list(argv), alone))
+
+
+def _answer(words: list[str], alone: bool) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print_commands("python -m model", "[PRESET] [options] [key=value …]", COMMANDS)
         return 0 if words else BAD_INPUT
@@ -36,7 +38,7 @@ def main(argv: Sequence[str], alone: bool = False) -> int:
             raise ConfigError([f"no command '{command}'. {nearest(command, COMMANDS)}"])
         return _describe(words, alone)
     except ValueError as error:  # a ConfigError, or what a part says of its sizes
-        print(error, file=sys.stderr)
+        complain(str(error))
         return BAD_INPUT
 
 
@@ -122,6 +124,8 @@ def _choice(written: Any) -> dict[str, Any]:
 
 def _value(word: str, text: str) -> Any:
     """As YAML reads it."""
+    if is_too_deep(text):
+        raise ConfigError([f"{word[:80]!r}: nested too deeply"])
     try:
         read: Any = OmegaConf.to_container(OmegaConf.create(f"value: {text}"))
     except (YAMLError, OmegaConfBaseException):

@@ -1,13 +1,24 @@
-"""A command line whose mistakes are answered in one line."""
+"""A command line whose mistakes are answered in one line.
+
+Imports no torch: every command of every package reads its words here first.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import re
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any, TextIO
 
 from model.config import ConfigError, nearest
+
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+DEEPEST = 100  # brackets in brackets; the C reader of YAML crashes at some 30,000
+NO_MEMORY = re.compile(r"out of memory|can't allocate memory", re.IGNORECASE)  # in torch's words
 
 
 def print_commands(program: str, words: str, meanings: Mapping[str, str]) -> None:
@@ -29,3 +40,83 @@ class Parser(argparse.ArgumentParser):
             message = f"no option '{wrong[1]}'. {nearest(wrong[1], known)}"
         message = re.sub(r"argument (--\w+): (?=\1)", "", message)  # which the type has said too
         raise ConfigError([message])
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether brackets stand in brackets more often than any value has them: not to be parsed."""
+    steps = ((letter in "[{") - (letter in "]}") for letter in text)
+    return max(accumulate(steps), default=0) > DEEPEST
+
+
+def complain(line: str) -> None:
+    """To standard error where there is one that takes it, and never to standard output."""
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            print(line, file=sys.stderr, flush=True)
+
+
+def guarded(main: Callable[[], int]) -> int:
+    """The exit code of `main`; what a command cannot help is one line, and never a traceback.
+
+    | raised                                   | said                     | code |
+    |------------------------------------------|--------------------------|------|
+    | an error of the operating system         | what, and on which file  | 1    |
+    | memory ran out, by Python or by torch    | out of memory            | 1    |
+    | whoever read the output has gone (head)  | nothing                  | 1    |
+    | a value nested past Python's own limit   | nested too deeply        | 2    |
+    | Ctrl-C                                   | nothing                  | 130  |
+    | SystemExit, as --help raises it          | what it says             | its  |
+
+    Mistakes of the user's (a ConfigError) are for `main` to answer; every other exception is a
+    fault of ours and goes through. What was printed is flushed here, so that a full disk or a
+    closed pipe is met here too and not when the interpreter ends. A standard error that is closed
+    is told nothing, and the code stays what it is.
+    """
+    try:
+        return _finished(main)
+    except BrokenPipeError:
+        return FAILED
+    except OSError as error:
+        where = f": {str(error.filename)[:200]}" if error.filename else ""
+        complain(" ".join(f"{error.strerror or error}{where}".split()))
+        return FAILED
+    except MemoryError:
+        complain("out of memory")
+        return FAILED
+    except RecursionError:
+        complain("nested too deeply")
+        return BAD_INPUT
+    except RuntimeError as error:
+        if not NO_MEMORY.search(str(error)):
+            raise
+        complain("out of memory")
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            _let_go(stream)
+
+
+def _finished(main: Callable[[], int]) -> int:
+    """With everything printed that is to be printed."""
+    try:
+        code = main()
+    except SystemExit as stop:
+        if isinstance(stop.code, str):
+            complain(stop.code)
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return code
+
+
+def _let_go(stream: TextIO | None) -> None:
+    """What a stream cannot pass on goes nowhere, so that the interpreter ends without a word."""
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except (OSError, ValueError):  # whoever listened has gone, or the stream is closed
+        with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())

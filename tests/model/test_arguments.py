@@ -1,0 +1,142 @@
+"""Whatever happens to a command, it ends in one line and the right exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from model.arguments import guarded, is_too_deep
+
+ROOT = Path(__file__).resolve().parents[2]
+DESCRIBE = [sys.executable, "-m", "model", "describe", "--length=8"]
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def main() -> int:
+        raise error
+
+    return main
+
+
+def recursing() -> int:
+    return recursing()
+
+
+def allocating_too_much() -> int:
+    return len(torch.empty(10**15))
+
+
+def listing_too_much() -> int:
+    return len([0] * 10**18)
+
+
+ANSWERS: dict[str, tuple[Callable[[], int], int, str]] = {
+    "file": (
+        raising(FileNotFoundError(2, "No such file or directory", "a\nb.yaml")),
+        1,
+        "No such file or directory: a b.yaml\n",
+    ),
+    "no file": (raising(OSError(28, "No space left on device")), 1, "No space left on device\n"),
+    "bare": (raising(OSError("the disk is gone")), 1, "the disk is gone\n"),
+    "memory": (listing_too_much, 1, "out of memory\n"),
+    "torch's memory": (allocating_too_much, 1, "out of memory\n"),
+    "an accelerator's memory": (
+        raising(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nGPU 0")),
+        1,
+        "out of memory\n",
+    ),
+    "depth": (recursing, 2, "nested too deeply\n"),
+    "reader gone": (raising(BrokenPipeError(32, "Broken pipe")), 1, ""),
+    "stopped": (raising(KeyboardInterrupt()), 130, ""),
+    "help": (raising(SystemExit(0)), 0, ""),
+    "exit without a code": (raising(SystemExit()), 0, ""),
+    "exit with words": (raising(SystemExit("this is wrong")), 1, "this is wrong\n"),
+    "a code": (lambda: 7, 7, ""),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_a_command_cannot_help_is_one_line_and_a_code(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main, code, line = ANSWERS[name]
+    assert guarded(main) == code
+    assert capsys.readouterr() == ("", line)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes differ"), TypeError("no"), ValueError()])
+def test_a_fault_of_ours_is_not_hidden(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        guarded(raising(error))
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_without_a_standard_error_the_code_is_the_same_and_nothing_is_said(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    main, code, _ = ANSWERS[name]
+    assert guarded(main) == code
+    assert capsys.readouterr().out == ""
+
+
+def shell(command: str) -> Any:
+    """In a shell, for its pipes and closed streams; `$describe` is the command."""
+    describe = " ".join(DESCRIBE)
+    return subprocess.run(
+        ["bash", "-c", f'describe="{describe}"; {command}'],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
+    )
+
+
+CLOSED = {
+    "$describe | head -0; echo ${PIPESTATUS[0]}": "1\n",
+    "$describe >/dev/full; echo $?": "1\n",
+    "$describe gtp2 2>/dev/full; echo $?": "2\n",
+    "$describe gtp2 2>&-; echo $?": "2\n",
+    "$describe gtp2 >&- 2>&-; echo $?": "2\n",
+    "$describe gtp2 2>&1 >/dev/null | head -0; echo ${PIPESTATUS[0]}": "2\n",
+    "$describe >&-; echo $?": "0\n",
+    "$describe --help | head -0; echo ${PIPESTATUS[0]}": "1\n",
+}
+
+
+@pytest.mark.parametrize("command", CLOSED)
+def test_a_closed_or_full_stream_ends_a_command_without_a_traceback(command: str) -> None:
+    done = shell(command)
+    assert done.stdout == CLOSED[command]
+    assert done.stderr in ("", "No space left on device\n")
+
+
+@pytest.mark.parametrize(("brackets", "depth"), [("{}", 5_000), ("[]", 60_000)])
+def test_a_value_that_is_nested_without_end_is_refused_in_one_line(
+    brackets: str, depth: int
+) -> None:
+    """From some 30,000 on the reader of YAML would crash the interpreter."""
+    text = brackets[0] * depth + brackets[1] * depth
+    done = subprocess.run([*DESCRIBE, f"x={text}"], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("nested too deeply\n")
+
+
+def test_depth_is_of_brackets_that_stand_in_each_other() -> None:
+    assert not is_too_deep("[]{}" * 1000)
+    assert not is_too_deep("{a: " * 100 + "}" * 100)
+    assert is_too_deep("{a: " * 101)
+
+
+def test_the_door_of_every_command_imports_nothing_heavy() -> None:
+    heavy = ("torch", "numpy", "pandas", "rich")
+    program = f"import sys, model.arguments; sys.exit(bool(sys.modules.keys() & set({heavy})))"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
