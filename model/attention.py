@@ -38,7 +38,7 @@ class DotProduct(Similarity):
 
 
 @SIMILARITY.register("cosine")
-class Cosine(Similarity):
+class CosineSimilarity(Similarity):
     """qᵀk / |q||k|: only directions count (Henry et al. 2020)."""
 
     def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
@@ -145,7 +145,7 @@ class Explicit(Path):
 
 
 @PATH.register("row")
-class Row(Explicit):
+class RowByRow(Explicit):
     """One query at a time against all keys."""
 
     def scores(self, q_BHTK: Tensor, k_BHSK: Tensor) -> Tensor:

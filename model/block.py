@@ -11,10 +11,10 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from model.embedding import Embedding
-from model.mixer import Context, Mixer, State
+from model.mixer import Context, Mixer, MixerState
 from model.residual import Residual, Sublayer
 
-BlockState: TypeAlias = tuple[State, ...]  # one for each mixer of the block
+BlockState: TypeAlias = tuple[MixerState, ...]  # one for each mixer of the block
 
 
 class Block(nn.Module):
@@ -44,7 +44,7 @@ class Block(nn.Module):
         self, x_BTD: Tensor, context: Context, state: BlockState | None = None
     ) -> tuple[Tensor, BlockState | None]:
         mixers = self.mixers
-        states: list[State | None] = [None] * len(mixers) if state is None else list(state)
+        states: list[MixerState | None] = [None] * len(mixers) if state is None else list(state)
 
         def mixing(index: int, mixer: Mixer) -> Sublayer:
             def sublayer(x_BTD: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import nn
 import model.mixer
 import model.position
 import model.recurrent
+from model.architecture import MODEL
 from model.attention import MASK, PATH, SIMILARITY
 from model.block import Block, Stack
 from model.config import ConfigError
@@ -19,7 +20,6 @@ from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.head import HEAD, Head
 from model.initialise import INITIAL, NoDraws, initialise
-from model.kind import MODEL
 from model.linear import Joint
 from model.mixer import MIXER
 from model.mixer.none import NoMixer

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from model.architecture import MODEL
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.block import Stack
@@ -19,7 +20,6 @@ from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
 from model.head import HEAD, Head
 from model.initialise import INITIAL
-from model.kind import MODEL
 from model.mixer import MIXER, Context
 from model.norm import NORM
 from model.position import POSITION

@@ -16,7 +16,7 @@ from model.family import Family
 
 MIXER = Family("mixer")
 
-State: TypeAlias = tuple[Tensor, ...]  # every tensor has the sequences in its first dimension
+MixerState: TypeAlias = tuple[Tensor, ...]  # every tensor has the sequences in its first dimension
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Mixer(nn.Module):
 
     crosses = False  # whether it can read a memory instead of its own input
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         """The state before the first token, for at most `capacity` tokens."""
         raise NotImplementedError
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         """The mixed tokens; with a state, what came before counts too and a new state follows."""
         raise NotImplementedError

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ConfigError
-from model.mixer import MIXER, Context, Mixer, State
+from model.mixer import MIXER, Context, Mixer, MixerState
 
 
 @MIXER.register("convolution")
@@ -46,7 +46,7 @@ class Convolution(Mixer):
         self.span = (config.kernel - 1) * self.dilation  # from the first tap to the last
         self.taps = nn.Linear(config.kernel * d_model, d_model, bias=config.bias)
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         if not self.causal:
             raise ValueError(
                 "causal_decoder=false: a centred kernel cannot write word by word; "
@@ -55,8 +55,8 @@ class Convolution(Mixer):
         return (like_BD.new_zeros(len(like_BD), self.span, like_BD.shape[1]),)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         if context.real is not None and not context.causal:
             x_BTD = x_BTD.masked_fill(~context.real[..., None], 0.0)
         if state is None:

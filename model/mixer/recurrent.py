@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from model.config import ConfigError
-from model.mixer import MIXER, Context, Mixer, State
-from model.recurrent import Cell, cell
+from model.mixer import MIXER, Context, Mixer, MixerState
+from model.recurrent import RecurrentLayer, cell
 
 
 class Recurrence(Mixer):
@@ -22,14 +22,14 @@ class Recurrence(Mixer):
     projection after them.
     """
 
-    def __init__(self, make: Callable[[int], Cell], d_model: int, causal: bool) -> None:
+    def __init__(self, make: Callable[[int], RecurrentLayer], d_model: int, causal: bool) -> None:
         super().__init__()
         if not causal and d_model % 2:
             raise ConfigError([f"d_model={d_model}: must be even, half for each direction"])
         self.ahead = make(d_model if causal else d_model // 2)
         self.back = None if causal else make(d_model // 2)
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         if self.back is not None:
             raise ValueError(
                 "causal_decoder=false: a layer that reads both ways cannot write word by word; "
@@ -38,8 +38,8 @@ class Recurrence(Mixer):
         return self.ahead.start(like_BD)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         assert context.causal == (self.back is None), "built for another direction"
         zero = self.ahead.start(x_BTD.new_empty(len(x_BTD), self.ahead.hidden_size))
         if self.back is None:
@@ -51,7 +51,7 @@ class Recurrence(Mixer):
 
 
 @MIXER.register("rnn")
-class RNN(Recurrence):
+class RNNMixer(Recurrence):
     """h = tanh(W x + U h'): everything passes through every step (Elman 1990)."""
 
     Config = cell.Form
@@ -61,7 +61,7 @@ class RNN(Recurrence):
 
 
 @MIXER.register("gru")
-class GRU(Recurrence):
+class GRUMixer(Recurrence):
     """Gates decide what of the state stays (Cho et al. 2014)."""
 
     Config = cell.Form
@@ -71,7 +71,7 @@ class GRU(Recurrence):
 
 
 @MIXER.register("lstm")
-class LSTM(Recurrence):
+class LSTMMixer(Recurrence):
     """Gates around a cell that nothing else touches (Hochreiter & Schmidhuber 1997)."""
 
     Config = cell.Form

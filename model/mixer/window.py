@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from model.attention import Path, Similarity
 from model.batch import positions
 from model.config import ConfigError
-from model.mixer import MIXER, Context, State
+from model.mixer import MIXER, Context, MixerState
 from model.mixer.attention import Attention
 from model.position import Position
 from model.scale import Scale
@@ -101,14 +101,14 @@ class Window(Attention):
         super().__init__(config, d_model, n_heads, d_head, *parts, attention_dropout, cross=False)
         self.reach = config.reach
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         """The last reach − 1 keys and values: none as yet."""
         shape = (len(like_BD), self.n_kv_heads, 0, self.d_head)
         return like_BD.new_zeros(shape), like_BD.new_zeros(shape)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         q_BHTK, k_BGSK, v_BGSK, factor = self.placed(x_BTD, context)
         past = 0
         if state is not None:

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from model.family import Family
 from model.feedforward import FEEDFORWARD, ReLU
 from model.initialise import INITIAL, Normal
-from model.mixer import MIXER, Context, State
+from model.mixer import MIXER, Context, MixerState
 from model.mixer.attention import Attention
 from model.norm import NORM, LayerNorm
 from model.position import POSITION, Position
@@ -71,24 +71,24 @@ class HasASharpCorner(ReLU):
 @breaks(never_looks_ahead, MIXER, "a later token changed an earlier answer")
 class PeeksAhead(Attention):
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         return super().forward(x_BTD, replace(context, causal=False), state)
 
 
 @breaks(ignores_padding, MIXER, "padding changed an answer")
 class ReadsPadding(Attention):
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         return super().forward(x_BTD, replace(context, lengths=None), state)
 
 
 @breaks(ignores_padding, MIXER, "padding changed an answer")
 class ReadsPaddedMemory(Attention):
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         return super().forward(x_BTD, replace(context, memory_lengths=None), state)
 
 
@@ -219,8 +219,8 @@ class Forgets(Attention):
     crosses = False
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         y_BTD, _ = super().forward(x_BTD, context, None)
         return y_BTD, state
 
@@ -235,13 +235,13 @@ class CountsFromZero(Waves):
 class KeepsItsStateInside(Attention):
     crosses = False
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         self.inside = super().start(like_BD, capacity, context)
         return (like_BD,)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         y_BTD, _ = super().forward(x_BTD, context, None if state is None else self.inside)
         return y_BTD, state
 

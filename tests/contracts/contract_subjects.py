@@ -13,11 +13,11 @@ from typing import Any, get_args, get_type_hints
 import torch
 from torch import nn
 
+from model.architecture import MODEL
 from model.build import FAMILIES, build
 from model.config import ConfigError
 from model.family import Family, NoOptions
 from model.initialise import INITIAL
-from model.kind import MODEL
 from model.position import POSITION
 
 SOURCE_SIZE, TARGET_SIZE = 11, 9
