@@ -198,8 +198,9 @@ class Fused(Path):
     ) -> tuple[Tensor, Tensor | None]:
         mask: Tensor | None = None
         # The kernel's own causal mask is aligned to the first key, so it serves T = S alone.
-        plain_causal = causal and keep_BHTS is None and bias_BHTS is None
-        plain_causal = plain_causal and q_BHTK.shape[-2] == k_BHSK.shape[-2]
+        plain_causal = False
+        if causal and keep_BHTS is None and bias_BHTS is None:
+            plain_causal = bool(q_BHTK.shape[-2] == k_BHSK.shape[-2])  # compiled, it is a symbol
         if not plain_causal:
             last_of_all = causal and q_BHTK.shape[-2] == 1  # one query at the end sees every key
             mask = visible(q_BHTK, k_BHSK, causal and not last_of_all, keep_BHTS)

@@ -40,7 +40,10 @@ class Blocks:
     def of_keys(self, k_BGSK: Tensor) -> Tensor:
         """B G N W K: neighbouring blocks share keys."""
         padded = F.pad(k_BGSK, (0, 0, self.left - self.past, self.spare + self.right))
-        return padded.unfold(-2, self.width, self.size).transpose(-2, -1)
+        stretches = padded.unfold(-2, self.width, self.size).transpose(-2, -1)
+        # Copied, as every product would: gradients of a view that overlaps itself come out wrong
+        # where a compiled graph breaks behind it.
+        return stretches.contiguous()
 
     def joined(self, y_BHNCK: Tensor) -> Tensor:
         return y_BHNCK.flatten(-3, -2)[..., : self.queries, :]
