@@ -69,6 +69,11 @@ class Stack(nn.Module):
         self.blocks: Sequence[Block] = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.norm = norm
 
+    @property
+    def hides(self) -> bool:
+        """Whether in a causal context no token learns of a later one."""
+        return all(mixer.hides for block in self.blocks for mixer in block.mixers)
+
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> list[BlockState]:
         return [block.start(like_BD, capacity, context) for block in self.blocks]
 

@@ -55,6 +55,11 @@ class Mixer(nn.Module):
 
     crosses = False  # whether it can read a memory instead of its own input
 
+    @property
+    def hides(self) -> bool:
+        """Whether in a causal context no token learns of a later one, so that a state can go on."""
+        return True
+
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         """The state before the first token, for at most `capacity` tokens."""
         raise NotImplementedError

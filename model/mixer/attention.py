@@ -41,6 +41,10 @@ class Heads(Mixer):
         self.position, self.scale, self.similarity, self.path = position, scale, similarity, path
         self.shown = Shown()
 
+    @property
+    def hides(self) -> bool:
+        return self.cross or self.path.hides
+
     def ask(self, x_BTD: Tensor) -> Tensor:
         """Queries for a memory."""
         raise NotImplementedError

@@ -47,11 +47,7 @@ class Convolution(Mixer):
         self.taps = nn.Linear(config.kernel * d_model, d_model, bias=config.bias)
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
-        if not self.causal:
-            raise ValueError(
-                "causal_decoder=false: a centred kernel cannot write word by word; "
-                "set causal_decoder=true"
-            )
+        assert self.causal, "a centred kernel has no state to go on from"
         return (like_BD.new_zeros(len(like_BD), self.span, like_BD.shape[1]),)
 
     def forward(

@@ -30,11 +30,7 @@ class Recurrence(Mixer):
         self.back = None if causal else make(d_model // 2)
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
-        if self.back is not None:
-            raise ValueError(
-                "causal_decoder=false: a layer that reads both ways cannot write word by word; "
-                "set causal_decoder=true"
-            )
+        assert self.back is None, "a layer that reads both ways has no state to go on from"
         return self.ahead.start(like_BD)
 
     def forward(
