@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.architecture import MODEL
 from model.attention import MASK, PATH, SIMILARITY
@@ -26,10 +26,11 @@ from model.norm import NORM
 from model.position import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE
+from model.tie import Tied
 
 
 @MODEL.register("transformer")
-class Transformer(nn.Module):
+class Transformer(Tied):
     """model(batch) → logits (Vaswani et al. 2017)."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,7 @@ class Transformer(nn.Module):
         self.causal_encoder, self.causal_decoder = causal_encoder, causal_decoder
         # Whether what was said of a token stays true when more follow: only then is it kept.
         self.goes_on = causal_decoder and decoder is not None and decoder.hides
+        self.note_ties()
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits where the labels are: of the decoder if there is one, else of the encoder."""

@@ -21,6 +21,7 @@ from model.generate import Decoding
 from model.head import Head
 from model.initialise import INITIAL
 from model.recurrent import CELL, SCORE, CellState, RecurrentLayer
+from model.tie import Tied
 
 
 class Layers(nn.Module):
@@ -53,7 +54,7 @@ class Layers(nn.Module):
 
 
 @MODEL.register("recurrent")
-class Recurrent(nn.Module):
+class Recurrent(Tied):
     """model(batch) → logits, one position after the other (Mikolov et al. 2010).
 
     This is kind=decoder; the encoder-decoder builds on it.
@@ -89,6 +90,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.decoder = decoder
         self.head = head
+        self.note_ties()
 
     def forward(self, batch: Batch) -> Tensor:
         if batch.inputs is None:

@@ -13,6 +13,7 @@ from contract_checks import (
     gives_finite_logits,
     holds_still_in_evaluation,
     ignores_padding,
+    is_whole_when_built_on_meta,
     keeps_to_itself,
     never_looks_ahead,
     sees_order_as_declared,
@@ -106,6 +107,16 @@ class LeavesItsGainBehind(LayerNorm):
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         return super().forward(x_BTD) * self.gain
+
+
+@breaks(is_whole_when_built_on_meta, POSITION, "built on meta, a model answers differently")
+class KeepsItsSlopesInABuffer(Position):
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.linspace(-1, 1, n_heads), persistent=False)
+
+    def bias(self, queries_T: Tensor, keys_S: Tensor) -> Tensor:
+        return self.slopes[:, None, None] * (queries_T[:, None] - keys_S).abs()
 
 
 @breaks(starts_from_the_seed_alone, INITIAL, "does not come from the seed")

@@ -96,7 +96,7 @@ class Subject:
     def __str__(self) -> str:
         return self.name
 
-    def built(self, seed: int) -> nn.Module:
+    def built(self, seed: int | None) -> nn.Module:
         """The model, built anew."""
         return build(self.written, *self.sizes, seed)
 
