@@ -70,7 +70,8 @@ class Window(Attention):
     Causal: itself and the reach − 1 tokens before it. Otherwise: itself and reach tokens to each
     side. Blocks of `reach` queries meet their own and the neighbouring keys, so that n tokens cost
     about 2 · reach · n scores (3 where both sides are seen), not n². Weights are named as full
-    attention's, and with a reach of the whole length so are the answers.
+    attention's, and with a reach of the whole length so are the answers. A memory is read by full
+    attention, with the same bias and n_kv_heads.
     """
 
     @dataclass(frozen=True, kw_only=True)
