@@ -21,7 +21,16 @@ from model.family import Family
 
 INITIAL = Family("initial")
 
-Role = str | float  # "weight" (rows: outputs, columns: inputs), "embedding", or a constant
+
+@dataclass(frozen=True)
+class Spread:
+    """The role of a parameter that starts at N(0, std²), whatever the rule."""
+
+    std: float
+
+
+# "weight" (rows: outputs, columns: inputs), "embedding", a spread, or a constant
+Role = str | float | Spread
 
 
 class Initial:
@@ -117,8 +126,12 @@ def initialise(model: nn.Module, rule: Initial, seed: int) -> None:
         if isinstance(role, float):
             view.fill_(role)
             continue
+        shape, generator = tuple(view.shape), _generator(seed, name)
+        if isinstance(role, Spread):
+            view.copy_(torch.randn(shape, generator=generator) * role.std)
+            continue
         draw = rule.weight if role == "weight" else rule.embedding
-        view.copy_(draw(tuple(view.shape), _generator(seed, name)))
+        view.copy_(draw(shape, generator))
 
 
 class NoDraws(TorchFunctionMode):
