@@ -70,7 +70,7 @@ class GRUMixer(Recurrence):
 class LSTMMixer(Recurrence):
     """Gates around a cell that nothing else touches (Hochreiter & Schmidhuber 1997)."""
 
-    Config = cell.Form
+    Config = cell.LSTM.Config
 
-    def __init__(self, config: cell.Form, d_model: int, causal: bool) -> None:
+    def __init__(self, config: cell.LSTM.Config, d_model: int, causal: bool) -> None:
         super().__init__(lambda width: cell.LSTM(config, d_model, width), d_model, causal)

@@ -13,7 +13,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import positions
+from model.initialise import Role
 from model.recurrent import CELL, CellState
+
+ROLES: dict[str, Role] = {
+    "weight_ih_l0": "weight",
+    "weight_hh_l0": "weight",
+    "bias_ih_l0": 0.0,
+    "bias_hh_l0": 0.0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +38,6 @@ class Layer(nn.RNNBase):
     Config = Form
     gates: ClassVar[tuple[str, ...]]
     kept: ClassVar[int] = 1  # tensors in the state
-    roles: ClassVar = {
-        "weight_ih_l0": "weight",
-        "weight_hh_l0": "weight",
-        "bias_ih_l0": 0.0,
-        "bias_hh_l0": 0.0,
-    }
     weight_ih_l0: Tensor
     weight_hh_l0: Tensor
     bias_ih_l0: Tensor
@@ -44,8 +46,8 @@ class Layer(nn.RNNBase):
     def __init__(self, config: Form, d_in: int, d_hidden: int) -> None:
         super().__init__(d_in, d_hidden, batch_first=True)  # type: ignore[arg-type,call-arg]
         self.in_steps = config.form == "steps"
-        rows = [(gate, d_hidden) for gate in self.gates]
-        self.splits = dict.fromkeys(self.roles, rows)
+        self.roles: dict[str, Role] = dict(ROLES)
+        self.splits = {name: [(gate, d_hidden) for gate in self.gates] for name in ROLES}
 
     def start(self, like_BH: Tensor) -> CellState:
         """Zeros, B H each: the hidden vector, and whatever else a layer keeps."""
@@ -110,8 +112,18 @@ class LSTM(Layer, nn.LSTM):
     forget gate is that of Gers et al. 2000.
     """
 
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Form):
+        forget_bias: float = 0.0
+        """What the forget gate's two biases sum to before training: 1 lets a cell remember from
+        the start (Gers et al. 2000, Jozefowicz et al. 2015)."""
+
     gates: ClassVar = ("input", "forget", "cell", "output")
     kept: ClassVar = 2
+
+    def __init__(self, config: Config, d_in: int, d_hidden: int) -> None:
+        super().__init__(config, d_in, d_hidden)
+        self.roles["forget.bias_ih_l0"] = config.forget_bias
 
     def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
         take, forget, new, show = (input_BG + recalled_BG).chunk(4, dim=-1)

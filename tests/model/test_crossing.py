@@ -30,6 +30,7 @@ REACHES = {
 }
 OTHER = {
     "bias": False, "n_kv_heads": 2, "reach": 3, "kernel": 5, "dilated": True, "form": "steps",
+    "forget_bias": 1.0,
 }  # fmt: skip
 
 
