@@ -39,10 +39,19 @@ class DotProduct(Similarity):
 
 @SIMILARITY.register("cosine")
 class CosineSimilarity(Similarity):
-    """qᵀk / |q||k|: only directions count (Henry et al. 2020)."""
+    """qᵀk / |q||k|: only directions count (Henry et al. 2020).
+
+    A vector shorter than ε is divided by ε: none is divided by zero.
+    """
 
     def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
-        return F.normalize(q_BHTK, dim=-1), F.normalize(k_BHSK, dim=-1)
+        return _unit(q_BHTK), _unit(k_BHSK)
+
+
+def _unit(x_BHTK: Tensor) -> Tensor:
+    """Of length one. In half precision 1e-12 would be zero, and its inverse infinite."""
+    eps = 1e-12 if torch.finfo(x_BHTK.dtype).bits > 16 else 1e-3
+    return F.normalize(x_BHTK, dim=-1, eps=eps)
 
 
 @MASK.register("infinity")
