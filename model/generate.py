@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from model.batch import BOS, EOS, Batch
+from model.evaluating import evaluating
 
 
 @dataclass(frozen=True)
@@ -103,15 +104,10 @@ HIGHEST_POWER = 10  # lengths to a much higher power are no floats any more
 
 @contextmanager
 def _answering(model: Generator) -> Iterator[None]:
-    """Without dropout and without gradients; the model's mode is put back afterwards."""
+    """Without dropout and without gradients."""
     assert isinstance(model, nn.Module)
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.inference_mode():
+        yield
 
 
 def greedy(model: Generator, question: Question, max_new: int) -> list[Answer]:

@@ -25,6 +25,7 @@ from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
 from model.block import Stack
 from model.embedding import Embedding
+from model.evaluating import keeping_modes
 from model.recurrent import CellState
 from model.recurrent.cell import Layer
 
@@ -52,7 +53,7 @@ class Meter:
 
     def run(self, batch: Batch, fold: bool) -> None:
         with ExitStack() as exits:
-            exits.callback(self._model.train, self._model.training)
+            exits.enter_context(keeping_modes(self._model))
             if fold:
                 self._fold_blocks(exits)
             for module in self._model.modules():
