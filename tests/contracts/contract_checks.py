@@ -153,6 +153,9 @@ def shares_its_first_values(subject: Subject) -> None:
             assert_same(others[name], values[name], f"two variants start apart in {name}", 0.0)
 
 
+DECLARED = "sees_order=True in RECIPES of tests/contracts/contract_subjects.py"
+
+
 def sees_order_as_declared(subject: Subject) -> None:
     """Where no part sees order, a reordered source gives the reordered memory, and only there."""
     model = subject.moved(subject.without_positions)
@@ -164,9 +167,10 @@ def sees_order_as_declared(subject: Subject) -> None:
     )
     if subject.sees_order:
         distance = (moved - memory[:, order]).abs().max()
-        assert distance > 1e-6, "blind to order, though declared to see it"
+        assert distance > 1e-6, f"blind to order, though declared to see it: drop {DECLARED}"
     else:
-        assert_same(moved, memory[:, order], "sees order, though declared blind to it")
+        sentence = f"sees order, though declared blind to it: set {DECLARED}"
+        assert_same(moved, memory[:, order], sentence)
 
 
 def keeps_to_itself(subject: Subject) -> None:
