@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ablations.commands import clean, diff, listing, plan, run, show, status, trying
+from ablations.commands.descriptors import hold_standard_descriptors
 from ablations.plan.source import parse_overrides
 from ablations.store.schema import RecordError
 from ablations.sweep.launch import Changed
 from ablations.sweep.signals import exit_code, stoppable
-from model.arguments import Parser, print_commands
+from model.arguments import BAD_INPUT, Parser, complain, guarded, print_commands
 from model.config import ConfigError, nearest
-
-BAD_INPUT = 2
 
 
 @dataclass(frozen=True)
@@ -52,22 +51,24 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str]) -> int:
+    """The exit code of a command: 2 for the user's mistakes, 1 for the system's troubles."""
+    hold_standard_descriptors()
+    return guarded(lambda: _answer(argv))
+
+
+def _answer(argv: Sequence[str]) -> int:
     try:
         command, options = _parse(argv)
         with stoppable():
             return COMMANDS[command].act(options)
     except (ConfigError, RecordError) as error:
-        print(error, file=sys.stderr)
+        complain(str(error))
         return BAD_INPUT
     except Changed as error:
-        print(error, file=sys.stderr)
-        return 1
-    except OSError as error:
-        where = f": {str(error.filename)[:200]}" if error.filename else ""
-        print(f"{error.strerror or error}{where}", file=sys.stderr)
+        complain(str(error))
         return 1
     except KeyboardInterrupt as stop:
-        print("Stopped. The same command goes on from here.", file=sys.stderr)
+        complain("Stopped. The same command goes on from here.")
         return exit_code(stop)
 
 

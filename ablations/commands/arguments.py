@@ -167,7 +167,10 @@ def _import(module: str) -> None:
     sys.path.insert(0, os.getcwd())
     try:
         importlib.import_module(module)
-    except (ImportError, TypeError, ValueError) as error:
-        raise ConfigError([f"--import {module}: {error}"]) from None
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # whatever a module of the user's raises: SystemExit, too
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ConfigError([f"--import {module}: {what}"]) from None
     finally:
         sys.path.pop(0)

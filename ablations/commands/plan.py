@@ -17,6 +17,7 @@ from ablations.commands.arguments import (
 )
 
 if TYPE_CHECKING:
+    from ablations.plan.estimate import Clock
     from ablations.plan.merge import Cell
     from ablations.plan.missing import Missing
     from ablations.plan.wanted import Plan
@@ -36,11 +37,17 @@ def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.plan.estimate import free_disk, in_bytes
     from ablations.plan.missing import missing
+    from ablations.sweep.calibrate import clock
+    from ablations.sweep.launch.local import LocalLauncher
     from ablations.sweep.progress import roughly
+    from ablations.tasks.cache import announce
 
     lacks = missing(plan, results, options.rerun)
     on = machine_of(options)
-    totals, rows = price(plan, results, lacks, on)
+    announce(want.config["task"] for want in lacks.train)
+    with LocalLauncher(on.at_once, preload=["torch", "ablations.sweep.preload"]) as launcher:
+        steps = clock(launcher, str(on.device), options.imports)
+        totals, rows = price(plan, results, lacks, on, steps)
     if options.json:
         print(json.dumps({**totals, "variants": rows}, indent=1))
         return 0
@@ -53,22 +60,35 @@ def act(options: Namespace) -> int:
     rest = "the rest takes " + ", ".join(words for words, number in needs.items() if number)
     if not any(needs.values()):
         left = lacks.measure or lacks.untimed
-        rest = "only measures are left" if left else "nothing is left to run"
+        other = " else" if totals["unknown"] else ""
+        rest = "only measures are left" if left else f"nothing{other} is left to run"
     print(f"{totals['trials']} trials, {totals['done']} done; {rest}")
+    if totals["unknown"]:
+        print(f"Not counted: {totals['unknown']} trials of which no step can be taken here.")
     if totals["bytes"] > free_disk(results.root):
         print(f"Only {in_bytes(free_disk(results.root))} of disk are free in {results.root}.")
     return 0
 
 
 def price(
-    plan: Plan, results: Results, lacks: Missing, on: Machine
+    plan: Plan, results: Results, lacks: Missing, on: Machine, clock: Clock
 ) -> tuple[dict[str, Any], list[Any]]:
     """What the whole plan costs, and each variant."""
-    from ablations.plan.estimate import disk, seconds_each, seconds_timing, side_by_side
+    from ablations.plan.estimate import (
+        disk,
+        known_times,
+        seconds_each,
+        seconds_timing,
+        side_by_side,
+    )
 
-    training = [want.trial for want in lacks.train]
     groups = [(name, group) for name, (_, cells) in plan.ablations.items() for group in _by(cells)]
-    each = dict(zip(training, seconds_each(lacks.train, on.device, _MEASURED), strict=True))
+    each: dict[str, float | None] = {}  # of the trials that are still to be trained
+    if lacks.train:
+        known = known_times(plan, results, on.device)
+        took = seconds_each(lacks.train, clock, _MEASURED, known)
+        each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
+    counted = [want for want in lacks.train if each[want.trial] is not None]
     rows: list[dict[str, Any]] = []
     for name, cells in groups:
         want = plan.wanted[cells[0].trial]
@@ -82,17 +102,19 @@ def price(
                 "steps": want.config["train"]["steps"],
                 "seconds_per_trial": next((each[t] for t in trials if t in each), None),
                 "trials": trials,
+                "left": sum(trial in each for trial in trials),
             }
         )
-    training_time = side_by_side(each.values(), on.at_once)
+    training_time = side_by_side([s for s in each.values() if s is not None], on.at_once)
     timing_time = seconds_timing(plan, lacks)
     totals = {
         "trials": len(plan.wanted),
-        "done": len(plan.wanted) - len(training),
+        "done": len(plan.wanted) - len(each),
+        "unknown": len(each) - len(counted),
         "seconds": training_time + timing_time,
         "training": training_time,
         "timing": timing_time,
-        "bytes": disk(lacks.train, results, on.jobs),
+        "bytes": disk(counted, results, on.jobs),
     }
     return totals, rows
 
@@ -112,14 +134,16 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
     table = Table("question", "variant", *(Column(t, justify="right") for t in _COLUMNS), box=None)
     for row in rows:
-        seconds = row["seconds_per_trial"]
+        seconds = "done" if not row["left"] else "unknown"
+        if row["seconds_per_trial"] is not None:
+            seconds = f"{row['seconds_per_trial']:,.0f}"
         table.add_row(
             Text(row["ablation"]),
             Text(row["variant"] + (" (control)" if row["control"] else "")),
             f"{row['parameters']:,}",
             f"{row['flops_per_token']:,.0f}",
             f"{row['steps']:,}",
-            "done" if seconds is None else f"{seconds:,.0f}",
+            seconds,
             str(len(row["trials"])),
         )
     Console().print(table)

@@ -31,5 +31,6 @@ def find(options: Namespace) -> tuple[Results, Record]:
         kind = "no trial" if not found else f"{len(found)} trials"
         raise ConfigError([f"{kind} '{options.trial}…' in {results.root}"])
     record = results.read(found[0])
-    assert record is not None
+    if record is None:  # a link that leads nowhere, or deleted since
+        raise ConfigError([f"no trial '{options.trial}…' in {results.root}"])
     return results, record

@@ -21,7 +21,6 @@ from model.config import ConfigError, nearest
 EVERY = 1.0  # second between two looks
 STATES = (*STATUSES, "running", "stale", "waiting")
 _LISTED = 20  # reasons; --json has them all
-_WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -121,6 +120,7 @@ class Watched:
         self._seen: dict[str, tuple[tuple[int, int, int], Seen]] = {}
 
     def look(self, names: Sequence[str] = ()) -> Picture:
+        from ablations.plan.estimate import WHOLE
         from ablations.sweep.lease import Leases
         from ablations.sweep.progress import TimeLeft
 
@@ -147,7 +147,7 @@ class Watched:
                 stale_by[seen.status] += seen.is_stale
                 unmeasured += seen.lacks(asked[trial])
                 is_owed |= seen.lacks(asked[trial]) and not seen.failures
-                left.finished(trial, seen.seconds if seen.status in _WHOLE else None)
+                left.finished(trial, seen.seconds if seen.status in WHOLE else None)
         for trial in running:
             left.running(trial, time.time() - leases[trial].since)
         bad = sorted(path.name for path in self._results.trials.glob("*.bad-*"))
@@ -199,7 +199,7 @@ def _summary(head: Head) -> Seen:
 
 def _follow(watched: Watched, names: Sequence[str]) -> None:
     """Draw anew on a terminal; elsewhere, tell of each change."""
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         from rich.live import Live
         from rich.text import Text
 

@@ -1,86 +1,112 @@
-"""What a plan will cost on this machine: time from measured steps, disk from sizes."""
+"""What a plan will cost on this machine: time from records or from steps, disk from sizes.
+
+No model is allocated here: a clock that is handed in takes the steps, in processes of its own.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from ablations.plan.missing import Missing, missing
 from ablations.plan.wanted import Plan, Want
-from ablations.store.frozen import freeze
 from ablations.store.results import Results
-from ablations.tasks.cache import load_task
+from ablations.store.schema import RecordError
 
 if TYPE_CHECKING:
     import torch
 
+Clock = Callable[[Sequence[Want]], list[float | None]]
+"""Steps of these are taken here and now: how long each will train. None: no step could be taken."""
+
 DAY = 86_400.0
+WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
 RECORD = 60_000  # bytes: a learning curve of some hundred points
 _FLOAT = 4  # bytes
 _STATES = 3  # what a training in progress keeps of each weight: itself and Adam's two moments
 _PESSIMIST = 1e9  # operations a second that any core reaches, even on tiny matrices
 
 
-def seconds_to_train(want: Want, device: torch.device) -> float:
-    """What training this trial takes, by a step and a look at validation here and now."""
-    import torch
+@dataclass
+class Times:
+    """How long trainings take, as far as that is known."""
 
-    from ablations.train.optimiser import OPTIMISER
-    from ablations.train.settings import TrainConfig
-    from ablations.train.step import update
-    from model.build import build
-    from model.loss import cross_entropy
+    each: dict[str, float | None] = field(default_factory=dict)
+    """By settings, which seeds share; None: too large to try here."""
+    rates: dict[str, float] = field(default_factory=dict)
+    """Of a task: seconds for a unit of work."""
 
-    task = load_task(freeze(want.config["task"]))
-    settings = TrainConfig(**want.config["train"])
-    torch.set_num_threads(1)  # as in a worker
-    with torch.random.fork_rng(devices=[]):
-        model = build(want.config["model"], task.source_size, task.target_size, seed=0).to(device)
-        optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
-        parts = next(task.steps(0, settings.budget))
-        tokens = sum(part.tokens for part in parts)
-        moved = [part.to(device) for part in parts]
-        step = quickest(lambda: update(model, moved, tokens, optimiser, settings), device)
-    batches = task.evaluation_batches("valid")
-    asked = batches[len(batches) // 2].to(device)  # of middling length
-    model.eval()
-    with torch.inference_mode():
-        look = quickest(lambda: cross_entropy(model(asked), asked.labels), device) * len(batches)
-    looks = 1 + min(settings.evaluations, settings.steps)  # the first before any step
-    return settings.steps * step + looks * look
+    def tell(self, want: Want) -> bool:
+        return str(want.frozen) in self.each or want.frozen["task"] in self.rates
+
+    def learn(self, want: Want, seconds: float | None) -> None:
+        self.each[str(want.frozen)] = seconds
+        if seconds is not None:
+            self.rates.setdefault(want.frozen["task"], seconds / want.work)
+
+    def of(self, want: Want) -> float | None:
+        if str(want.frozen) in self.each:
+            return self.each[str(want.frozen)]
+        return self.rates[want.frozen["task"]] * want.work
 
 
-def quickest(call: Callable[[], object], device: torch.device) -> float:
-    """Seconds of the quickest of three calls: the first pays for much that later ones find done."""
-    from ablations.measure.timing import synchronise
+def known_times(plan: Plan, results: Results, device: torch.device) -> Times:
+    """What is known without a step: by records made on this device, and by what memory holds."""
+    from ablations.train.device import device_name
 
-    took = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        call()
-        synchronise(device)
-        took.append(time.perf_counter() - begun)
-    return min(took)
-
-
-def seconds_each(wants: Sequence[Want], device: torch.device, most: int) -> list[float]:
-    """How long each trial trains. Beyond `most` measured ones, sizes on one task are compared."""
-    measured: dict[str, float] = {}  # by settings, which seeds share
-    rates: dict[str, float] = {}  # of a task: seconds for a unit of work
-    for want in wants:
-        settings = str(want.frozen)
-        task = want.frozen["task"]
-        if settings in measured or (task in rates and len(measured) >= most):
+    times = Times()
+    taken: dict[str, list[tuple[float, float]]] = {}  # of a task: seconds and work
+    here = device_name(device), str(device)  # a trial that failed may name the second alone
+    for want in plan.wanted.values():
+        if not may_fit(want, device.type):
+            times.each[str(want.frozen)] = None
             continue
-        measured[settings] = seconds_to_train(want, device)
-        rates.setdefault(task, measured[settings] / want.work)
-    return [
-        measured.get(str(want.frozen), rates[want.frozen["task"]] * want.work) for want in wants
-    ]
+        with contextlib.suppress(RecordError):  # what it says is lost, and it will be run again
+            head = results.head(want.trial)
+            if head is None or head.env.get("device") not in here:
+                continue
+            if head.status == "oom":
+                times.each.setdefault(str(want.frozen), None)
+            elif head.status in WHOLE and (seconds := head.env.get("seconds")):
+                times.each[str(want.frozen)] = float(seconds)
+                taken.setdefault(want.frozen["task"], []).append((float(seconds), want.work))
+    for task, pairs in taken.items():
+        seconds, work = map(sum, zip(*pairs, strict=True))
+        times.rates[task] = seconds / work
+    return times
+
+
+def may_fit(want: Want, device_type: str) -> bool:
+    """Whether this machine's memory holds the weights and their gradients."""
+    needed = 2 * want.parameters * _FLOAT
+    return device_type != "cpu" or needed <= psutil.virtual_memory().total
+
+
+def seconds_each(
+    wants: Sequence[Want], clock: Clock, most: int, known: Times | None = None
+) -> list[float | None]:
+    """How long each trial trains; None: too large to try here.
+
+    Beyond `most` that the clock is asked for, sizes on one task are compared.
+    """
+    times = known or Times()
+    first: dict[str, Want] = {}
+    for want in wants:
+        first.setdefault(str(want.frozen), want)
+    unknown = [want for want in first.values() if not times.tell(want)]
+    for want, seconds in zip(unknown[:most], clock(unknown[:most]), strict=True):
+        times.learn(want, seconds)
+    for want in unknown[most:]:
+        if not times.tell(want):
+            times.learn(want, *clock([want]))
+    return [times.of(want) for want in wants]
 
 
 def side_by_side(each: Collection[float], at_once: int) -> float:
@@ -89,11 +115,17 @@ def side_by_side(each: Collection[float], at_once: int) -> float:
 
 
 def days_ahead(
-    plan: Plan, results: Results, rerun: str | None, device: torch.device, at_once: int
+    plan: Plan,
+    results: Results,
+    rerun: str | None,
+    device: torch.device,
+    at_once: int,
+    clock: Clock,
 ) -> float:
     """Seconds that the rest of a plan takes where that is a day or more; 0 where it is less.
 
-    Nothing is read or measured where even a slow machine needs no day.
+    Nothing is read or measured where even a slow machine needs no day. What is too large to be
+    tried takes no time.
     """
 
     def may_take_days(wants: Iterable[Want]) -> bool:
@@ -106,7 +138,8 @@ def days_ahead(
     if not may_take_days(rest):
         return 0.0
     largest_first = sorted(rest, key=lambda want: -want.work)
-    seconds = side_by_side(seconds_each(largest_first, device, most=0), at_once)
+    each = seconds_each(largest_first, clock, 0, known_times(plan, results, device))
+    seconds = side_by_side([took for took in each if took is not None], at_once)
     return seconds if seconds >= DAY else 0.0
 
 
@@ -134,7 +167,7 @@ def disk(wants: Iterable[Want], results: Results, jobs: int) -> int:
 
 
 def _typical_record(results: Results) -> int:
-    sizes = [path.stat().st_size for path in results.trials.glob("*.json")]
+    sizes = [path.lstat().st_size for path in results.trials.glob("*.json")]
     return sum(sizes) // len(sizes) if sizes else RECORD
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from ablations.store.files import read_file
 from model.config import ConfigError
 
 FOLDER = Path(__file__).parents[1]
@@ -88,9 +89,9 @@ class Source:
 def read_yaml(path: Path) -> Source:
     name = path.name if path.is_relative_to(FOLDER) else str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError([f"{name}:{line}: not UTF-8; save the file as UTF-8"]) from None
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         raise ConfigError([f"{name}: {getattr(error, 'strerror', None) or error}"]) from None

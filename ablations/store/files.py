@@ -1,15 +1,18 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and that are files."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
 import secrets
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from ablations.store.schema import SCHEMA as SCHEMA
 from ablations.store.schema import STATUSES as STATUSES
@@ -17,6 +20,44 @@ from ablations.store.schema import NewerRecordError as NewerRecordError
 from ablations.store.schema import RecordError as RecordError
 
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class NotAFileError(OSError):
+    """Something else stands where a file is read: a FIFO would be waited for, a device has no end.
+
+    Its `strerror` names what it is.
+    """
+
+
+def open_file(path: str | Path) -> BinaryIO:
+    """A regular file to be read, or what a link leads to if that is one; nothing is waited for."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # which a socket answers
+            raise
+        kind = os.stat(path).st_mode
+    else:
+        kind = os.fstat(opened).st_mode
+        if stat.S_ISREG(kind):
+            return os.fdopen(opened, "rb")
+        os.close(opened)
+    what = f"{_KINDS.get(stat.S_IFMT(kind), 'something else')}, not a file"
+    raise NotAFileError(errno.EINVAL, what, str(path))
+
+
+def read_file(path: str | Path) -> bytes:
+    with open_file(path) as file:
+        return file.read()
 
 
 def writer_of(temporary: str) -> int | None:

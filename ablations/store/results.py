@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.store import plan_file
-from ablations.store.files import _beside, _cleared, write_atomic
+from ablations.store.files import NotAFileError, _beside, _cleared, read_file, write_atomic
 from ablations.store.record import Head, Record, T
 from ablations.store.schema import SCHEMA as SCHEMA
 from ablations.store.schema import STATUSES as STATUSES
@@ -29,6 +29,9 @@ class Asked:
 
     size: float  # beside the others'
     measures: set[str]
+
+
+_ANEW = "move it away and run again: no record is lost"
 
 
 class Results:
@@ -75,9 +78,11 @@ class Results:
     def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
         path = self.path(trial)
         try:
-            data = path.read_bytes()
+            data = read_file(path)
         except FileNotFoundError:
             return None
+        except NotAFileError as error:
+            raise RecordError(f"{path.name}: {error.strerror}") from None
         try:
             found = take(data)
             if found.trial != trial:
@@ -104,15 +109,17 @@ class Results:
     def read_plan(self) -> dict[str, Any]:
         """The plan of this folder: what was asked, and which trial answers it."""
         try:
-            data = self.plan_file.read_bytes()
+            data = read_file(self.plan_file)
         except FileNotFoundError:
             raise RecordError(f"no plan in {self.root}: run an ablation there first") from None
+        except NotAFileError as error:
+            raise RecordError(f"{self.plan_file}: {error.strerror}; {_ANEW}") from None
         try:
             return plan_file.read_bytes(data)
         except NewerRecordError as error:
             raise NewerRecordError(f"{self.plan_file}: {error}") from None
         except RecordError as error:
-            problem = f"{self.plan_file}: {error}; move it away and run again: no record is lost"
+            problem = f"{self.plan_file}: {error}; {_ANEW}"
             raise RecordError(problem) from None
 
     def planned(self) -> dict[str, dict[str, Asked]]:

@@ -26,6 +26,8 @@ from typing import IO, Self
 
 import psutil
 
+from ablations.store.files import NotAFileError, open_file
+
 HOST = socket.gethostname()
 _LOCK = ".lock"
 _POLL = 0.02  # seconds between two tries for the lock
@@ -221,11 +223,11 @@ class Leases:
 
 
 def _read(path: Path) -> tuple[Lease, float] | None:
-    """A lease and its last heartbeat; None where nothing is, or what a dead writer left torn."""
+    """A lease and its last heartbeat; None where none is: nothing, or what is torn, or no file."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             lease, beat = Lease(**json.load(file)), os.fstat(file.fileno()).st_mtime
-    except (FileNotFoundError, ValueError, TypeError):
+    except (FileNotFoundError, NotAFileError, ValueError, TypeError, RecursionError):
         return None
     is_sound = isinstance(lease.pid, int) and lease.pid > 0 and isinstance(lease.since, int | float)
     return (lease, beat) if is_sound and lease.name == path.name else None

@@ -6,16 +6,18 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Self, TextIO
+from typing import Self, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+from ablations.plan.estimate import WHOLE
+from ablations.sweep.screen import Screen
+
 _TITLE = 60  # characters; a label may be of any length
 _NOTE = 120
-_WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
 
 
 class TimeLeft:
@@ -87,7 +89,7 @@ class Display:
         self._done = done
         self._counts: Counter[str] = Counter()
         self._left = TimeLeft(total - done, sizes, workers)
-        self._stream = stream or sys.stderr
+        self._stream = cast(TextIO, Screen(stream or sys.stderr))
         self._lines: dict[str, TaskID] = {}
         self._bars: Progress | None = None
         if self._stream.isatty() and os.environ.get("TERM") != "dumb":
@@ -123,7 +125,7 @@ class Display:
     def finished(
         self, job_id: str, title: str, status: str, seconds: float, note: str = ""
     ) -> None:
-        self._left.finished(job_id, seconds if status in _WHOLE else None)
+        self._left.finished(job_id, seconds if status in WHOLE else None)
         self._done += 1
         self._counts[status] += 1
         if self._bars:
@@ -167,7 +169,7 @@ class Display:
         return self._encodable(line if len(line) <= length else line[: length - 1] + "…")
 
     def _encodable(self, text: str) -> str:
-        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        encoding = self._stream.encoding
         return text.encode(encoding, "replace").decode(encoding)
 
 

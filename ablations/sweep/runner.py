@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 from ablations.plan.document import merge_into
+from ablations.plan.estimate import may_fit
 from ablations.plan.missing import missing
 from ablations.plan.wanted import Plan
 from ablations.store.results import Results
@@ -29,6 +30,7 @@ from ablations.sweep.progress import Display
 from ablations.sweep.signals import undisturbed
 
 RETRIES = 2  # of a job that failed for a cause that may pass
+EARLIER = "failed earlier"  # and not tried again: not how a job of this sweep ended
 ALIKE = 3  # so many first trials that all fail in one way end the sweep
 
 
@@ -45,7 +47,7 @@ def run(
     leases: Leases | None = None,
     poll: float = 1.0,
 ) -> Counter[str]:
-    """Run what the folder lacks; count how the jobs ended.
+    """Run what the folder lacks; count how the jobs ended, and what is not tried again (EARLIER).
 
     `limit` is the time of a job and `poll` that between two looks at others' work, in seconds;
     `call` is what a worker does with a trial.
@@ -55,9 +57,11 @@ def run(
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
             notes = merge_into(results, plan)
-            trials, timings, more, is_proven = _begin(setting)
+            trials, timings, more, is_proven, earlier = _begin(setting)
             notes += more
-        expected = {piece.id: plan.wanted[piece.id].work for piece in trials}
+        wants = [plan.wanted[piece.id] for piece in trials]
+        # What cannot be trained here takes no time, whatever its size.
+        expected = {w.trial: w.work for w in wants if may_fit(w, device.partition(":")[0])}
         total = len(trials) + len(timings)
         with Display(total, 0, expected, launcher.capacity) as display:
             setting.say = display.say
@@ -71,11 +75,12 @@ def run(
                 with undisturbed():
                     sweep.stop()
                 raise
-    return sweep.counts
+    return sweep.counts + Counter({EARLIER: earlier})  # a sum leaves out what is 0
 
 
-def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool]:
-    """What is to be done, what people should know before, and whether any trial is trained.
+def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool, int]:
+    """What is to be done, what people should know before, whether any trial is trained, and how
+    many failed earlier and are not to be tried again.
 
     OSError where something is lacking and cannot be kept; unusable records are set aside.
     """
@@ -88,12 +93,12 @@ def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list
             f"{len(lacks.stale)} records were made by other code and count as stale; "
             "--rerun stale makes them anew"
         )
-    if left := [want for want in lacks.failed if want not in lacks.train]:
-        notes.append(f"{len(left)} trials failed earlier; --rerun failed tries them again")
     trials = [TrialPiece(want, setting) for want in lacks.work]
     timings = sessions(lacks.timings, setting)
-    untrained = {want.trial for want in [*lacks.train, *lacks.failed]}
-    return trials, timings, notes, len(untrained) < len(setting.plan.wanted)
+    tried = {want.trial for want in lacks.train}
+    left = {want.trial for want in lacks.failed} - tried
+    is_proven = len(tried | left) < len(setting.plan.wanted)
+    return trials, timings, notes, is_proven, len(left)
 
 
 class _Sweep:
@@ -217,9 +222,10 @@ class _Sweep:
     def _beware(self, piece: Piece, outcome: Outcome) -> None:
         """End the sweep where its first trials all fail in one way: so will the others.
 
-        The seeds of one variant say nothing of other variants.
+        The seeds of one variant say nothing of other variants; nor does its memory, which is its
+        own size.
         """
-        if self._first is None:
+        if self._first is None or outcome.status == "oom":
             return
         self._first[piece.id] = piece.settings, outcome
         kinds = {settings for settings, _ in self._first.values()}

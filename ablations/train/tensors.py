@@ -16,6 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from ablations.store.files import open_file
+
 
 def pack(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> bytes:
     """The bytes of a file with these tensors, and these words about them."""
@@ -27,7 +29,7 @@ def pack(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> bytes:
 def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """What was packed; OSError if nothing can be read, ValueError if it is not what was written."""
     try:
-        with safe_open(path, "pt") as file:
+        with open_file(path), safe_open(path, "pt") as file:
             words = _words(file)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
@@ -40,7 +42,7 @@ def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def read_words(path: Path) -> dict[str, str]:
     """The words alone, without the tensors and so without knowing whether all is whole."""
     try:
-        with safe_open(path, "pt") as file:
+        with open_file(path), safe_open(path, "pt") as file:
             words = _words(file)
     except SafetensorError as error:
         raise ValueError(str(error)) from None

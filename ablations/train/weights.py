@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ablations.store.files import write_atomic
+from ablations.store.files import NotAFileError, write_atomic
 from ablations.store.record import Head, Record
 from ablations.store.stamp import short
 from ablations.train.tensors import pack, read_words, unpack
@@ -57,8 +57,9 @@ def load_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None
             name = next(key for key in {**stamp, **found} if stamp.get(key) != found.get(key))
             raise ValueError(f"its {name} is {found.get(name)}, not {stamp.get(name)}")
         restore(model, weights)
-    except ValueError as error:
-        problem = f"{path}: not a checkpoint of this trial ({error}); "
+    except (ValueError, NotAFileError) as error:
+        why = error.strerror if isinstance(error, NotAFileError) else error
+        problem = f"{path}: not a checkpoint of this trial ({why}); "
         raise ConfigError([f"{problem}delete it to train again"]) from None
 
 

@@ -332,5 +332,5 @@ def test_a_module_that_breaks_the_server_is_named(
     driver = start_driver(drivers, "echo", preload=("broken_module",))
     _, noise = driver.communicate(timeout=LONG)
     assert "OSError: no such library" in noise
-    assert noise.splitlines()[-1].startswith("RuntimeError: workers cannot start: loading ")
+    assert noise.splitlines()[-1].startswith("ChildProcessError: workers cannot start: loading ")
     assert "broken_module" in noise.splitlines()[-1]

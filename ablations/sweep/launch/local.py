@@ -144,7 +144,8 @@ class LocalLauncher:
                 probe.start()
         except (OSError, EOFError):
             names = ", ".join(self._preload)
-            raise RuntimeError(f"workers cannot start: loading {names} failed, see above") from None
+            what = f"workers cannot start: loading {names} failed, see above"
+            raise ChildProcessError(what) from None
         probe.join()
         probe.close()
         self._server_is_ready = True

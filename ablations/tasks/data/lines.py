@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from ablations.store.files import read_file
 
 
 def read_text(path: str) -> str:
     """The whole file; a ValueError says `path:line: reason`."""
     try:
-        written = Path(path).read_bytes()
+        written = read_file(path)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"{path}: {reason}; name a file that can be read") from None

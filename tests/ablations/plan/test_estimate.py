@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,14 @@ from ablations.plan.estimate import (
     disk,
     free_disk,
     in_bytes,
-    quickest,
+    known_times,
     seconds_each,
-    seconds_to_train,
     side_by_side,
 )
 from ablations.plan.wanted import Plan, Want, make_plan
-from ablations.store.frozen import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.tasks.cache import load_task
+from ablations.train.device import device_name
 
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
@@ -43,50 +41,25 @@ def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "out")
 
 
+class Stopwatch:
+    """A clock for which a step takes half a second, unless it is too large."""
+
+    def __init__(self, too_large: str = "none") -> None:
+        self.asked: list[str] = []
+        self._too_large = too_large
+
+    def __call__(self, wants: Sequence[Want]) -> list[float | None]:
+        labels = [want.title.rpartition(":")[2] for want in wants]
+        self.asked += labels
+        return [
+            None if self._too_large in label else 0.5 * want.config["train"]["steps"]
+            for label, want in zip(labels, wants, strict=True)
+        ]
+
+
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The trials that were measured: a step took half a second, and evaluating nothing."""
-    found: list[str] = []
-
-    def measure(want: Want, device: torch.device) -> float:
-        found.append(want.title)
-        return 0.5 * float(want.config["train"]["steps"])
-
-    monkeypatch.setattr(ablations.plan.estimate, "seconds_to_train", measure)
-    return found
-
-
-def test_training_takes_time_and_leaves_chance_as_it_was(plan: Plan) -> None:
-    before = torch.get_rng_state()
-    assert 0 < seconds_to_train(next(iter(plan.wanted.values())), CPU) < 10
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize(("evaluations", "looks"), [(1, 2), (3, 4), (50, 5)])
-def test_training_takes_its_steps_and_its_looks_at_the_validation_split(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch, evaluations: int, looks: int
-) -> None:
-    """One look before the first of four steps, and no more than one after each."""
-    asked = {"train.evaluations": evaluations, "task.words": 3000, "task.valid_words": 1500}
-    (want, *_) = make_plan([ask()], "smoke", asked, [0]).wanted.values()
-    batches = len(load_task(freeze(want.config["task"])).evaluation_batches("valid"))
-    assert batches > 1
-    was_learning: list[bool] = []
-
-    def clock(call: Callable[[], object], device: torch.device) -> float:
-        call()
-        was_learning.append(not torch.is_inference_mode_enabled())
-        return 10.0 if was_learning[-1] else 1.0
-
-    monkeypatch.setattr(ablations.plan.estimate, "quickest", clock)
-    assert seconds_to_train(want, CPU) == 4 * 10.0 + looks * batches * 1.0
-    assert was_learning == [True, False]
-
-
-def test_the_quickest_of_three_calls_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([0.0, 9.0, 10.0, 12.0, 20.0, 25.0])
-    monkeypatch.setattr(ablations.plan.estimate.time, "perf_counter", lambda: next(times))
-    assert quickest(lambda: None, CPU) == 2.0
+def clock() -> Stopwatch:
+    return Stopwatch()
 
 
 @pytest.mark.parametrize(
@@ -100,28 +73,89 @@ def test_trials_side_by_side_take_no_less_than_the_longest(
     assert side_by_side(each, at_once) == seconds
 
 
-def test_a_variant_is_measured_once_for_all_its_seeds(plan: Plan, measured: list[str]) -> None:
-    assert seconds_each(list(plan.wanted.values()), CPU, most=10) == [2.0, 2.0, 2.0, 2.0, 4.0, 4.0]
-    assert [title.rpartition(":")[2] for title in measured] == [
-        "with seed 0", "without seed 0", "long seed 0",
-    ]  # fmt: skip
+def test_a_variant_is_measured_once_for_all_its_seeds(plan: Plan, clock: Stopwatch) -> None:
+    each = seconds_each(list(plan.wanted.values()), clock, most=10)
+    assert each == [2.0, 2.0, 2.0, 2.0, 4.0, 4.0]
+    assert clock.asked == ["with seed 0", "without seed 0", "long seed 0"]
+
+
+@pytest.mark.parametrize("most", [0, 1, 10])
+def test_what_is_too_large_to_be_measured_has_no_time_and_the_others_have_theirs(
+    plan: Plan, most: int
+) -> None:
+    clock = Stopwatch(too_large="with ")
+    each = seconds_each(list(plan.wanted.values()), clock, most)
+    assert each == [None, None, pytest.approx(2.0), pytest.approx(2.0), 4.0, 4.0]
+
+
+def made_here(want: Want, status: str = "ok", **env: Any) -> Record:
+    env = {"code": want.code, "device": device_name(CPU), **env}
+    reason = None if status == "ok" else "full"
+    return Record(want.trial, status, want.config, reason, env=env, measures=want.measures)
+
+
+def test_times_that_records_hold_come_before_any_step(
+    plan: Plan, results: Results, clock: Stopwatch
+) -> None:
+    """The same settings took 30 s here; on the same task the others take as long for their size."""
+    wants = list(plan.wanted.values())
+    results.write(made_here(wants[0], seconds=30.0))
+    known = known_times(plan, results, CPU)
+    assert seconds_each(wants[1:], clock, 10, known) == pytest.approx([30, 30, 30, 60, 60])
+    assert clock.asked == []
+
+
+@pytest.mark.parametrize(
+    ("status", "env"),
+    [("ok", {"seconds": 30.0, "device": "cpu (another)"}), ("ok", {}), ("error", {"seconds": 0.1}),
+     ("diverged", {"seconds": 0.1})],
+)  # fmt: skip
+def test_a_time_that_says_nothing_of_a_training_here_is_passed_over(
+    plan: Plan, results: Results, clock: Stopwatch, status: str, env: dict[str, Any]
+) -> None:
+    wants = list(plan.wanted.values())
+    results.write(made_here(wants[0], status, **env))
+    results.trials.joinpath(f"{wants[1].trial}.json").write_text("{")
+    known = known_times(plan, results, CPU)
+    assert seconds_each(wants, clock, 10, known)[0] == 2.0
+    assert len(clock.asked) == 3
+
+
+def test_what_was_too_large_here_earlier_is_not_tried_for_its_time(
+    plan: Plan, results: Results, clock: Stopwatch
+) -> None:
+    wants = list(plan.wanted.values())
+    results.write(made_here(wants[0], "oom", device="cpu"))
+    each = seconds_each(wants, clock, 10, known_times(plan, results, CPU))
+    assert each == [None, None, 2.0, 2.0, 4.0, 4.0]
+    assert clock.asked == ["without seed 0", "long seed 0"]
+
+
+def test_what_no_memory_holds_is_not_tried_though_the_rate_of_its_task_is_known(
+    ask: Ask, results: Results, clock: Stopwatch
+) -> None:
+    variants = {"with": {}, "huge": {"model.d_model": 1_000_000}}
+    plan = make_plan([ask(variants=variants)], "smoke", {}, [0])
+    small, huge = plan.wanted.values()
+    results.write(made_here(small, seconds=30.0))
+    assert seconds_each([huge], clock, 10, known_times(plan, results, CPU)) == [None]
+    assert clock.asked == []
 
 
 def test_of_a_large_grid_few_are_measured_and_the_others_compared(
-    plan: Plan, measured: list[str]
+    plan: Plan, clock: Stopwatch
 ) -> None:
-    assert seconds_each(list(plan.wanted.values()), CPU, most=0) == pytest.approx(
-        [2, 2, 2, 2, 4, 4]
-    )
-    assert len(measured) == 1
+    each = seconds_each(list(plan.wanted.values()), clock, most=0)
+    assert each == pytest.approx([2, 2, 2, 2, 4, 4])
+    assert len(clock.asked) == 1
 
 
 def test_where_no_machine_needs_a_day_nothing_is_measured(
-    plan: Plan, results: Results, measured: list[str], monkeypatch: pytest.MonkeyPatch
+    plan: Plan, results: Results, clock: Stopwatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ablations.plan.estimate, "missing", None)  # nor is any record read
-    assert days_ahead(plan, results, None, CPU, 1) == 0.0
-    assert measured == []
+    assert days_ahead(plan, results, None, CPU, 1, clock) == 0.0
+    assert clock.asked == []
 
 
 @pytest.fixture
@@ -135,13 +169,18 @@ LONG = 10**9
 
 @pytest.mark.parametrize(("at_once", "seconds"), [(1, LONG), (2, LONG / 2), (16, LONG / 2)])
 def test_days_are_told_however_many_trials_run_at_once(
-    long_plan: Plan, results: Results, measured: list[str], at_once: int, seconds: float
+    long_plan: Plan, results: Results, clock: Stopwatch, at_once: int, seconds: float
 ) -> None:
-    assert days_ahead(long_plan, results, None, CPU, at_once) == seconds > DAY
+    assert days_ahead(long_plan, results, None, CPU, at_once, clock) == seconds > DAY
+
+
+def test_of_what_takes_days_the_largest_may_be_too_large(long_plan: Plan, results: Results) -> None:
+    clock = Stopwatch(too_large="with ")
+    assert days_ahead(long_plan, results, None, CPU, 1, clock) == LONG / 2
 
 
 def test_days_are_told_of_what_is_to_be_trained(
-    long_plan: Plan, results: Results, measured: list[str]
+    long_plan: Plan, results: Results, clock: Stopwatch
 ) -> None:
     """What is done takes none, unless it is made anew; what is damaged does."""
     stale, failed = long_plan.wanted.values()
@@ -150,20 +189,19 @@ def test_days_are_told_of_what_is_to_be_trained(
     results.write(Record(failed.trial, "oom", env={"code": failed.code}, reason="full", **done))
 
     def ahead(rerun: str | None) -> float:
-        return days_ahead(long_plan, results, rerun, CPU, 1)
+        return days_ahead(long_plan, results, rerun, CPU, 1, clock)
 
     assert [ahead(rerun) for rerun in (None, "stale", "failed")] == [0, LONG / 2, LONG / 2]
-    assert [title.rpartition(":")[2] for title in measured] == ["with seed 0", "without seed 0"]
+    assert clock.asked == ["with seed 0", "without seed 0"]
     results.path(stale.trial).write_bytes(b"")
     assert ahead(None) == LONG / 2
     assert results.path(stale.trial).exists()  # a look sets nothing aside
 
 
 def test_what_only_a_slow_machine_needs_a_day_for_is_measured_and_not_told(
-    long_plan: Plan, results: Results, monkeypatch: pytest.MonkeyPatch
+    long_plan: Plan, results: Results
 ) -> None:
-    monkeypatch.setattr(ablations.plan.estimate, "seconds_to_train", lambda *_: 1e3)
-    assert days_ahead(long_plan, results, None, CPU, 1) == 0.0
+    assert days_ahead(long_plan, results, None, CPU, 1, lambda wants: [1e3] * len(wants)) == 0.0
 
 
 def test_disk_is_taken_by_weights_records_and_trainings_in_progress(

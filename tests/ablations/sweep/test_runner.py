@@ -24,7 +24,7 @@ from ablations.store.results import Results
 from ablations.sweep.launch import NOT_STARTED, Event, Job, Outcome, Progress
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.lease import Leases
-from ablations.sweep.runner import run
+from ablations.sweep.runner import EARLIER, run
 from ablations.train.tensors import read_words
 from model.position import POSITION
 
@@ -276,7 +276,11 @@ def test_a_trial_that_raises_is_an_error_with_its_traceback_and_the_others_go_on
         assert not record.readings
 
     code, told = sweep.run("--import", "part_of_ours")
-    assert "2 trials failed earlier; --rerun failed tries them again" in told
+    assert code == 1, "nothing has been mended"
+    assert told.splitlines()[-1].endswith(
+        "; nothing was left to run; 2 failed earlier: --rerun failed tries them again"
+    )
+    assert told.count("failed earlier") == 1
 
 
 # What the launcher says is what the record says.
@@ -327,9 +331,9 @@ def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, 
     run(plan, results, here, "cpu", poll=0)
     mend()
     here.jobs.clear()
-    run(plan, results, here, "cpu")
+    assert run(plan, results, here, "cpu") == {EARLIER: 1}
     assert here.jobs == []
-    run(plan, results, here, "cpu", rerun="failed")
+    assert EARLIER not in run(plan, results, here, "cpu", rerun="failed")
     assert rival in [job.id for job in here.jobs]
     record = held(results, rival)
     assert record.status in ("ok", "stuck")

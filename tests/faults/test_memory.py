@@ -1,0 +1,65 @@
+"""A model that is too large for this machine costs its own trials, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ablations.commands import main
+from ablations.plan.wanted import make_plan
+from ablations.store.results import Results
+
+Ask = Callable[..., str]
+Sweep = Callable[..., Counter[str]]
+TRILLIONS = {"model.d_model": 1_000_000}  # of weights
+
+
+@pytest.fixture
+def file(ask: Ask) -> str:
+    variants = {"with": {}, "huge": TRILLIONS, "without": {"model.position": "none"}}
+    return ask(variants=variants, control="huge")
+
+
+def test_one_variant_too_large_to_allocate_is_out_of_memory_and_the_others_are_trained(
+    file: str, results: Results, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 46."""
+    folder = ("--profile", "smoke", "--seeds", "0", "--results", str(results.root))
+    assert main(["run", file, *folder, "--jobs", "2", "--device", "cpu"]) == 1
+    assert "days" not in capfd.readouterr().err, "what cannot be trained takes no time"
+    plan = make_plan([file], "smoke", {}, [0])
+    ended = {}
+    for want in plan.wanted.values():
+        record = results.read(want.trial)
+        assert record is not None
+        ended[want.title] = record.status in ("ok", "stuck"), record.status
+    assert ended.pop("small:huge seed 0") == (False, "oom")
+    assert [is_trained for is_trained, _ in ended.values()] == [True, True]
+
+
+def test_a_plan_answers_though_a_variant_is_too_large_to_be_tried(
+    file: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 46."""
+    words = ["plan", file, "--profile", "smoke", "--seeds", "0", "--results", str(tmp_path / "no")]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    each = {row["variant"]: row["seconds_per_trial"] for row in found["variants"]}
+    assert each["huge"] is None
+    assert found["training"] <= each["with"] + each["without"]
+    assert (found["unknown"], [row["left"] for row in found["variants"]]) == (1, [1, 1, 1])
+    assert found["bytes"] < 1e9
+    assert main(words) == 0
+    out = capfd.readouterr().out
+    assert " unknown " in out
+    assert "Not counted: 1 trials of which no step can be taken here." in out
+
+
+def test_variants_that_are_all_too_large_do_not_end_a_sweep(results: Results, sweep: Sweep) -> None:
+    """Fault 46. The next may be smaller."""
+    large = {f"t{number}": {"do": "memory", "kind": f"{number}"} for number in range(4)}
+    assert sweep(large | {"small": {"kind": "small"}}) == {"oom": 4, "ok": 1}

@@ -1,0 +1,197 @@
+"""Whoever reads along may go, a module may raise anything: one line, and what is done is kept."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from processes import HERE, PATH
+
+from ablations.commands import main
+from ablations.store.results import Results
+from ablations.sweep.progress import Display
+
+Ask = Callable[..., str]
+LONG = 120.0  # seconds until a test gives up; none should come near it
+PYTHON = shlex.quote(sys.executable)
+FULL = "No space left on device\n"
+
+
+def shell(command: str) -> tuple[str, str]:
+    """What bash says, which can close a stream, lead it to a full device or to nobody."""
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env=env | {"PYTHONPATH": PATH},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+    return done.stdout, done.stderr
+
+
+SUMMARY = "2 trials in {root}; 1 error, 1 ok\n"
+
+
+@pytest.mark.parametrize(
+    ("streams", "out", "err"),
+    [
+        ("2>&-", SUMMARY, ""),
+        (">&- 2>&-", "", ""),
+        ("<&- >&- 2>&-", "", ""),
+        ("2>/dev/full", SUMMARY, ""),
+        (">/dev/full 2>/dev/full", "", ""),
+        ("2>&1 >/dev/null | head -0", "", ""),
+    ],
+)
+def test_a_sweep_that_nobody_can_watch_keeps_its_records_and_its_exit_code(
+    results: Results, streams: str, out: str, err: str
+) -> None:
+    """Fault 50."""
+    trials = shlex.quote(json.dumps({"a": {}, "b": {"do": "fail"}}))
+    folder = shlex.quote(str(results.root))
+    words = f"{PYTHON} {HERE}/toy_command.py {trials} run --jobs 1 --results {folder}"
+    told = shell(f"{words} {streams}; echo ${{PIPESTATUS[0]}}")
+    assert told == (out.format(root=results.root) + "1\n", err)
+    held = [results.read(trial) for trial in "ab"]
+    assert [record and record.status for record in held] == ["ok", "error"]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "err"),
+    [
+        ("list | head -0", 1, ""),
+        ("list >/dev/full", 1, FULL),
+        ("list >&-", 0, ""),
+        ("lst 2>&-", 2, ""),
+        ("lst 2>/dev/full", 2, ""),
+        ("lst 2>&1 >/dev/null | head -0", 2, ""),
+        ("--help >/dev/full", 1, FULL),
+        ("status --results nowhere >&- 2>&-", 2, ""),
+    ],
+)
+def test_a_command_whose_words_cannot_be_passed_on_ends_without_a_traceback(
+    command: str, code: int, err: str
+) -> None:
+    """Fault 50."""
+    told = shell(f"{PYTHON} -m ablations {command}; echo ${{PIPESTATUS[0]}}")
+    assert told == (f"{code}\n", err)
+
+
+OPENING = """
+import os, sys
+from ablations.commands import main
+main(['lst'])
+opened = os.open(os.devnull, os.O_RDONLY)
+with open(sys.argv[1], 'w') as file:
+    print(opened, *map(os.get_inheritable, range(3)), file=file)
+"""
+
+
+@pytest.mark.parametrize("streams", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_no_file_takes_the_place_of_a_stream_that_is_closed(streams: str, tmp_path: Path) -> None:
+    """Fault 50. Here or in a worker: what a library prints would be written into it."""
+    told = tmp_path / "told"
+    assert shell(f"{PYTHON} -c {shlex.quote(OPENING)} {shlex.quote(str(told))} {streams}") == (
+        "",
+        "",
+    )
+    opened, *inherited = told.read_text().split()
+    assert int(opened) > 2
+    assert inherited == ["True"] * 3
+
+
+class Gone(io.StringIO):
+    """A stream that takes a line and no more."""
+
+    def __init__(self, error: Exception, is_terminal: bool) -> None:
+        super().__init__()
+        self.error, self.is_terminal, self.asked = error, is_terminal, 0
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+    def write(self, text: str) -> int:
+        self.asked += 1
+        if self.asked > 2:
+            raise self.error
+        return super().write(text)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True], ids=["log", "terminal"])
+@pytest.mark.parametrize(
+    "error", [OSError(28, "full"), BrokenPipeError(32, "gone"), ValueError("closed")], ids=repr
+)
+def test_a_display_that_cannot_be_shown_stops_showing(
+    error: Exception, is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 50."""
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Gone(error, is_terminal)
+    with Display(2, stream=stream) as display:
+        display.say("one line")
+        display.started("a", "first")
+        display.progress("a", 0.5, "half")
+        display.finished("a", "first", "error", 1.0)
+        display.finished("b", "second", "ok", 1.0)
+    assert stream.asked == 3, "it was tried once more, and then no more"
+
+
+RAISING = {
+    "NameError": "undefined_name",
+    "SystemExit": "import sys; sys.exit(0)",
+    "RecursionError": "def f(): return f()\nf()",
+    "SyntaxError": "def",
+    "OSError": "open('/no/such/file')",
+    "Odd": "class Odd(BaseException): pass\nraise Odd('several\\nlines')",
+    "AssertionError": "assert False, 'x' * 10_000",
+}
+
+
+@pytest.mark.parametrize("name", RAISING)
+def test_a_module_that_raises_anything_is_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 50."""
+    module = f"raises_{name}"
+    (tmp_path / f"{module}.py").write_text(RAISING[name])
+    monkeypatch.chdir(tmp_path)
+    for command in ("plan", "run"):
+        assert main([command, "norm", "--profile", "smoke", "--import", module]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith(f"--import {module}: ")
+        assert name.removesuffix("Error") in err
+        assert (err.count("\n"), len(err) < 500) == (1, True)
+    assert [path.name for path in tmp_path.glob("results*")] == []
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["model.x=" + "{" * 5_000, "model.x=" + "[" * 50_000 + "]" * 50_000,
+     "model" + ".a" * 5_000 + "=1", "model.x=" + "{a: " * 200 + "1" + "}" * 200],
+    ids=["braces", "brackets", "dots", "deep"],
+)  # fmt: skip
+def test_a_value_or_a_path_nested_without_end_is_one_line(
+    override: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 50."""
+    assert main(["plan", "norm", "--profile", "smoke", override]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n"), "Traceback" in err) == ("", 1, False)
+
+
+def test_two_variants_that_memory_cannot_hold_are_compared_in_one_line(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 46. The comparison allocates what it compares."""
+    file = ask(variants={"with": {}, "huge": {"model.d_model": 1_000_000}})
+    assert main(["diff", f"{file}:with", f"{file}:huge", "--profile", "smoke"]) == 1
+    assert capsys.readouterr() == ("", "out of memory\n")
