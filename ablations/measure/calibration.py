@@ -15,6 +15,7 @@ from ablations.measure import MEASURE, Measure, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE
+from model.evaluating import evaluating
 
 BINS = 15  # as Guo et al. have it
 QUANTITIES = ("lower edge", "upper edge", "confidence", "accuracy", "count")
@@ -64,18 +65,16 @@ def answers(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor]:
     """The largest probability at each label, and 1 where it is the label's, else 0."""
-    was_training = model.training
-    model.eval()
     sure, right = [], []
-    for batch in task.evaluation_batches(split):
-        moved = batch.to(device)
-        labels_N = moved.labels.flatten()
-        counts_N = labels_N != IGNORE
-        logits_NV = model(moved).flatten(0, -2)[counts_N]
-        confidence_N, answer_N = logits_NV.float().softmax(-1).max(-1)
-        sure.append(confidence_N.cpu())
-        right.append((answer_N == labels_N[counts_N]).cpu())
-    model.train(was_training)
+    with evaluating(model):
+        for batch in task.evaluation_batches(split):
+            moved = batch.to(device)
+            labels_N = moved.labels.flatten()
+            counts_N = labels_N != IGNORE
+            logits_NV = model(moved).flatten(0, -2)[counts_N]
+            confidence_N, answer_N = logits_NV.float().softmax(-1).max(-1)
+            sure.append(confidence_N.cpu())
+            right.append((answer_N == labels_N[counts_N]).cpu())
     return torch.cat(sure).double(), torch.cat(right).double()
 
 

@@ -60,7 +60,7 @@ def expand(
     _refuse_varied(ablation, overrides)
     tree = dict(base.values)
     layers = (
-        (profile.settings, profile.settings.values.get(ablation.task) or {}),
+        (profile.settings, profile.of(ablation.task, {*ablation.settings, *overrides})),
         (source, ablation.settings),
         (typed, overrides),
     )

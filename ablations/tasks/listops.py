@@ -38,6 +38,7 @@ from ablations.tasks.scores.examples import some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, Batch
 from model.config import ConfigError, too_small
+from model.evaluating import evaluating
 from model.generate import Question, greedy
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -193,14 +194,11 @@ class ListOps(Task):
     ) -> tuple[list[Score], list[Example]]:
         trees = self.trees(split)
         outputs = [0] * len(trees)
-        was_training = model.training
-        model.eval()
-        with torch.inference_mode():
+        with evaluating(model), torch.inference_mode():
             for rows_B, batch in self.pairs(split).asked:
                 said_B = model(_classed(batch).to(device)).argmax(dim=-1).tolist()
                 for row, said in zip(rows_B.tolist(), said_B, strict=True):
                     outputs[row] = said
-        model.train(was_training)
         truths = [value for _, value in trees]
         examples = [
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from torch import nn
 
 import ablations.measure
 import ablations.sweep.worker
-from ablations.measure import Measure, Timing, discover, is_timing
+from ablations.measure import MEASURE, Measure, Timing, discover, is_timing
 from ablations.plan.wanted import make_plan
 from ablations.store.record import Reading
 from ablations.store.results import Results
@@ -28,6 +29,7 @@ from model.build import build
 
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
+torch.set_num_threads(1)  # a forked probe has none of the threads that were started before
 TINY = {"blocks": 2, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 60.0}
 
 
@@ -111,7 +113,7 @@ def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
 
 
 def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> None:
-    task = Translation(Translation.Config(sentences=100))
+    task = Translation(Translation.Config(sentences=100, valid_sentences=60, test_sentences=60))
     written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1}
     model = build(written, task.source_size, task.target_size, seed=0)
     readings = discover().build("quality").take(model, task, CPU, 1).readings
@@ -126,16 +128,18 @@ def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> Non
 # A session.
 
 
-def session(ask: Ask, shape: dict[str, int], **rival: Any) -> tuple[dict[str, list[Reading]], str]:
-    file = ask(measures=["throughput"], variants={"with": {}, "rival": rival})
+def session(
+    ask: Ask, shape: dict[str, int], measure: str = "throughput", **rival: Any
+) -> tuple[dict[str, list[Reading]], str]:
+    file = ask(measures=[measure], variants={"with": {}, "rival": rival})
     plan = make_plan([file], "smoke", {}, [0])
     control, other = plan.wanted.values()
     order = SessionOrder(
         device="cpu",
         imports=[],
         env={"commit": "abc", "dirty": False},
-        measure="throughput",
-        code=control.measure_code("throughput"),
+        measure=measure,
+        code=control.measure_code(measure),
         against=control.trial,
         reference=control.config,
         candidates={control.trial: control.config, other.trial: other.config},
@@ -162,6 +166,37 @@ def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: A
         assert memory.at == time.at == {"length": 5, "batch": 2}
     paired = [(readings[1].reference, readings[1].twin) for readings in found.values()]
     assert paired[0] == paired[1]
+
+
+def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were it the reference again, the noise floor would be zero and every difference resolved."""
+    now = 0.0
+    prepared: list[int] = []
+
+    class Planted(Timing):
+        metric = "planted_time"
+
+        def prepare(self, *_: Any, **__: Any) -> Callable[[], None]:
+            """Each call takes a second longer than the one that was prepared before it."""
+            seconds = len(prepared) + 1
+            prepared.append(seconds)
+
+            def call() -> None:
+                nonlocal now
+                now += seconds
+
+            return call
+
+    monkeypatch.setitem(MEASURE.parts, "planted", Planted)
+    clock = SimpleNamespace(perf_counter=lambda: now)
+    monkeypatch.setattr("ablations.measure.timing.time", clock)
+    none = {"model.position": "none"}
+    found, control = session(ask, {"length": 5, "batch": 2}, measure="planted", **none)
+    assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
+    samples = found[control][1]
+    assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
 
 
 def test_past_a_learned_maximum_there_is_a_null_with_its_reason(ask: Ask) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from ablations.train.settings import TrainConfig
 from ablations.train.tensors import pack
 from ablations.train.validation import validate
 from ablations.train.weights import copied, load_weights, named, restore, save_weights, stamp_of
+from model.batch import Batch
 from model.config import ConfigError
 
 CPU = torch.device("cpu")
@@ -122,6 +125,24 @@ def test_untrained_weights_are_never_the_best() -> None:
     assert "untrained" in (worse.training.reason or "") or "at step" in (
         worse.training.reason or ""
     )
+
+
+def test_of_a_training_that_only_gets_worse_the_least_bad_trained_weights_are_left() -> None:
+    """It reads right what is asked, and is taught wrong: each step takes it further away."""
+
+    class Misleading(Backwards):
+        def steps(self, *asked: Any) -> Iterator[tuple[Batch, ...]]:
+            for parts in super().steps(*asked):
+                yield tuple(replace(each, labels=torch.zeros_like(each.labels)) for each in parts)
+
+    rate = {"optimiser": {"name": "adam", "rate": 0.1}}
+    config = TrainConfig(steps=4, evaluations=4, batch_tokens=60, select="best", **rate)
+    trainer = Trainer(small_model(), Misleading(), config, 0, CPU)
+    trainer.run(lambda *_: None, None)
+    untrained, first, *later = valid_losses(trainer)
+    assert untrained < first < min(later)
+    assert trainer.best_loss == first
+    assert validate(trainer.model, trainer.task, CPU) == first
 
 
 def test_the_best_weights_do_not_move_with_the_model() -> None:
