@@ -141,11 +141,6 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
     assert [path for path in (*FILES, *tests) if path.stem in empty] == []
 
 
-STILL_SHARED = {"Cell", "Cosine", "GRU", "Head", "LSTM", "Linear", "RNN", "Score", "Tokens"}
-"""Mostly parts registered under one word in two families, each with its own nested `Config`; take
-out what has been renamed, and add nothing."""
-
-
 def shared_classes(sources: dict[str, str]) -> dict[str, list[str]]:
     """Top-level classes of one name, each with the modules that define it."""
     places: dict[str, list[str]] = {}
@@ -158,8 +153,7 @@ def shared_classes(sources: dict[str, str]) -> dict[str, list[str]]:
 
 def test_no_two_classes_share_a_name() -> None:
     found = shared_classes({module_name(path): path.read_text(encoding="utf-8") for path in FILES})
-    new = {name: modules for name, modules in found.items() if name not in STILL_SHARED}
-    assert new == {}, "one name, one idea: rename all but one of these classes"
+    assert found == {}, "one name, one idea: rename all but one of these classes"
 
 
 def test_a_shared_name_is_seen_and_a_nested_config_is_not_one() -> None:

@@ -49,7 +49,7 @@ def answer(record: Record, results: Results, text: str) -> Reply:
     trial = f"trial {record.trial}"
     if record.status == "diverged":
         raise ConfigError([f"{trial} diverged ({record.reason}): it answers nothing"])
-    checkpoint = results.checkpoint(record.trial)
+    checkpoint = results.weights(record.trial)
     if not checkpoint.exists():
         raise ConfigError([f"{trial} has no checkpoint: run it again"])
     task = load_task(freeze(record.config["task"]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
-from ablations.store.record import TRAINED, Head
+from ablations.store.record import TRAINED, RecordHead
 from ablations.store.results import Asked, Results
 from ablations.store.schema import STATUSES, RecordError
 from ablations.store.stamp import Stamp, changed
@@ -187,7 +187,7 @@ class Watched:
         return self._seen[trial][1]
 
 
-def _summary(head: Head) -> Seen:
+def _summary(head: RecordHead) -> Seen:
     told = [head.reason.splitlines()[0]] if head.reason else []
     told += [f"{what} failed: {why}" for what, why in head.failures.items()]
     reason = f"{head.trial} {head.status}: {'; '.join(told)}" if told else None

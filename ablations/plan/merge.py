@@ -13,12 +13,13 @@ from ablations.plan.identity import decisive_parts
 from ablations.plan.profile import Profile
 from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, Source, located, read_yaml
+from ablations.plan.source import FOLDER, located, read_yaml
 from ablations.plan.tree import referred, replaced
 from ablations.store.frozen import freeze
 from ablations.store.identity import identity
 from ablations.store.identity import settings as settings_of
 from model.config import ConfigError, nearest
+from model.strict_yaml import Source
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ablations.plan.wanted import Plan, Want
-from ablations.store.record import TRAINED, Head, Record
+from ablations.store.record import TRAINED, Record, RecordHead
 from ablations.store.results import Results
 from ablations.store.schema import NewerRecordError, RecordError
 
@@ -77,7 +77,7 @@ def _compare(want: Want, results: Results, rerun: str | None, found: Missing) ->
         found.untimed[want.trial] = pairs
 
 
-def owed_measures(want: Want, head: Record | Head) -> list[str]:
+def owed_measures(want: Want, head: Record | RecordHead) -> list[str]:
     """Measures that a trial's record lacks, or that other code has taken than would take them now.
 
     A trial that other code has trained is stale as a whole: what is measured of it stays.
@@ -91,14 +91,14 @@ def owed_measures(want: Want, head: Record | Head) -> list[str]:
     ]
 
 
-def _has_weights(head: Head, results: Results) -> bool:
+def _has_weights(head: RecordHead, results: Results) -> bool:
     """Whether the weights behind a record are there: a retraining that was cut leaves others."""
     from ablations.train.weights import stamp_for, stamp_of
 
-    return stamp_of(results.checkpoint(head.trial)) == stamp_for(head)
+    return stamp_of(results.weights(head.trial)) == stamp_for(head)
 
 
-def untimed(want: Want, record: Record | Head | None) -> list[tuple[str, str]]:
+def untimed(want: Want, record: Record | RecordHead | None) -> list[tuple[str, str]]:
     """The timings that a trial's record lacks, or that other code has taken."""
     if record is None or record.status not in TRAINED:
         return []

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ablations.plan.source import FOLDER, Source, read_yaml
+from ablations.plan.source import FOLDER, read_yaml
 from model.config import ConfigError, nearest
+from model.strict_yaml import Source
 
 
 @dataclass(frozen=True)

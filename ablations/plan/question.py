@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ablations.plan.source import FOLDER, Source, located, read_yaml
+from ablations.plan.source import FOLDER, located, read_yaml
 from model.config import ConfigError, nearest, validate
+from model.strict_yaml import Source
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from ablations.store.identity import decisive, settings
 from ablations.store.schema import SCHEMA, check_head, check_readings, check_schema
 from ablations.store.stamp import Stamp
 
-T = TypeVar("T", "Record", "Head")
+T = TypeVar("T", "Record", "RecordHead")
 
 
 TRAINING = "training"  # what takes the readings that no measure does
@@ -125,7 +125,7 @@ class Record:
 
 
 @dataclass
-class Head:
+class RecordHead:
     """What a record says besides its readings: enough to know what is done."""
 
     trial: str
@@ -142,7 +142,7 @@ class Head:
     timed: set[tuple[str, str]]
 
     @classmethod
-    def from_dict(cls, head: Any, timed: set[tuple[str, str]]) -> Head:
+    def from_dict(cls, head: Any, timed: set[tuple[str, str]]) -> RecordHead:
         check_schema(head)
         check_head(head)
         wanted = {name: head[name] for name in cls.__dataclass_fields__ if name in head}

@@ -14,7 +14,7 @@ from typing import Any
 
 from ablations.store import plan_file
 from ablations.store.files import NotAFileError, _beside, _cleared, read_file, write_atomic
-from ablations.store.record import Head, Record, T
+from ablations.store.record import Record, RecordHead, T
 from ablations.store.schema import SCHEMA as SCHEMA
 from ablations.store.schema import STATUSES as STATUSES
 from ablations.store.schema import TRIAL
@@ -48,12 +48,12 @@ class Results:
             raise RecordError(f"{trial[:40]!r} is no trial id")
         return self.trials / f"{trial}.json"
 
-    def checkpoint(self, trial: str) -> Path:
+    def weights(self, trial: str) -> Path:
         return self.checkpoints / f"{trial}.safetensors"
 
     def unfinished(self, trial: str) -> Path:
         """Where a training that has not ended yet is kept."""
-        return self.checkpoints / f"{trial}.training"
+        return self.checkpoints / f"{trial}.unfinished"
 
     def forget_unfinished(self, trial: str) -> None:
         """Its record is written: what it would have gone on from can go."""
@@ -71,9 +71,9 @@ class Results:
         """The trial's record, or None where there is none; RecordError where it is unusable."""
         return self._read(trial, lambda data: Record.from_dict(unseal(data)))
 
-    def head(self, trial: str) -> Head | None:
+    def head(self, trial: str) -> RecordHead | None:
         """The same without its readings, whose bytes are checked but not taken apart."""
-        return self._read(trial, lambda data: Head.from_dict(*unseal_head(data)))
+        return self._read(trial, lambda data: RecordHead.from_dict(*unseal_head(data)))
 
     def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
         path = self.path(trial)

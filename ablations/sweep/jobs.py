@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from ablations.plan.missing import Missing, missing, owed_measures, untimed
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
-from ablations.store.record import TRAINED, Head, Reading, Record
+from ablations.store.record import TRAINED, Reading, Record, RecordHead
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp
@@ -102,7 +102,7 @@ class TrialPiece:
             code=want.code,
             measures={name: want.measure_code(name) for name in owed},
             record=None if record is None else record.to_dict(),
-            weights=str(results.checkpoint(want.trial)),
+            weights=str(results.weights(want.trial)),
             unfinished=str(results.unfinished(want.trial)),
         )
         return Job(want.trial, setting.call, order.payload(), seconds=setting.limit)
@@ -218,7 +218,7 @@ class SessionPiece:
             self._setting.results.write(record)
         return ended
 
-    def _is_untimed(self, trial: str, record: Record | Head | None) -> bool:
+    def _is_untimed(self, trial: str, record: Record | RecordHead | None) -> bool:
         pair = self._measure, self._reference.trial
         return pair in untimed(self._setting.plan.wanted[trial], record)
 
@@ -276,7 +276,7 @@ def _attempt(status: str, reason: str, seconds: float) -> Attempt:
     return {"status": status, "reason": reason, "seconds": round(seconds, 3)}
 
 
-def _attempts_of(record: Head | None) -> list[Attempt]:
+def _attempts_of(record: RecordHead | None) -> list[Attempt]:
     """All attempts at a trial that failed, by its record."""
     if record is None:
         return []

@@ -24,7 +24,7 @@ from ablations.sweep.jobs import (
     sessions,
     set_aside,
 )
-from ablations.sweep.launch import NOT_STARTED, Changed, Event, Launcher, Outcome, Progress
+from ablations.sweep.launch import Changed, Event, Launcher, Outcome, Progress
 from ablations.sweep.lease import HOST, Leases
 from ablations.sweep.progress import Display
 from ablations.sweep.signals import undisturbed
@@ -259,4 +259,4 @@ class _Sweep:
 
 def _may_pass(outcome: Outcome) -> bool:
     """Whether a second try may fare better: memory may be free again, a killer gone."""
-    return outcome.status in ("killed", "oom") or (outcome.reason or "").startswith(NOT_STARTED)
+    return outcome.status in ("killed", "oom") or not outcome.began

@@ -102,7 +102,7 @@ NONSENSE: list[Any] = [
 @pytest.mark.parametrize("value", NONSENSE, ids=range(len(NONSENSE)))
 def test_a_worker_that_returns_nonsense_spoils_no_record(results: Results, value: Any) -> None:
     weights = stamp_for(good(results, "a"))
-    save_weights(nn.Linear(1, 1), results.checkpoint("a"), weights)
+    save_weights(nn.Linear(1, 1), results.weights("a"), weights)
     later = piece(results, "quality")
     status, note = later.keep(Outcome("a", "done", value), lambda name: True, again=False)
     assert status == "error"
@@ -120,7 +120,7 @@ def test_weights_of_a_retraining_that_was_cut_are_not_measured_for_the_old_recor
     plan.wanted["a"].measures.append("quality")
     for code, is_measured in ((ANOTHER, True), (TOY, False)):
         stamp = {**stamp_for(held), "code": short(code)}
-        save_weights(nn.Linear(1, 1), results.checkpoint("a"), stamp)
+        save_weights(nn.Linear(1, 1), results.weights("a"), stamp)
         lacks = missing(plan, results, None)
         assert (len(lacks.measure), len(lacks.train)) == (is_measured, not is_measured)
 
@@ -143,7 +143,7 @@ def test_a_measure_that_succeeds_is_no_error_whatever_is_noted_of_the_past(
 ) -> None:
     note = {"retraining": "killed (SIGKILL)"}
     save_weights(
-        nn.Linear(1, 1), results.checkpoint("a"), stamp_for(good(results, "a", failures=note))
+        nn.Linear(1, 1), results.weights("a"), stamp_for(good(results, "a", failures=note))
     )
     later = piece(results, "quality")
     value = {**held(results, "a").to_dict(), "measures": {"quality": {}}}
@@ -153,7 +153,7 @@ def test_a_measure_that_succeeds_is_no_error_whatever_is_noted_of_the_past(
 
 def test_a_note_with_any_text_in_it_is_told_once(results: Results) -> None:
     weights = stamp_for(good(results, "a"))
-    save_weights(nn.Linear(1, 1), results.checkpoint("a"), weights)
+    save_weights(nn.Linear(1, 1), results.weights("a"), weights)
     for _ in range(3):
         failed = Outcome("a", "error", reason="bad weights; delete them; or not")
         piece(results, "quality").keep(failed, lambda name: True, again=False)

@@ -156,7 +156,7 @@ def test_weights_that_are_no_file_are_none(tmp_path: Path, make: Make, kind: str
             read(weights)
     with pytest.raises(ConfigError, match=rf"not a checkpoint of this trial \({kind}, not a file"):
         load_weights(nn.Linear(1, 1), weights, {})
-    keeper = Keeper(tmp_path / "a.training", {})
+    keeper = Keeper(tmp_path / "a.unfinished", {})
     keeper.save({}, {"step": 3})
     os.replace(keeper.path, keeper.previous)
     make(keeper.path)

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from processes import start
 
-from ablations.sweep.launch import NOT_STARTED, Job, Launcher, Outcome, Progress
+from ablations.sweep.launch import Job, Launcher, Outcome, Progress
 from ablations.sweep.launch.local import LocalLauncher
 
 JOBS = Path(__file__).parents[1] / "ablations"  # where worker_jobs.py is
@@ -247,7 +247,8 @@ def test_a_process_that_cannot_be_started_is_an_error_that_says_so(
     monkeypatch.setattr("ablations.sweep.launch.local._Worker", refuse)
     (outcome,) = [event for event in launcher.events() if isinstance(event, Outcome)]
     assert outcome.status == "error"
-    assert (outcome.reason or "").startswith(f"{NOT_STARTED} ([Errno 11]")
+    assert not outcome.began
+    assert (outcome.reason or "").startswith("no process could be started ([Errno 11]")
 
 
 @pytest.mark.parametrize(

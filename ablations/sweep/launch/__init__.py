@@ -23,7 +23,6 @@ class Changed(Exception):
     """What a job was ordered for is not there any more: its data or its code is another now."""
 
 
-NOT_STARTED = "no process could be started"  # how the reason of such an error begins
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _REASON = 300  # characters: one line for people
 _DETAIL = 20_000  # a message that prints a whole tensor must not fill a record
@@ -69,6 +68,8 @@ class Outcome:
     reason: str | None = None
     detail: str | None = None
     seconds: float = 0.0
+    began: bool = True
+    """Whether its function was called at all; if not, nothing is wrong with the job itself."""
 
 
 Event = Progress | Outcome

@@ -18,7 +18,7 @@ from small import plan_document
 from ablations.commands import main
 from ablations.commands import status as command
 from ablations.commands.status import Picture, Watched
-from ablations.store.record import Head, Record
+from ablations.store.record import Record, RecordHead
 from ablations.store.results import Results
 from ablations.store.seal import seal_whole
 from ablations.sweep.lease import Leases
@@ -172,7 +172,7 @@ def test_a_second_look_reads_what_has_changed_and_nothing_else(
     read: list[str] = []
     head = results.head
 
-    def count(trial: str) -> Head | None:
+    def count(trial: str) -> RecordHead | None:
         read.append(trial)
         return head(trial)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -238,6 +239,52 @@ def test_a_measure_asked_for_later_is_taken_without_training(
         assert new.readings[: len(old.readings)] == old.readings
         assert (new.readings, new.examples) == (straight.readings, straight.examples)
         assert (new.status, new.config, new.env) == (old.status, old.config, old.env)
+
+
+def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_read(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 44."""
+    results = Results(tmp_path / "out")
+    plan = make_plan([ask()], "smoke", {}, [0])
+    run(plan, results, here, "cpu")
+    trained = {trial: results.read(trial) for trial in plan.wanted}
+    for record in trained.values():
+        assert record is not None
+        other = replace(record, readings=[*record.readings], measures={})
+        wrong = [Reading("per", "edits/phone", 99.0, split="test")]
+        other.take("quality", {"ablations/measure/quality.py": "before"}, wrong)
+        results.write(other)
+    monkeypatch.setattr(ablations.sweep.worker, "train", None)  # which would be called in vain
+    run(plan, results, here, "cpu")
+    for trial, record in trained.items():
+        assert results.read(trial) == record
+    assert record is not None
+    assert len(record.items["per"]) == len(record.items["wer"]) == 40
+
+
+def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one_that_trains(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = Results(tmp_path / "out")
+    monkeypatch.setattr(ablations.sweep.worker, "train", None)
+    timed = make_plan([ask(measures=["throughput"])], "smoke", {}, [0])
+    trained = make_plan([ask()], "smoke", {}, [0])
+    assert not set(timed.wanted) & set(trained.wanted)
+    longer = make_plan([ask(measures=["throughput"])], "smoke", {"train.steps": 9}, [0])
+    assert set(longer.wanted) == set(timed.wanted), "how it would be trained does not matter"
+    assert run(timed, results, here, "cpu") == {"ok": 2, "timed": 1}
+    for trial in timed.wanted:
+        record = results.read(trial)
+        assert record is not None
+        assert (record.trained, record.status, list(record.measures)) == (
+            False,
+            "ok",
+            ["throughput"],
+        )
+        assert record.parameters
+    assert list(results.checkpoints.iterdir()) == []
+    assert run(timed, results, here, "cpu") == {}
 
 
 def test_a_diverged_trial_is_asked_nothing_more(ask: Ask, here: Any, tmp_path: Path) -> None:

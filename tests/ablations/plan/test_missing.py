@@ -90,7 +90,7 @@ def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
         results.write(record_of(want, measures={}))
     held = results.head(kept.trial)
     assert held
-    save_weights(nn.Linear(1, 1), results.checkpoint(kept.trial), stamp_for(held))
+    save_weights(nn.Linear(1, 1), results.weights(kept.trial), stamp_for(held))
     found = lacks(plan, results)
     assert (found["measure"], found["train"]) == ([kept.trial], [lost.trial])
 
@@ -148,7 +148,7 @@ OTHER = {"quality": {"ablations/measure/quality.py": "before"}}
 def keep_weights(want: Want, results: Results) -> None:
     head = results.head(want.trial)
     assert head is not None
-    save_weights(nn.Linear(1, 1), results.checkpoint(want.trial), stamp_for(head))
+    save_weights(nn.Linear(1, 1), results.weights(want.trial), stamp_for(head))
 
 
 def test_a_measure_that_other_code_has_taken_is_taken_again_without_training(

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from ablations.plan.profile import Profile, read_profile
-from ablations.plan.source import FOLDER, parse_yaml
+from ablations.plan.source import FOLDER
 from ablations.plan.wanted import make_plan
 from ablations.tasks import TASK
 from model.config import ConfigError
+from model.strict_yaml import parse_yaml
 
 Ask = Callable[..., str]
 SMALL = {"train.steps": 4}

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablations.plan.source import Source, parse_overrides, parse_yaml, read_yaml
+from ablations.plan.source import parse_overrides, read_yaml
 from ablations.plan.tree import get, referred, replaced
 from model.config import ConfigError
+from model.strict_yaml import Source, parse_yaml
 
 
 def problem(error: pytest.ExceptionInfo[ConfigError]) -> str:

@@ -47,7 +47,7 @@ def test_a_measure_that_is_added_later_and_fails_leaves_the_record_and_a_note(
         env = {"code": want.code}
         record = Record(want.trial, "ok", want.config, env=env, readings=[loss])
         results.write(record)
-        save_weights(nn.Linear(1, 1), results.checkpoint(want.trial), stamp_for(record))
+        save_weights(nn.Linear(1, 1), results.weights(want.trial), stamp_for(record))
     launcher: Any = Broken()
     assert run(plan, results, launcher, "cpu")["killed"] == len(plan.wanted)
     for trial in plan.wanted:
@@ -73,7 +73,7 @@ def test_a_measure_that_fails_after_training_leaves_the_training(
         device="cpu", imports=[], env={}, trial=want.trial, config=want.config, trained=True,
         counts=want.counts, code=want.code, measures={"quality": want.measure_code("quality")},
         record=None, weights=str(tmp_path / "weights.safetensors"),
-        unfinished=str(tmp_path / "weights.training"),
+        unfinished=str(tmp_path / "weights.unfinished"),
     )  # fmt: skip
     record = Record.from_dict(run_trial(order.payload(), lambda *_: None))
     assert record.measures == {}

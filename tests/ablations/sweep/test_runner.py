@@ -21,7 +21,7 @@ from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.sweep.launch import NOT_STARTED, Event, Job, Outcome, Progress
+from ablations.sweep.launch import Event, Job, Outcome, Progress
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.lease import Leases
 from ablations.sweep.runner import EARLIER, run
@@ -345,7 +345,7 @@ def test_a_process_that_could_not_be_started_is_tried_again(
     plan: Plan, results: Results, here: Any
 ) -> None:
     rival = list(plan.wanted)[1]
-    refused = [Outcome(rival, "error", reason=f"{NOT_STARTED} (too many)")]
+    refused = [Outcome(rival, "error", reason="too many processes", began=False)]
     break_jobs(here, lambda job: refused.pop() if job.id == rival and refused else None)
     run(plan, results, here, "cpu", poll=0)
     assert held(results, rival).attempts == 2
