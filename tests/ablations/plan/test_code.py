@@ -29,10 +29,10 @@ class Own(SGD):
     factor = 1
 """,
     "schedule": """
-from ablations.train.schedule import SCHEDULE, Constant
+from ablations.train.schedule import SCHEDULE, ConstantRate
 
 @SCHEDULE.register("own")
-class Own(Constant):
+class Own(ConstantRate):
     factor = 1
 """,
 }
