@@ -37,6 +37,7 @@ from ablations.train.stopping import Notice, Stopped, noticing
 from ablations.train.unfinished import Keeper
 from ablations.train.weights import load_weights, save_weights, stamp_for
 from model.build import build
+from model.config import ConfigError
 
 Report = Callable[[float, str], None]
 
@@ -51,7 +52,7 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     with noticing() as notice:
         report(0.0, "starting")
         _import(order)
-        _check_data({order.trial: order.config}, order.trained)
+        _check_data(order)
         check_code([order.code, *order.measures.values()])
         record = _run_trial(order, report, notice)
         check_code([order.code, *order.measures.values()])
@@ -163,11 +164,14 @@ def _import(order: Order) -> None:
         importlib.import_module(module)
 
 
-def _check_data(configs: Mapping[str, dict[str, Any]], trained: bool) -> None:
+def _check_data(order: TrialOrder) -> None:
     """Refuse data that is not what the trial's id was made of."""
-    for trial, config in configs.items():
-        if identity_of(config, trained) != trial:
-            raise Changed(f"the data of task {config['task']['name']} has changed")
+    try:
+        is_same = identity_of(order.config, order.trained) == order.trial
+    except ConfigError:  # it can no longer be read at all
+        is_same = False
+    if not is_same:
+        raise Changed(f"the data of task {order.config['task']['name']} has changed")
 
 
 def check_code(stamps: Iterable[Mapping[str, str]]) -> None:

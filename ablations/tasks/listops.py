@@ -33,7 +33,7 @@ from torch import nn
 
 from ablations.tasks.batches.padded import Padded
 from ablations.tasks.data.vocabulary import Vocabulary
-from ablations.tasks.generated.rows import share_right
+from ablations.tasks.generated.rows import each_right, share_right
 from ablations.tasks.scores.examples import some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, Batch
@@ -208,7 +208,8 @@ class ListOps(Task):
             }
             for index in some_of_each([a == b for a, b in zip(outputs, truths, strict=True)])
         ]
-        return [Score("accuracy", share_right(outputs, truths))], examples
+        right = each_right(outputs, truths)
+        return [Score("accuracy", share_right(outputs, truths), items=right)], examples
 
     def digest(self) -> str:
         return self._digest

@@ -61,8 +61,9 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-def test_data_that_is_swapped_after_the_plan_ends_the_sweep_and_leaves_no_record(
-    ask: Ask, tmp_path: Path, files: dict[str, Path]
+@pytest.mark.parametrize("how", ["swapped", "not readable any more", "gone"])
+def test_data_that_is_changed_after_the_plan_ends_the_sweep_and_leaves_no_record(
+    ask: Ask, tmp_path: Path, files: dict[str, Path], how: str
 ) -> None:
     """Fault 43."""
     results = Results(tmp_path / "out")
@@ -71,7 +72,9 @@ def test_data_that_is_swapped_after_the_plan_ends_the_sweep_and_leaves_no_record
     question = ask(settings={**SETTINGS, **sizes})
     plan = make_plan([question], "smoke", named, [0])
     whole = files["train"].read_text()
-    files["train"].write_text(whole.replace("AA", "EH"))
+    files["train"].write_text(whole.replace("AA B", "B AA") if how == "swapped" else "\n")
+    if how == "gone":
+        files["train"].unlink()
     with pytest.raises(Changed, match="the data of task g2p has changed since this sweep began"):
         sweep(plan, results)
     assert kept(results) == []

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.generated.rows import Generated, share_right
+from ablations.tasks.generated.rows import Generated, each_right, share_right
 from ablations.tasks.task import Decode, Metric
 from model.batch import IGNORE, Batch
 from model.evaluating import evaluating
@@ -49,6 +49,9 @@ class Lookup(Generated):
 
     def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, float]:
         return {"accuracy": share_right(outputs, truths)}
+
+    def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
+        return {"accuracy": each_right(outputs, truths)}
 
     def ask(self, text: str) -> Question:
         return Question(prompt=torch.tensor([self.read(text)]))

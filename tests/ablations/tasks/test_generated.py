@@ -159,3 +159,17 @@ def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> N
     scores, _ = recall.scores(model.train(), "valid", "cpu")
     assert [score.value is None for score in scores] == [False, False, True]
     assert model.training  # put back though it could not answer
+
+
+@pytest.mark.parametrize("name", ["copy", "recall", "pair"])
+def test_what_each_example_had_in_it_adds_up_to_the_score(name: str) -> None:
+    task = make(name, examples=50)
+    scores, _ = task.scores(fresh(task), "test", "cpu")
+    told = {score.metric: score.items for score in scores if not score.at}
+    assert set(told) == set(task.metrics)
+    symbols = sum(len(truth) for rows in task.asked("test") for truth in task.truths(rows))
+    for score in scores:
+        if score.items is not None:
+            assert len(score.items) == 50
+            over = symbols if score.metric == "token_error" else 50
+            assert score.value == pytest.approx(sum(score.items) / over)
