@@ -11,6 +11,6 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "ablations")]
 pytest.register_assert_rewrite(
     "contract_subjects", "contract_checks", "task_subjects", "task_batch_checks",
-    "task_answer_checks", "launcher_checks",
+    "task_answer_checks", "launcher_checks", "measure_checks",
 )  # fmt: skip
 torch.set_num_threads(1)
