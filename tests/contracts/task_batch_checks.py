@@ -10,12 +10,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
-from task_samples import ASKED, examples, plain, said, steps
+from task_samples import ASKED, examples, generators, plain, said, steps
 from task_subjects import HERE, OWN_FILES, REPEATED, WITH_OWN_FILES, TaskSubject
 
 from ablations.tasks import TASK, Task
@@ -92,11 +91,11 @@ def teaches_by_the_seed_alone(subject: TaskSubject) -> None:
     torch.manual_seed(1)
     np.random.seed(1)
     random.seed(1)
-    states = _generators()
+    states = generators()
     task.evaluation_batches("valid")
     task.digest()
     taught = steps(task, 3, budget, 3)
-    assert _generators() == states, subject.owes("steps", "draws from the generators of others")
+    assert generators() == states, subject.owes("steps", "draws from the generators of others")
     assert taught == expected, subject.owes("steps", "gives two models of one seed other batches")
     other = steps(task, 4, budget, 3)
     assert other != expected, subject.owes("steps", "gives another seed the same batches")
@@ -206,11 +205,6 @@ def _words(task: Task) -> Counter[int]:
     """How often each label is asked for."""
     batches = [batch for split in ASKED for batch in task.evaluation_batches(split)]
     return Counter(label for batch in batches for row in said(batch) for label in row)
-
-
-def _generators() -> list[Any]:
-    keys = np.random.get_state()[1]
-    return [torch.get_rng_state().tolist(), list(keys), random.getstate()]
 
 
 Check = Callable[[TaskSubject], None]

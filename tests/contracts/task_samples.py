@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -51,6 +53,12 @@ def steps(task: Task, seed: int, budget: Budget, number: int, start: int = 0) ->
 
 def plain(batch: Batch) -> dict[str, Any]:
     return {name: None if t is None else t.tolist() for name, t in vars(batch).items()}
+
+
+def generators() -> list[Any]:
+    """Where the generators stand that everyone shares."""
+    drawn = torch.get_rng_state().numpy().tobytes()
+    return [drawn, str(np.random.get_state()), random.getstate()]
 
 
 class Knows(nn.Module):

@@ -205,20 +205,7 @@ def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
     assert all("not finite" in (reading.reason or "") for reading in found.values())
 
 
-# What is left behind.
-
-
-@pytest.mark.parametrize("mode", [True, False], ids=["training", "evaluating"])
-def test_a_measure_leaves_the_mode_the_weights_and_the_random_state(mode: bool) -> None:
-    model, task = Known(torch.randn(10, 3)).train(mode), tokens(torch.arange(10) % 3)
-    weights, random = model.logits_RV.detach().clone(), torch.get_rng_state()
-    first, second = taken(model, task), taken(model, task)
-    assert first == second  # dropout is off
-    assert all(module.training is mode for module in model.modules())
-    assert torch.equal(torch.get_rng_state(), random)
-    assert torch.equal(model.logits_RV, weights)
-    assert model.logits_RV.grad is None
-    assert model.logits_RV.requires_grad
+# Every kind.
 
 
 TOKENS = torch.tensor([[3, 5, 4, 2], [6, 2, 0, 0]])
