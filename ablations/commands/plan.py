@@ -44,8 +44,10 @@ def act(options: Namespace) -> int:
 
     lacks = missing(plan, results, options.rerun)
     on = machine_of(options)
-    announce(want.config["task"] for want in lacks.train)
-    with LocalLauncher(on.at_once, preload=["torch", "ablations.sweep.preload"]) as launcher:
+    with (
+        announce(want.config["task"] for want in lacks.train),
+        LocalLauncher(on.at_once, preload=["torch", "ablations.sweep.preload"]) as launcher,
+    ):
         steps = clock(launcher, str(on.device), options.imports)
         totals, rows = price(plan, results, lacks, on, steps)
     if options.json:

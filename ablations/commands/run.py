@@ -27,8 +27,10 @@ def act(options: Namespace) -> int:
     from ablations.tasks.cache import announce
 
     on = machine_of(options)
-    announce(want.config["task"] for want in plan.wanted.values())
-    with LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher:
+    with (
+        announce(want.config["task"] for want in plan.wanted.values()),
+        LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher,
+    ):
         steps = clock(launcher, str(on.device), options.imports)
         if seconds := days_ahead(plan, results, options.rerun, on.device, on.at_once, steps):
             complain(f"This takes {roughly(seconds)} on {on}; it may be stopped.")

@@ -41,20 +41,24 @@ class Times:
     each: dict[str, float | None] = field(default_factory=dict)
     """By settings, which seeds share; None: too large to try here."""
     rates: dict[str, float] = field(default_factory=dict)
-    """Of a task: seconds for a unit of work."""
+    """By the name of a task, whatever its options: seconds for a unit of work."""
 
     def tell(self, want: Want) -> bool:
-        return str(want.frozen) in self.each or want.frozen["task"] in self.rates
+        return str(want.frozen) in self.each or _task(want) in self.rates
 
     def learn(self, want: Want, seconds: float | None) -> None:
         self.each[str(want.frozen)] = seconds
         if seconds is not None:
-            self.rates.setdefault(want.frozen["task"], seconds / want.work)
+            self.rates.setdefault(_task(want), seconds / want.work)
 
     def of(self, want: Want) -> float | None:
         if str(want.frozen) in self.each:
             return self.each[str(want.frozen)]
-        return self.rates[want.frozen["task"]] * want.work
+        return self.rates[_task(want)] * want.work
+
+
+def _task(want: Want) -> str:
+    return want.config["task"]["name"]
 
 
 def known_times(plan: Plan, results: Results, device: torch.device) -> Times:
@@ -76,7 +80,7 @@ def known_times(plan: Plan, results: Results, device: torch.device) -> Times:
                 times.each.setdefault(str(want.frozen), None)
             elif head.status in WHOLE and (seconds := head.env.get("seconds")):
                 times.each[str(want.frozen)] = float(seconds)
-                taken.setdefault(want.frozen["task"], []).append((float(seconds), want.work))
+                taken.setdefault(_task(want), []).append((float(seconds), want.work))
     for task, pairs in taken.items():
         seconds, work = map(sum, zip(*pairs, strict=True))
         times.rates[task] = seconds / work

@@ -1,7 +1,8 @@
 """What the fork server loads once for all workers: the code of a job, and the tasks' data.
 
 The server imports this module before any job is forked, so that every worker finds the tasks that
-the driver announced already read.
+the driver announced already read. A task that cannot be read here is read by its worker, which
+tells why: it may be of a module of the user's own, or its file has gone.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import contextlib
 
 import ablations.sweep.worker  # noqa: F401 (what jobs call)
 from ablations.tasks.cache import announced, load_task
-from model.config import ConfigError
 
 for frozen in announced():
-    with contextlib.suppress(ConfigError):  # a task of a user's own module is read by its worker
+    with contextlib.suppress(Exception):
         load_task(frozen)

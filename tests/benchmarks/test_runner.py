@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ pytestmark = pytest.mark.usefixtures("all_cores")
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> Iterator[Plan]:
     """A real smoke sweep, without the timing sessions: those have the machine to themselves."""
     plan = make_plan(QUESTIONS, "smoke", {}, [0, 1])
-    announce(want.config["task"] for want in plan.wanted.values())
     for want in plan.wanted.values():
         want.timings.clear()
-    return plan
+    with announce(want.config["task"] for want in plan.wanted.values()):
+        yield plan
 
 
 def test_the_start_of_a_job(

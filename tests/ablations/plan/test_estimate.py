@@ -150,6 +150,17 @@ def test_of_a_large_grid_few_are_measured_and_the_others_compared(
     assert len(clock.asked) == 1
 
 
+def test_tasks_that_differ_in_an_option_are_compared_by_size_too(
+    ask: Ask, clock: Stopwatch
+) -> None:
+    """Or a grid over a task's options would be measured whole."""
+    levels = {str(words): {"task.words": words} for words in range(100, 150, 10)}
+    plan = make_plan([ask(across={"words": levels})], "smoke", {}, [0])
+    each = seconds_each(list(plan.wanted.values()), clock, most=2)
+    assert each == pytest.approx([2.0] * 10)
+    assert len(clock.asked) == 2
+
+
 def test_where_no_machine_needs_a_day_nothing_is_measured(
     plan: Plan, results: Results, clock: Stopwatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

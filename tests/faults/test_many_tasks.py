@@ -1,0 +1,98 @@
+"""However many tasks a sweep has, its workers come by them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.commands import main
+from ablations.store.frozen import freeze
+from ablations.store.results import Results
+from ablations.tasks.cache import MOST, announce, announced
+
+Ask = Callable[..., str]
+Sweep = Callable[..., Counter[str]]
+LONGEST = 128 * 1024  # bytes of one string of an environment, on Linux
+SETTINGS = {
+    "model.d_model": 8,
+    "model.n_heads": 1,
+    "train.steps": 1,
+    "train.evaluations": 1,
+    "train.batch_tokens": 64,
+    "train.schedule": {"name": "linear", "warmup": 1},
+    "task.examples": 2,
+    "task.test_distances": [],
+}
+
+
+def options(number: int) -> dict[str, int]:
+    """Those of one of many tasks."""
+    return {"keys": 8 + number % 10, "values": 2 + number // 10 % 15, "distance": number // 150}
+
+
+def tasks(number: int) -> list[dict[str, Any]]:
+    made = [{"name": "recall", "note": "x" * 60, **options(each)} for each in range(number)]
+    assert len({freeze(task) for task in made}) == number
+    return made
+
+
+def test_hundreds_of_trials_of_fifteen_hundred_tasks_are_run(
+    results: Results, sweep: Sweep
+) -> None:
+    """Fault 49."""
+    many = tasks(1500)
+    assert sum(len(freeze(task)) for task in many) > LONGEST
+    trials = {f"t{number}": {"task": many[number]} for number in range(0, 1500, 10)}
+    with announce(many):
+        assert sweep(trials) == {"ok": 150}
+
+
+def test_the_tasks_of_most_trials_are_read_beforehand_and_not_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fault 49. Each would stay in the memory of the server."""
+    monkeypatch.delenv("ABLATIONS_TASKS", raising=False)
+    assert announced() == []
+    many = tasks(1500)
+    with announce([*many, *many[-3:]]):
+        assert set(announced()[:3]) == {freeze(task) for task in many[-3:]}
+        assert len(announced()) == MOST
+        told = Path(os.environ["ABLATIONS_TASKS"])
+        assert told.is_file()
+    assert announced() == []
+    assert not told.exists()
+
+
+def test_who_announces_within_an_announcement_takes_nothing_back() -> None:
+    with announce(tasks(2)):
+        with announce(tasks(1)):
+            assert len(announced()) == 1
+        assert len(announced()) == 2
+
+
+@pytest.mark.soak
+def test_fifteen_hundred_tasks_are_planned_and_run(
+    ask: Ask, results: Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fault 49. Takes minutes."""
+    levels = {
+        str(number): {f"task.{name}": value for name, value in options(number).items()}
+        for number in range(1500)
+    }
+    file = ask(
+        task="recall",
+        metric="accuracy",
+        variants={"with": {}},
+        settings=SETTINGS,
+        across={"task": levels},
+    )
+    words = [file, "--profile", "smoke", "--seeds", "0", "--results", str(results.root)]
+    assert main(["plan", *words]) == 0
+    assert "1500 trials, 0 done" in capsys.readouterr().out
+    assert main(["run", *words, "--jobs", "2"]) == 0
+    assert len(list(results.trials.glob("*.json"))) == 1500
