@@ -102,8 +102,10 @@ def test_the_hash_splits_all_strings_as_the_shares_say() -> None:
 
 
 def test_the_three_tasks_of_strings_draw_apart() -> None:
-    digests = {make(name).digest() for name in ("copy", "reverse", "sort")}
-    assert len(digests) == 3
+    made = [make(name) for name in ("copy", "reverse", "sort")]
+    assert len({task.digest() for task in made}) == 3
+    taught = {str(steps(task, 1)[0].source.tolist()) for task in made}
+    assert len(taught) == 3  # one seed, and still each task has its own stream
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -72,6 +72,25 @@ def test_the_mean_is_that_of_the_formula(decay: float) -> None:
     torch.testing.assert_close(mean.weights["weight"], slow, rtol=1e-12, atol=1e-12)
 
 
+def test_a_training_counts_the_steps_of_its_mean_from_one() -> None:
+    config = TrainConfig(steps=5, batch_tokens=60, evaluations=1, average=0.9)
+    trainer = Trainer(small_model(), Backwards(), config, 0, CPU)
+    slow, steps = copied(trainer.model), iter(range(1, 6))
+
+    def follow(*_: Any) -> None:
+        """By the formula, from the weights as they are after each step."""
+        step = next(steps)
+        share = min(0.9, (1 + step) / (10 + step))
+        for name, weight in named(trainer.model).items():
+            slow[name] = share * slow[name] + (1 - share) * weight
+
+    trainer.run(follow, None)
+    assert next(steps, None) is None
+    assert trainer.average is not None
+    for name, mean in trainer.average.weights.items():
+        torch.testing.assert_close(mean, slow[name], rtol=1e-5, atol=1e-6)
+
+
 def test_the_mean_of_tied_weights_is_taken_once_and_whole_numbers_stay() -> None:
     model = Counted()
     mean = Average(model, 0.5)
