@@ -100,13 +100,18 @@ class Leases:
     def take(self, *names: str) -> bool:
         """Lease all of these, or none if one of them has another living owner."""
         with self.locked():
-            return self.holds(*names)
+            return self.retake(*names)
 
     def holds(self, *names: str) -> bool:
-        """Whether no other living owner has any of these; inside `locked` it stays so.
+        """Whether all of these are ours, as others see it; inside `locked` it stays so."""
+        ours = {lease.name for lease in self._living(map(self._path, names)) if self.owns(lease)}
+        return ours == {*names}
 
-        What is nobody's becomes ours, again if it was: a lease that was lost (cleared away, or
-        silent while the machine slept) costs nothing if nobody has used that.
+    def retake(self, *names: str) -> bool:
+        """`take`, inside `locked`: what is nobody's becomes ours, again if it was.
+
+        A lease that was lost (cleared away, or silent while the machine slept) costs nothing if
+        nobody has used that.
         """
         living = self._living(map(self._path, names))
         if not all(map(self.owns, living)):

@@ -244,6 +244,20 @@ def test_an_owner_elsewhere_is_judged_by_its_heartbeat(
     assert other.take("a")
 
 
+def test_a_heartbeat_from_the_future_is_no_sign_of_life(
+    make: Callable[..., Leases], tmp_path: Path
+) -> None:
+    """A file server whose clock was set back would have it alive for ever."""
+    one, other = make(), make()
+    one.take("a")
+    rewrite(tmp_path / "leases/a", machine="another", pid=1, started=0.0)
+    age(tmp_path / "leases/a", -50)
+    assert not other.take("a")
+    age(tmp_path / "leases/a", -11)
+    assert other.live() == []
+    assert other.take("a")
+
+
 @on_linux
 def test_containers_of_one_name_know_nothing_of_each_others_processes(
     make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -301,7 +315,26 @@ def test_an_owner_that_lost_its_lease_neither_keeps_it_alive_nor_releases_it(
     one.release("a")
     with one.locked():
         assert not one.holds("a")
+        assert not one.retake("a")
     assert other.holds("a")
+
+
+def test_who_asks_whether_a_lease_holds_changes_nothing(
+    make: Callable[..., Leases], tmp_path: Path
+) -> None:
+    """Nothing is written and no heart begins to beat, be it nobody's, ours or another's."""
+    one, other = make(), make()
+    one.take("a")
+    before = {path: path.read_bytes() for path in (tmp_path / "leases").iterdir()}
+    threads = threading.active_count()
+    assert [one.holds("a"), one.holds("b"), one.holds("a", "b"), one.holds()] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert [other.holds("a"), other.holds("b")] == [False, False]
+    assert {path: path.read_bytes() for path in (tmp_path / "leases").iterdir()} == before
+    assert threading.active_count() == threads
+    age(tmp_path / "leases/a", 61)
+    assert not one.holds("a"), "who is silent for so long has it no more"
 
 
 def test_a_lost_lease_that_nobody_has_taken_is_held_again(
@@ -316,8 +349,10 @@ def test_a_lost_lease_that_nobody_has_taken_is_held_again(
     one.take("a")
     for lose in losses:
         lose()
+        assert not one.holds("a")
         with one.locked():
-            assert one.holds("a")
+            assert one.retake("a")
+        assert one.holds("a")
         assert not other.take("a")
     one.release("a")
     assert names(tmp_path) == set()

@@ -9,8 +9,10 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -470,7 +472,63 @@ def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(
     assert here.jobs == []
 
 
+@pytest.mark.parametrize("used", [False, True], ids=["by nobody", "by another"])
+def test_a_lease_that_was_lost_costs_its_trial_only_where_another_has_used_that(
+    plan: Plan, results: Results, here: Any, used: bool
+) -> None:
+    """Fault 16. The files of a folder that slept may have been cleared away."""
+    rival = list(plan.wanted)[1]
+    for want in plan.wanted.values():
+        want.timings.clear()  # a session would wait for the other
+    other = Leases(results.root / "leases")
+
+    def lose(job: Job) -> None:
+        if job.id == rival:
+            (results.root / "leases" / rival).unlink()
+            assert not used or other.take(rival)
+
+    break_jobs(here, lose)
+    with other:
+        counts = run(plan, results, here, "cpu", poll=0)
+        assert counts["dropped"] == used
+        assert (results.read(rival) is None) == used
+        assert other.holds(rival) == used
+
+
 # Told to stop.
+
+
+def test_a_trial_that_was_stopped_and_went_on_counts_the_time_of_both_stretches(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first stretch took an hour by its clock; it is told to stop half way."""
+    rival = list(plan.wanted)[1]
+    kept: list[float] = []
+    healthy = here.work
+
+    def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
+        if job.id != rival or kept:
+            return healthy(job, report)
+
+        def stop(fraction: float, note: str) -> None:
+            report(fraction, note)
+            if fraction > 0:
+                clock.monotonic = lambda: time.monotonic() + 3600
+                signal.raise_signal(signal.SIGTERM)
+
+        clock = SimpleNamespace(monotonic=time.monotonic)
+        with monkeypatch.context() as patch:
+            patch.setattr("ablations.train.unfinished.time", clock)
+            outcome = healthy(job, stop)
+        kept.append(float(read_words(results.unfinished(rival))["seconds"]))
+        return outcome
+
+    here.work = work
+    run(plan, results, here, "cpu", poll=0)
+    record = held(results, rival)
+    assert [attempt["status"] for attempt in record.env["earlier"]] == ["killed"]
+    assert kept[0] > 3600
+    assert kept[0] < record.env["seconds"] < kept[0] + 600
 
 
 class Interrupted(LocalLauncher):
