@@ -198,9 +198,9 @@ class _Sweep:
 
     def _keep(self, piece: Piece, outcome: Outcome, again: bool) -> tuple[str, str]:
         with self._leases.locked():  # nobody can take over between the look and the writing
-            for name in piece.leases:  # one by one: of a session, some trials may be another's now
-                self._leases.retake(name)
-            return piece.keep(outcome, self._leases.holds, again)
+            # One by one: of a session, some trials may be another's now.
+            ours = {name for name in piece.leases if self._leases.retake(name)}
+            return piece.keep(outcome, ours.__contains__, again)
 
     def _finish(self, piece: Piece, outcome: Outcome) -> None:
         status, note = self._keep(piece, outcome, again=False)

@@ -52,8 +52,8 @@ class MeasureSubject:
     def taken(self, model: nn.Module) -> tuple[list[Reading], Any]:
         """The readings, and all else that was taken with them: the one place that knows how."""
         measure: Measure = self.part()
-        readings, examples = measure.take(model, self.task, CPU, STEP)
-        return readings, examples
+        taken = measure.take(model, self.task, CPU, STEP)
+        return taken.readings, (taken.examples, taken.items)
 
     def prepared(self) -> Callable[[], None]:
         timing: Timing = self.part()

@@ -51,12 +51,11 @@ def test_a_retraining_that_fails_leaves_the_good_record_and_a_note(
     assert sweep({"a": {"do": do}, "b": {}}, rerun="stale") == {status: 1, "ok": 1}
     record = held(results, "a")
     assert (record.status, record.readings) == ("ok", [LOSS])
-    assert record.reason
-    assert record.reason.startswith(f"retraining failed: {status} (")
-    assert record.reason.count("failed: ") == 1, "it is told once"
+    assert list(record.failures) == ["retraining"], "it is told once"
+    assert record.failures["retraining"].startswith(f"{status} (")
     assert [attempt["status"] for attempt in record.env["earlier"]] == [status] * tries
     assert sweep({"a": {}}, rerun="stale") == {"ok": 1}
-    assert held(results, "a").reason is None
+    assert held(results, "a").failures == {}
 
 
 class Interrupted(LocalLauncher):

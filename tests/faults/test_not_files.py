@@ -95,7 +95,7 @@ def planned(plan: Plan, results: Results, make: Make) -> str:
     """Two trials: one has its record, and the record of the other, given here, is no file."""
     merge_into(results, plan)
     whole, other = plan.wanted
-    results.write(Record(whole, "ok", plan.wanted[whole].config, measures=["quality"]))
+    results.write(Record(whole, "ok", plan.wanted[whole].config, measures={"quality": {}}))
     make(results.path(other))
     return other
 

@@ -23,6 +23,7 @@ from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import SCHEMA, NewerRecordError, RecordError
 from ablations.store.seal import seal
+from ablations.sweep.jobs import set_aside
 
 TRIAL = "f302523445c7"
 ATTEMPT = {"status": "killed", "reason": "signal 9", "seconds": 1.5}
@@ -111,10 +112,10 @@ def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Result
             damaged[place] ^= 1 << bit
             reason(results, bytes(damaged))
             found = missing(plan, results, None)
-            assert [want.trial for want in found.train] == [TRIAL]
-            (kept,) = results.trials.glob("*.bad-*")
-            assert found.set_aside[0].endswith(f"; kept as {kept.name}")
-            kept.unlink()
+            assert [want.trial for want in found.train] == [*found.unusable] == [TRIAL]
+    (line,) = set_aside(found, results)
+    (kept,) = results.trials.glob("*.bad-*")
+    assert line.endswith(f"; kept as {kept.name}")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,10 @@ def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Result
         (having(measures="quality"), "'measures'"),
         (having(measures=["quality", 3]), "'measures'"),
         (having(measures=[""]), "'measures'"),
-        (having(measures=["quality", "beam", "quality"]), "'measures': expected a list of names, "),
+        (
+            having(measures=["quality", "beam", "quality"]),
+            "'measures': expected the files that took each",
+        ),
         (having(reason=3), "'reason'"),
         (having(attempts=0), "'attempts'"),
         (having(attempts="2"), "'attempts'"),
@@ -200,7 +204,7 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line(
         ({"value": 1, "no": 1}, "'readings[2].no'"),
         ({"value": 1, "split": None}, "'readings[2].split'"),
         ({"value": 1, "at": [1]}, "'readings[2].at'"),
-        ({"value": 1, "at": {"step": "ten"}}, "'readings[2].at'"),
+        ({"value": 1, "at": {"step": ["ten"]}}, "'readings[2].at'"),
         ({"value": 1, "session": 1}, "'readings[2].session'"),
         ({"value": 1, "against": {}}, "'readings[2].against'"),
         ({"samples": 3}, "'readings[2].samples'"),
@@ -230,7 +234,10 @@ def test_a_reading_that_is_none_is_named_in_one_line(
     ("stored", "words"),
     [
         (having(readings=[3]), "'readings[0]'"),
-        (having(readings=[{"metric": "loss", "value": 1}]), "'readings[0].unit' is missing"),
+        (
+            having(readings=[{"measure": "m", "metric": "loss", "value": 1}]),
+            "'readings[0].unit' is missing",
+        ),
     ],
     ids=["a number", "no unit"],
 )
@@ -243,12 +250,12 @@ def test_what_are_no_readings_is_refused_in_one_line(
 @pytest.mark.parametrize(
     "stored",
     [
-        having(schema=2),
+        having(schema=3),
         having(schema=10**8),
         seal({"schema": 3, "readings": [], "shape": "unknown"}),
-        seal({"schema": 2, "readings": []}).replace(b"readings", b"results"),
+        seal({"schema": 3, "readings": []}).replace(b"readings", b"results"),
         b'{"schema": 99}',
-        b'{"version": "9", "schema": 2}',
+        b'{"version": "9", "schema": 3}',
     ],
 )
 def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(
@@ -280,7 +287,7 @@ def test_a_coordinate_may_be_called_as_a_field_is(results: Results) -> None:
     assert results.read(TRIAL) == kept
     head = results.head(TRIAL)
     assert head is not None
-    assert head.timed == kept.timed == {("step_time", "b")}
+    assert head.timed == kept.timed == {("training", "b")}
 
 
 def test_a_record_with_failed_attempts_and_timing_sessions_is_kept(results: Results) -> None:
@@ -312,13 +319,14 @@ def test_an_unusable_record_is_set_aside_and_named_and_its_trial_is_wanted_again
     results.path(TRIAL).write_bytes(harm(whole))
     found = missing(toy_plan({TRIAL: {}}), results, None)
     assert [want.trial for want in found.train] == [TRIAL]
+    assert results.path(TRIAL).read_bytes() == harm(whole), "to ask moves nothing"
+    (line,) = set_aside(found, results)
     (kept,) = results.trials.glob("*.bad-*")
-    (line,) = found.set_aside
     assert f"{TRIAL}.json" in line
     assert kept.name in line
     assert kept.read_bytes() == harm(whole)
     again = missing(toy_plan({TRIAL: {}}), results, None)
-    assert (again.set_aside, [want.trial for want in again.train]) == ([], [TRIAL])
+    assert (again.unusable, [want.trial for want in again.train]) == ({}, [TRIAL])
 
 
 @pytest.mark.parametrize("stored", [b"", b"{", b"\xff\xfe half of it", b"x" * 100_000])

@@ -189,7 +189,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     assert record.status in ("ok", "stuck", "diverged")
     results.write(record)
     try:
-        run_trial({**job.payload, "config": {**bad.config, "model": {}}}, lambda *_: None)
+        run_trial({**job.payload, "device": "no such device"}, lambda *_: None)
     except Exception as error:
         failed = failure(bad.trial, error)
     TrialPiece(bad, setting).keep(failed, lambda name: True, again=False)
