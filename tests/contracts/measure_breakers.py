@@ -20,10 +20,11 @@ from measure_checks import (
     reads_numbers_with_units,
     says_each_thing_once,
     says_the_same_again,
+    tells_of_each_example_what_it_told_of_all,
 )
 from torch import nn
 
-from ablations.measure import Measure, Timing
+from ablations.measure import Measure, Taken, Timing
 from ablations.store.record import Reading
 
 BROKEN: list[tuple[Check, type, str]] = []
@@ -42,9 +43,11 @@ def breaks(check: Check, sentence: str) -> Any:
 class Reads(Measure):
     """Takes one sound reading, unless a measure below says otherwise."""
 
-    def take(self, model: nn.Module, *_: Any) -> tuple[list[Reading], list[dict[str, str]]]:
+    def take(self, model: nn.Module, *_: Any) -> Taken:
         self.touch(model)
-        return [Reading(**plain) for plain in self.readings], []
+        return Taken([Reading(**plain) for plain in self.readings], items=self.items)
+
+    items: ClassVar[dict[str, list[float | None]]] = {}
 
     readings: ClassVar[list[dict[str, Any]]] = [
         {"metric": "size", "unit": "1", "value": 1.0, "split": "test", "at": {"step": 17}}
@@ -93,6 +96,21 @@ class GivesATensor(Reads):
     readings: ClassVar = reading(value=torch.tensor(1.0))
 
 
+@breaks(tells_of_each_example_what_it_told_of_all, "items of luck, which it does not read")
+class TellsOfNothingRead(Reads):
+    items: ClassVar = {"luck": [1.0]}
+
+
+@breaks(tells_of_each_example_what_it_told_of_all, "has 3 items of size, of 200 examples")
+class LeavesExamplesOut(Reads):
+    items: ClassVar = {"size": [1.0, None, 1.0]}
+
+
+@breaks(tells_of_each_example_what_it_told_of_all, "has no number among size")
+class HasNaNAmongItems(Reads):
+    items: ClassVar = {"size": [math.nan] * 200}
+
+
 @breaks(says_each_thing_once, "reads twice")
 class SaysItTwice(Reads):
     readings: ClassVar = Reads.readings * 2
@@ -107,8 +125,8 @@ class WritesALengthInAName(Reads):
 class Counts(Reads):
     numbers: ClassVar = count()
 
-    def take(self, *_: Any) -> tuple[list[Reading], list[dict[str, str]]]:
-        return [Reading("size", "1", float(next(self.numbers)), "test")], []
+    def take(self, *_: Any) -> Taken:
+        return Taken([Reading("size", "1", float(next(self.numbers)), "test")])
 
 
 @breaks(leaves_the_model_as_it_was, "leaves the model in another mode")

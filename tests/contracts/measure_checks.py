@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +19,7 @@ from task_samples import generators
 from task_subjects import task_subject
 from torch import nn
 
-from ablations.measure import Measure, Timing
-from ablations.store.record import Reading
+from ablations.measure import Measure, Taken, Timing
 from ablations.tasks import TASK, Task
 
 CPU = torch.device("cpu")
@@ -49,11 +49,9 @@ class MeasureSubject:
     def model(self) -> nn.Module:
         return task_subject(self.on).model(self.task, dropout=0.1)
 
-    def taken(self, model: nn.Module) -> tuple[list[Reading], Any]:
-        """The readings, and all else that was taken with them: the one place that knows how."""
+    def taken(self, model: nn.Module) -> Taken:
         measure: Measure = self.part()
-        taken = measure.take(model, self.task, CPU, STEP)
-        return taken.readings, (taken.examples, taken.items)
+        return measure.take(model, self.task, CPU, STEP)
 
     def prepared(self) -> Callable[[], None]:
         timing: Timing = self.part()
@@ -71,7 +69,7 @@ class MeasureSubject:
 def reads_numbers_with_units(subject: MeasureSubject) -> None:
     """A reading refuses to be made without a unit, or without a finite value or a reason."""
     try:
-        readings, _ = subject.taken(subject.model())
+        readings = subject.taken(subject.model()).readings
     except ValueError as error:
         raise AssertionError(subject.owes(f"gives what is no reading ({error})")) from None
     assert readings, subject.owes("reads nothing")
@@ -86,8 +84,21 @@ def reads_numbers_with_units(subject: MeasureSubject) -> None:
         raise AssertionError(subject.owes(f"gives a reading that is no JSON ({error})")) from None
 
 
+def tells_of_each_example_what_it_told_of_all(subject: MeasureSubject) -> None:
+    """Per-example numbers belong to a metric of test, one for each example, none of them NaN."""
+    taken = subject.taken(subject.model())
+    read = {reading.metric for reading in taken.readings if reading.split == "test"}
+    asked = sum(len(batch.labels) for batch in subject.task.evaluation_batches("test"))
+    for metric, items in taken.items.items():
+        assert metric in read, subject.owes(f"has items of {metric}, which it does not read")
+        sentence = f"has {len(items)} items of {metric}, of {asked} examples"
+        assert len(items) == asked, subject.owes(sentence)
+        numbers = [item for item in items if item is not None]
+        assert all(map(math.isfinite, numbers)), subject.owes(f"has no number among {metric}")
+
+
 def says_each_thing_once(subject: MeasureSubject) -> None:
-    readings, _ = subject.taken(subject.model())
+    readings = subject.taken(subject.model()).readings
     places = Counter((r.metric, r.split, *sorted(r.at.items())) for r in readings)
     twice = [place for place, number in places.items() if number > 1]
     assert not twice, subject.owes(f"reads twice: {twice[0]}" if twice else "")
@@ -152,6 +163,7 @@ def prepares_each_call_apart(subject: MeasureSubject) -> None:
 Check = Callable[[MeasureSubject], None]
 OF_MEASURES: tuple[Check, ...] = (
     reads_numbers_with_units,
+    tells_of_each_example_what_it_told_of_all,
     says_each_thing_once,
     says_the_same_again,
     leaves_the_model_as_it_was,
