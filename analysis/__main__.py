@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ablations.store.record import RecordError
+from ablations.store.door import complain, guarded
+from ablations.store.schema import RecordError
 
 COMMANDS = ("report", "claims", "figure")
 
@@ -21,7 +22,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 2 for a mistake of the user's, told in one line."""
+    """Run one command: 2 for a mistake of the user's, 1 for the system's, told in one line."""
+    return guarded(lambda: _answer(arguments))
+
+
+def _answer(arguments: Sequence[str] | None) -> int:
     parser = _Parser(prog="python -m analysis", description=__doc__)
     parser.add_argument("command", help="report, claims or figure")
     parser.add_argument("name", nargs="?", help="which figure")
@@ -36,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(f"{options.command} takes no name, but was given {options.name!r}")
         return _report(options) if options.command == "report" else _claims(options)
     except (ValueError, RecordError) as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        complain(" ".join(str(error).split()))
         return 2
 
 
@@ -82,9 +87,7 @@ def _figure(options: argparse.Namespace) -> int:
     evidence = gather(options.results)
     frames = figures.panels(options.name, evidence)
     if not frames:
-        print(
-            f"nothing to draw yet: no trial of this folder feeds {options.name!r}", file=sys.stderr
-        )
+        complain(f"nothing to draw yet: no trial of this folder feeds {options.name!r}")
         return 1
     figure = figures.compose(options.name, frames)
     _print_paths(style.save(figure, evidence.loaded.root / "figures", options.name), options.json)

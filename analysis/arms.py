@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import READING, WAITING, Loaded
+from analysis.names import cell_name
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,11 @@ class Arm:
     steps: frozenset[float]
     parameters: float
     flops_per_token: float
+    numerics: frozenset[str]  # what the last digits depend on besides the code, of ok trials
 
     @property
     def name(self) -> str:
-        return f"{self.label} [{self.across}]" if self.across else self.label
+        return cell_name(self.label, self.across)
 
     @property
     def started(self) -> bool:
@@ -66,6 +68,7 @@ def arms(loaded: Loaded, ablation: str) -> list[Arm]:
                 steps=frozenset(own["step"].dropna()),
                 parameters=float(pd.to_numeric(rows["parameters"]).max()),
                 flops_per_token=float(pd.to_numeric(rows["flops_per_token"]).max()),
+                numerics=frozenset(rows[rows["outcome"] == "ok"]["numerics"].dropna()),
             )
         )
     return found

@@ -7,7 +7,9 @@ from typing import Any
 
 from analysis.evidence import Evidence
 from analysis.load import listed
+from analysis.names import cell_name
 from analysis.sentences import bounds, number
+from analysis.units import after_number
 
 FIELDS = (
     *("label", "across", "control", "metric", "split", "unit", "difference", "low", "high"),
@@ -47,14 +49,14 @@ def lines(claim: dict[str, Any]) -> list[str]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    across = f" [{row['across']}]" if row["across"] else ""
-    text = f"{row['label']}{across} against {row['control']}: {row['verdict']}"
+    name = cell_name(row["label"], row["across"])
+    text = f"{name} against {row['control']}: {row['verdict']}"
     if row["difference"] is None:
         return text
     low, high = (math.nan if row[end] is None else row[end] for end in ("low", "high"))
     interval = f", 95 % interval {bounds(low, high)}" if not math.isnan(low) else ""
     size = number(row["difference"], (high - low) / 2)
-    return f"{text} ({row['metric']} {size} {row['unit']}{interval}, n = {row['n']})"
+    return f"{text} ({row['metric']} {size}{after_number(row['unit'])}{interval}, n = {row['n']})"
 
 
 def _plain(value: Any) -> Any:

@@ -101,10 +101,14 @@ def _note(arm: Arm, control: Arm | None, difference: stats.Difference) -> str:
         notes.append(f"{same} in every seed, so its spread cannot be estimated")
     finished = sum(outcome == "ok" for outcome in arm.outcomes.values())
     if len(arm.scores) < finished:
-        notes.append(f"{finished - len(arm.scores)} of {finished} ok trials lack the metric")
+        lacking = finished - len(arm.scores)
+        notes.append(f"{lacking} of {finished} ok trials have no score that this code has taken")
     if control and arm.scores and control.scores:
         if arm.unit != control.unit:
             notes.append(f"units differ: {arm.unit} against {control.unit}")
+        if len(arm.numerics | control.numerics) > 1:
+            found = "; ".join(sorted(arm.numerics | control.numerics))
+            notes.append(f"trained in different environments: {found}")
         if arm.steps != control.steps:
             notes.append("variant and control were trained for different numbers of steps")
     return "; ".join(notes)

@@ -12,7 +12,7 @@ from ablations.store.record import Record
 from analysis.names import printable
 
 MACHINE = ("machine", "host", "platform", "cpu", "device", "python", "torch", "threads")
-CODE = ("commit", "dirty", "code")
+CODE = ("commit", "dirty")
 
 
 def machine(record: Record, session: str | None = None) -> str:

@@ -12,18 +12,22 @@ from typing import Any
 
 import pandas as pd
 
-from ablations.store.record import Reading, Record, RecordError
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
+from ablations.store.schema import RecordError
+from ablations.store.stamp import Stamp, changed
 from analysis.names import printable
+from analysis.versions import other_code
 
 WAITING, UNREADABLE = "waiting", "unreadable"
 
 CELL = ["ablation", "label", "across", "seed", "trial"]
-OUTCOME = [*CELL, "outcome", "reason", "parameters", "flops_per_token", "owed"]
+OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
+OUTCOME += ["numerics"]
 READING = [
     *CELL,
     "status",
-    *("metric", "split", "unit", "value", "reason", "session", "against"),
+    *("settings", "measure", "metric", "split", "unit", "value", "reason", "session", "against"),
     *("samples", "reference", "twin"),
     *("axes", "values", "at", "step"),
 ]
@@ -44,7 +48,7 @@ class Loaded:
     cells: pd.DataFrame
     readings: pd.DataFrame
     stale: frozenset[str] = frozenset()
-    """Trials whose record was made by other code than the plan's."""
+    """Trials whose record was made by other code than is here."""
 
     @property
     def ablations(self) -> dict[str, dict[str, Any]]:
@@ -65,7 +69,6 @@ def load(root: str | Path) -> Loaded:
             f"no results folder {printable(str(root))!r}: run an ablation there first"
         )
     plan = printable(results.read_plan())
-    _check(plan)
     records: dict[str, Record] = {}
     unreadable: dict[str, str] = {}
     outcomes: list[dict[str, Any]] = []
@@ -80,11 +83,14 @@ def load(root: str | Path) -> Loaded:
             else:
                 if record is not None:
                     records[trial] = record
-        known = records.get(trial)
-        outcomes.append({**cell, **_outcome(known, unreadable.get(trial), measures)})
+        known, fault = records.get(trial), unreadable.get(trial)
+        if known is not None and (fault := _mismatch(cell, known)):
+            known = None
+        outcomes.append({**cell, **_outcome(known, fault, measures)})
         if known is not None:
             trunk = {**cell, "status": known.status}
             readings += [{**reading.at, **trunk, **_row(reading)} for reading in known.readings]
+    readings = _of_one_version(readings, records)
     coordinates = sorted({name for row in readings for name in row} - set(READING))
     return Loaded(
         root=results.root,
@@ -93,22 +99,34 @@ def load(root: str | Path) -> Loaded:
         unreadable=unreadable,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
         readings=pd.DataFrame(readings, columns=[*READING, *coordinates]),
-        stale=_stale(plan, records),
+        stale=frozenset(trial for trial, record in records.items() if _is_stale(record)),
     )
 
 
-def _stale(plan: dict[str, Any], records: dict[str, Record]) -> frozenset[str]:
-    wanted = {
-        str(cell["trial"]): cell["code"]
-        for ablation in plan["ablations"].values()
-        for cell in ablation["cells"]
-        if "code" in cell
-    }
-    return frozenset(
-        trial
-        for trial, record in records.items()
-        if trial in wanted and record.env.get("code") != wanted[trial]
-    )
+def _is_stale(record: Record) -> bool:
+    """Whether other code has made it, or taken one of its measures, than is here now."""
+    return any(map(changed, [record.env.get("code") or {}, *record.measures.values()]))
+
+
+def _mismatch(cell: dict[str, Any], record: Record) -> str | None:
+    """Why a record cannot fill this cell: each says of itself what it is."""
+    if record.config.get("seed") != cell["seed"]:
+        return f"its record is of seed {record.config.get('seed')}, the plan asks for another"
+    if record.settings != cell["settings"]:
+        return "its record has other settings than the plan asks for"
+    return None
+
+
+def _of_one_version(
+    readings: list[dict[str, Any]], records: dict[str, Record]
+) -> list[dict[str, Any]]:
+    """In each ablation, the readings of every measure that one version of its code has taken."""
+    stamps: dict[tuple[str, str], dict[str, Stamp]] = {}
+    for row in readings:
+        made_by = records[row["trial"]].measures.get(row["measure"], {})
+        stamps.setdefault((row["ablation"], row["measure"]), {})[row["trial"]] = made_by
+    left_out = {key: other_code(taken_by) for key, taken_by in stamps.items()}
+    return [r for r in readings if r["trial"] not in left_out[r["ablation"], r["measure"]]]
 
 
 def listed(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -121,43 +139,22 @@ def crossing(across: dict[str, Any]) -> str:
     return ", ".join(f"{name}={across[name]}" for name in sorted(across))
 
 
-def _check(plan: dict[str, Any]) -> None:
-    """Say in one line what a plan lacks, before anything else trips over it."""
-    try:
-        for name, ablation in plan["ablations"].items():
-            where = f"ablation {name!r}"
-            for key in ("question", "task", "control", "cells", "metric"):
-                ablation[key]
-            where = f"the metric of ablation {name!r}"
-            metric = ablation["metric"]
-            metric["name"], metric["split"], metric["label"]
-            if metric["better"] not in ("lower", "higher"):
-                raise RecordError(f"plan.json: {where} is better neither 'lower' nor 'higher'")
-            where = f"a cell of ablation {name!r}"
-            for cell in ablation["cells"]:
-                cell["label"], cell["trial"], hash(cell["seed"])
-                (cell.get("across") or {}).items()
-    except KeyError as error:
-        where = "the plan" if error.args == ("ablations",) else where
-        raise RecordError(f"plan.json: {where} lacks {error}") from None
-    except (TypeError, AttributeError):
-        raise RecordError("plan.json: not shaped like a plan") from None
-
-
 def _cells(plan: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
     return [
         (
             {
                 "ablation": name,
-                "label": str(cell["label"]),
-                "across": crossing(cell.get("across") or {}),
+                "label": cell["label"],
+                "across": crossing(cell["across"]),
                 "seed": cell["seed"],
-                "trial": str(cell["trial"]),
+                "trial": cell["trial"],
+                "settings": cell["settings"],
             },
-            cell.get("measures") or [],
+            cell["measures"],
         )
         for name, ablation in plan["ablations"].items()
         for cell in ablation["cells"]
+        if cell["role"] == "report"
     ]
 
 
@@ -178,6 +175,7 @@ def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> d
         "parameters": record.parameters,
         "flops_per_token": record.flops_per_token,
         "owed": len(set(measures) - set(record.measures)) if record.status == "ok" else 0,
+        "numerics": printable(record.env.get("numerics")),
     }
 
 

@@ -10,6 +10,11 @@ def short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def cell_name(label: str, across: str) -> str:
+    """A label at its crossing: `1 head [data=3k]`; the label alone where nothing is crossed."""
+    return f"{label} [{across}]" if across else label
+
+
 def printable(value: Any) -> Any:
     """The same text without control characters or lone surrogates, which no page can hold."""
     if isinstance(value, str):

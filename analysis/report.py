@@ -13,16 +13,8 @@ from analysis import environment, figures, style, tables
 from analysis.claims import claims
 from analysis.evidence import Evidence
 from analysis.load import WAITING, listed
-from analysis.names import short
+from analysis.names import cell_name, short
 from analysis.sentences import answers
-
-CAPTIONS = {
-    "forest": "Difference of each variant from its control. Dot: mean over seeds; bar: 95 % "
-    "interval; small dots: single seeds; hollow: no interval; arrow: the bar goes on. Colour marks "
-    "what is resolved after Holm. n: pairs, of those planned.",
-    "speed": "Time of a training step relative to the control, timed in the same blocks. Bar: 95 % "
-    "interval; shaded: what the control shows against itself, the noise floor. n: blocks.",
-}
 
 
 def write(evidence: Evidence) -> list[Path]:
@@ -38,7 +30,7 @@ def write(evidence: Evidence) -> list[Path]:
         saved = style.save(figure, folder, name)
         paths += saved
         drawing = style.inline(saved[0].read_text(encoding="utf-8"), name, alt)
-        shown.append({"name": name, "svg": drawing, "caption": CAPTIONS.get(name, "")})
+        shown.append({"name": name, "svg": drawing, "caption": figures.caption(name)})
     paths += tables.write(evidence)
     page = evidence.loaded.root / "report" / "index.html"
     write_atomic(page, render(evidence, shown))
@@ -135,11 +127,10 @@ def _failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
     for row in listed(bad.drop_duplicates("trial")):
         reason = row["reason"] if isinstance(row["reason"], str) else ""
         lines = [line for line in reason.splitlines() if line.strip()]
-        across = f" [{row['across']}]" if row["across"] else ""
         found.append(
             {
                 "where": where[row["trial"]],
-                "label": short(row["label"] + across),
+                "label": short(cell_name(row["label"], row["across"])),
                 "seed": row["seed"],
                 "trial": row["trial"],
                 "outcome": row["outcome"],

@@ -12,12 +12,12 @@ from analysis import style
 
 PITCH = 0.165  # inches between two rows
 GAP = 0.5  # rows between two groups
-ABOVE, BELOW = 0.40, 0.40  # inches for a panel's title and its axis
-LEFT, RIGHT = 1.22, 0.36  # inches for labels and for the column of n
+MARGINS = style.Margins(left=1.22, right=0.36, above=0.40, below=0.40)
+"""Room for labels, the column of n, a panel's title and its axis, for figures made of rows."""
 
 
 @dataclass
-class Row:
+class LabelledRow:
     """One variant: its label, a remark under it, what stands in the right-hand column."""
 
     label: str
@@ -34,7 +34,7 @@ class Group:
     heading: str
     control: str
     detail: str = ""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[LabelledRow] = field(default_factory=list)
     y: float = 0.0
 
     def spans(self) -> list[tuple[float, float]]:
@@ -62,9 +62,9 @@ def arrange(groups: Sequence[Group]) -> float:
     return y - GAP
 
 
-def inches(groups: Sequence[Group]) -> float:
+def inches(groups: Sequence[Group], margins: style.Margins) -> float:
     """Height of the panel that holds these groups."""
-    return arrange(groups) * PITCH + ABOVE + BELOW
+    return arrange(groups) * PITCH + margins.above + margins.below
 
 
 def label(ax: Axes, groups: Sequence[Group], title: str, left: str, right: str) -> None:
@@ -76,7 +76,7 @@ def label(ax: Axes, groups: Sequence[Group], title: str, left: str, right: str) 
     assert figure is not None
     width = figure.get_figwidth()
     box = ax.get_position()
-    margin, plot = box.x0 * width - 0.04, box.width * width
+    margin, plot, beyond = box.x0 * width - 0.04, box.width * width, (1 - box.x1) * width
     for group in groups:
         whole = margin + plot
         heading = style.fit(group.heading, margin, weight="bold")
@@ -89,17 +89,17 @@ def label(ax: Axes, groups: Sequence[Group], title: str, left: str, right: str) 
             _write(ax, group.y + 1, margin, detail, color=style.QUIET, size=style.SMALL)
         for row in group.rows:
             _write(ax, row.y, margin - 0.08, style.fit(row.label, margin - 0.16))
-            _count(ax, row.y, row.count)
+            _count(ax, row.y, beyond, row.count)
             if row.remark:
                 remark = style.fit(row.remark, whole - 0.16, style.SMALL)
                 _write(ax, row.y + 0.88, margin - 0.16, remark, color=style.QUIET, size=style.SMALL)
     above = {"weight": "bold", "size": style.TITLE}
-    fitted = style.fit(title, margin + plot + RIGHT - 0.04, style.TITLE, "bold")
+    fitted = style.fit(title, margin + plot + beyond - 0.04, style.TITLE, "bold")
     _head(ax, 0, (-margin * 72, 17), fitted, ha="left", **above)
     quiet = {"color": style.QUIET, "size": style.SMALL}
     _head(ax, 0, (0, 6), f"← {left}", ha="left", **quiet)
     _head(ax, 1, (0, 6), f"{right} →", ha="right", **quiet)
-    _head(ax, 1, (RIGHT * 72 - 3, 6), "n", ha="right", **quiet)
+    _head(ax, 1, (beyond * 72 - 3, 6), "n", ha="right", **quiet)
 
 
 def _head(ax: Axes, x: float, offset: tuple[float, float], text: str, **look: Any) -> None:
@@ -127,12 +127,12 @@ def _write(ax: Axes, y: float, left: float, text: str, **look: Any) -> None:
     )
 
 
-def _count(ax: Axes, y: float, text: str) -> None:
+def _count(ax: Axes, y: float, right: float, text: str) -> None:
     ax.annotate(
         text,
         (1, y),
         xycoords=ax.get_yaxis_transform(),
-        xytext=(RIGHT * 72 - 3, 0),
+        xytext=(right * 72 - 3, 0),
         textcoords="offset points",
         ha="right",
         va="center_baseline",

@@ -12,6 +12,7 @@ from analysis.contrasts import UNDERTRAINED
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import short
+from analysis.units import after_number
 
 NAMED = 4  # an answer names this many resolved variants; the table has the rest
 
@@ -100,7 +101,7 @@ def _largest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _change(row: dict[str, Any], first: bool) -> str:
     difference, half = row["difference"], (row["high"] - row["low"]) / 2
     size = number(abs(difference), half)
-    unit = "" if row["unit"] in ("", "1", "fraction", "ratio") else f" {row['unit']}"
+    unit = after_number(row["unit"])
     change = f"{size}{unit} {'higher' if difference > 0 else 'lower'}" if difference else "the same"
     if first:
         subject = f"with {row['name']} the {row['metric_label']} is {change}"

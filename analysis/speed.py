@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis import environment, stats
 from analysis.load import CELL, Loaded, listed
+from analysis.names import cell_name
 
 SAME = "control against itself"
 COLUMNS = [
@@ -39,7 +40,7 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
                 **{name: row[name] for name in CELL},
                 "task": ablation["task"],
                 "control": ablation["control"],
-                "name": f"{row['label']} [{row['across']}]" if row["across"] else row["label"],
+                "name": cell_name(row["label"], row["across"]),
                 "at": at(row["at"]),
                 "session": row["session"],
                 "machine": environment.machine(loaded.records[row["trial"]], row["session"]),

@@ -6,10 +6,9 @@ Text is drawn as paths: a figure needs no font of the reader's, and a hostile la
 from __future__ import annotations
 
 import io
-import os
 import re
-import secrets
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,17 @@ SMALL, BODY, TITLE = 6.5, 7.0, 8.0  # points
 # Okabe and Ito: told apart in every common form of colour blindness.
 BLUE, VERMILION, SKY = "#0072B2", "#D55E00", "#56B4E9"
 INK, QUIET = "#1c1c1c", "#767676"  # QUIET reads on white and on black
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Inches around the axis of a panel."""
+
+    left: float
+    right: float
+    above: float
+    below: float
+
 
 RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -97,18 +107,14 @@ def svg(figure: Figure) -> str:
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write NAME.svg and NAME.png, each whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     vector, raster = folder / f"{name}.svg", folder / f"{name}.png"
     write_atomic(vector, svg(figure))
-    temporary = folder / f".{name}.{secrets.token_hex(6)}.tmp"
-    try:
-        with look():
-            figure.savefig(
-                temporary, format="png", dpi=300, facecolor="white", metadata={"Software": None}
-            )
-        os.replace(temporary, raster)
-    finally:
-        temporary.unlink(missing_ok=True)
+    buffer = io.BytesIO()
+    with look():
+        figure.savefig(
+            buffer, format="png", dpi=300, facecolor="white", metadata={"Software": None}
+        )
+    write_atomic(raster, buffer.getvalue())
     return [vector, raster]
 
 

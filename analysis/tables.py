@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,18 +11,20 @@ import pandas as pd
 from ablations.store.files import write_atomic
 from analysis.evidence import Evidence
 from analysis.load import listed
-from analysis.names import short
+from analysis.names import cell_name, short
 from analysis.sentences import bounds, count, number
+from analysis.sheet import csv
 from analysis.speed import SAME
+from analysis.units import after_heading
 
 
 def write(evidence: Evidence) -> list[Path]:
     """Write both tables in both forms to DIR/tables/."""
     folder = evidence.loaded.root / "tables"
     contents = {
-        "contrasts.csv": _csv(with_speed(evidence)),
+        "contrasts.csv": csv(with_speed(evidence)),
         "contrasts.md": _all_markdown(evidence),
-        "speed.csv": _csv(evidence.speeds),
+        "speed.csv": csv(evidence.speeds),
         "speed.md": markdown(speed_view(evidence.speeds)),
     }
     for name, text in contents.items():
@@ -60,7 +60,7 @@ def _contrasts_view(mine: list[dict[str, Any]]) -> pd.DataFrame:
     lines: list[dict[str, str]] = []
     seen: set[str] = set()
     for row in mine:
-        score = f"{row['metric_label']}{_in(row['unit'])}"
+        score = f"{row['metric_label']}{after_heading(row['unit'])}"
         if row["across"] not in seen:
             seen.add(row["across"])
             lines.append(_control_line(row, score))
@@ -145,9 +145,9 @@ def times(ratio: float, low: float, high: float) -> str:
 
 
 def _control_line(row: dict[str, Any], score: str) -> dict[str, str]:
-    across = f" [{row['across']}]" if row["across"] else ""
+    name = cell_name(row["control"], row["across"])
     return {
-        "variant": f"{short(row['control'] + across)} (control)",
+        "variant": f"{short(name)} (control)",
         "parameters": count(row["control_parameters"]),
         "FLOPs/token": count(row["control_flops_per_token"]),
         score: _with_interval(row["control_mean"], row["control_low"], row["control_high"]),
@@ -170,23 +170,9 @@ def _memory(own: float, control: float) -> str:
     return f"{own / 2**20:.3g} MiB{against}"
 
 
-def _in(unit: str) -> str:
-    return "" if unit in ("", "1", "fraction", "ratio") else f" ({unit})"
-
-
 def _all_markdown(evidence: Evidence) -> str:
     return "\n".join(
         f"**{escape(name)}**: {escape(evidence.loaded.ablations[name]['question'])}\n\n"
         f"{markdown(view)}"
         for name, view in contrasts_views(evidence).items()
     )
-
-
-def _csv(frame: pd.DataFrame) -> str:
-    flat = frame.copy()
-    for name in ("seeds", "differences"):
-        if name in flat:
-            flat[name] = [json.dumps(values) for values in flat[name]]
-    buffer = io.StringIO()
-    flat.to_csv(buffer, index=False, lineterminator="\n")
-    return buffer.getvalue()

@@ -11,13 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
 from model import preset
-from model.arguments import BAD_INPUT, Parser, complain, guarded, is_too_deep, print_commands
+from model.arguments import BAD_INPUT, Parser, complain, guarded, print_commands
 from model.config import ConfigError, nearest
+from model.strict_yaml import parse_value
 
 COMMANDS = {"describe": "a model's structure, parameters, FLOPs and memory; no weight is made"}
 VOCABULARY = 32_000  # where there is no preset
@@ -123,14 +120,11 @@ def _choice(written: Any) -> dict[str, Any]:
 
 
 def _value(word: str, text: str) -> Any:
-    """As YAML reads it."""
-    if is_too_deep(text):
-        raise ConfigError([f"{word[:80]!r}: nested too deeply"])
     try:
-        read: Any = OmegaConf.to_container(OmegaConf.create(f"value: {text}"))
-    except (YAMLError, OmegaConfBaseException):
-        raise ConfigError([f"{word[:80]!r}: not a value as YAML writes them"]) from None
-    return read["value"]
+        return parse_value(text)
+    except ConfigError as error:
+        problem = str(error).removeprefix("command line").lstrip(":1 ")
+        raise ConfigError([f"{word[:80]!r}: {problem}"]) from None
 
 
 class _Compiler(ModuleType):

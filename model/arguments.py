@@ -11,13 +11,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 from typing import Any, TextIO
 
 from model.config import ConfigError, nearest
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
-DEEPEST = 100  # brackets in brackets; the C reader of YAML crashes at some 30,000
 NO_MEMORY = re.compile(r"out of memory|can't allocate memory", re.IGNORECASE)  # in torch's words
 
 
@@ -40,12 +38,6 @@ class Parser(argparse.ArgumentParser):
             message = f"no option '{wrong[1]}'. {nearest(wrong[1], known)}"
         message = re.sub(r"argument (--\w+): (?=\1)", "", message)  # which the type has said too
         raise ConfigError([message])
-
-
-def is_too_deep(text: str) -> bool:
-    """Whether brackets stand in brackets more often than any value has them: not to be parsed."""
-    steps = ((letter in "[{") - (letter in "]}") for letter in text)
-    return max(accumulate(steps), default=0) > DEEPEST
 
 
 def complain(line: str) -> None:

@@ -38,11 +38,20 @@ class DotProduct(Similarity):
 
 
 @SIMILARITY.register("cosine")
-class Cosine(Similarity):
-    """qᵀk / |q||k|: only directions count (Henry et al. 2020)."""
+class CosineSimilarity(Similarity):
+    """qᵀk / |q||k|: only directions count (Henry et al. 2020).
+
+    A vector shorter than ε is divided by ε: none is divided by zero.
+    """
 
     def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
-        return F.normalize(q_BHTK, dim=-1), F.normalize(k_BHSK, dim=-1)
+        return _unit(q_BHTK), _unit(k_BHSK)
+
+
+def _unit(x_BHTK: Tensor) -> Tensor:
+    """Of length one. In half precision 1e-12 would be zero, and its inverse infinite."""
+    eps = 1e-12 if torch.finfo(x_BHTK.dtype).bits > 16 else 1e-3
+    return F.normalize(x_BHTK, dim=-1, eps=eps)
 
 
 @MASK.register("infinity")
@@ -145,7 +154,7 @@ class Explicit(Path):
 
 
 @PATH.register("row")
-class Row(Explicit):
+class RowByRow(Explicit):
     """One query at a time against all keys."""
 
     def scores(self, q_BHTK: Tensor, k_BHSK: Tensor) -> Tensor:
@@ -198,8 +207,9 @@ class Fused(Path):
     ) -> tuple[Tensor, Tensor | None]:
         mask: Tensor | None = None
         # The kernel's own causal mask is aligned to the first key, so it serves T = S alone.
-        plain_causal = causal and keep_BHTS is None and bias_BHTS is None
-        plain_causal = plain_causal and q_BHTK.shape[-2] == k_BHSK.shape[-2]
+        plain_causal = False
+        if causal and keep_BHTS is None and bias_BHTS is None:
+            plain_causal = bool(q_BHTK.shape[-2] == k_BHSK.shape[-2])  # compiled, it is a symbol
         if not plain_causal:
             last_of_all = causal and q_BHTK.shape[-2] == 1  # one query at the end sees every key
             mask = visible(q_BHTK, k_BHSK, causal and not last_of_all, keep_BHTS)

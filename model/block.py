@@ -11,10 +11,10 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from model.embedding import Embedding
-from model.mixer import Context, Mixer, State
+from model.mixer import Context, Mixer, MixerState
 from model.residual import Residual, Sublayer
 
-BlockState: TypeAlias = tuple[State, ...]  # one for each mixer of the block
+BlockState: TypeAlias = tuple[MixerState, ...]  # one for each mixer of the block
 
 
 class Block(nn.Module):
@@ -44,7 +44,7 @@ class Block(nn.Module):
         self, x_BTD: Tensor, context: Context, state: BlockState | None = None
     ) -> tuple[Tensor, BlockState | None]:
         mixers = self.mixers
-        states: list[State | None] = [None] * len(mixers) if state is None else list(state)
+        states: list[MixerState | None] = [None] * len(mixers) if state is None else list(state)
 
         def mixing(index: int, mixer: Mixer) -> Sublayer:
             def sublayer(x_BTD: Tensor) -> Tensor:
@@ -68,6 +68,11 @@ class Stack(nn.Module):
         self.embedding = embedding
         self.blocks: Sequence[Block] = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.norm = norm
+
+    @property
+    def hides(self) -> bool:
+        """Whether in a causal context no token learns of a later one."""
+        return all(mixer.hides for block in self.blocks for mixer in block.mixers)
 
     def start(self, like_BD: Tensor, capacity: int, context: Context) -> list[BlockState]:
         return [block.start(like_BD, capacity, context) for block in self.blocks]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from torch import nn
@@ -12,6 +13,7 @@ from torch import nn
 import model.mixer
 import model.position
 import model.recurrent
+from model.architecture import MODEL
 from model.attention import MASK, PATH, SIMILARITY
 from model.block import Block, Stack
 from model.config import ConfigError
@@ -19,9 +21,9 @@ from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.head import HEAD, Head
 from model.initialise import INITIAL, NoDraws, initialise
-from model.kind import MODEL
 from model.linear import Joint
 from model.mixer import MIXER
+from model.mixer.attention import Attention
 from model.mixer.none import NoMixer
 from model.norm import NORM
 from model.position import POSITION, Position
@@ -74,7 +76,7 @@ def _transformer(
     given: dict[str, Any] = {name: getattr(config, name) for name in names}
     given["target_size"] = target_size
     given["mask"] = MASK.build(config.mask, **given)
-    crossing = config.mixer if MIXER.part(config.mixer["name"]).crosses else "attention"
+    crossing = _crossing(config.mixer)
 
     def make_norm() -> nn.Module:
         return NORM.build(config.norm, **given)
@@ -134,6 +136,19 @@ def _transformer(
     head = HEAD.build(config.head, norm=make_norm(), **given)
     _tie(config.tied, encoder, decoder, head)
     return Transformer(encoder, decoder, head, config.causal_encoder, config.causal_decoder)
+
+
+def _crossing(mixer: dict[str, Any]) -> dict[str, Any]:
+    """What reads the memory: the mixer itself if it can, else attention with its options.
+
+    Whatever option attention knows by the same name reaches it; others are about a mixer's own
+    sequence, such as how far it sees.
+    """
+    if MIXER.part(mixer["name"]).crosses:
+        return mixer
+    known = {field.name for field in fields(Attention.Config)}
+    options = {name: value for name, value in mixer.items() if name in known}
+    return {"name": "attention", **options}
 
 
 def _tie(tied: str, encoder: Stack | None, decoder: Stack | None, head: Head) -> None:

@@ -65,7 +65,12 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     try:  # also where something was wrong: what is impossible is to be listed beside it
         made = config(**given)
     except ConfigError as error:
-        problems += [f"{path}.{line}".lstrip(".") for line in error.problems]
+        refused = [f"{key}=" for key in options.keys() - given.keys()]  # their defaults stood in
+        problems += [
+            f"{path}.{line}".lstrip(".")
+            for line in error.problems
+            if not any(word in line for word in refused)
+        ]
     if problems:
         raise ConfigError(problems)
     return made

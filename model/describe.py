@@ -13,7 +13,7 @@ from torch import nn
 from model.attention import PATH, Path
 from model.build import FAMILIES, resolve
 from model.count import Cost
-from model.depth import Sketch, sketch
+from model.extrapolate import Sketch, sketch
 from model.linear import Joint
 from model.meter import signature
 from model.recurrent.cell import Layer
@@ -27,7 +27,7 @@ FLOPs are matrix products and attention, a multiply and an add each; causal
 attention counts as full attention. Projections are the linear layers of a
 mixer, mixing is all else in it. What is kept is counted up to the logits."""
 
-Row = tuple[str, str, str]  # a label, what it is, a number
+Line = tuple[str, str, str]  # a label, what it is, a number
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _path(description: Description) -> str:
     return "\n" + fill(text, WIDTH, subsequent_indent="    ") if description.path else ""
 
 
-def _shares(numbers: dict[str, int] | dict[str, float]) -> list[Row]:
+def _shares(numbers: dict[str, int] | dict[str, float]) -> list[Line]:
     total = sum(numbers.values())
     rows = [
         (WORDS.get(kind, kind), f"{number / total:6.1%}" if total else "", f"{number:,.0f}")
@@ -153,7 +153,7 @@ def _bytes(number: int) -> str:
     return f"{size:,.1f} {units[0]}"
 
 
-def _table(title: str, over_numbers: str, rows: list[Row]) -> str:
+def _table(title: str, over_numbers: str, rows: list[Line]) -> str:
     """Labels and what they are on the left, numbers on the right, the middle cut where need be."""
     left = max(len(label) for label, _, _ in rows) + 4
     right = max(len(number) for _, _, number in rows)
@@ -165,7 +165,7 @@ def _table(title: str, over_numbers: str, rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def _tree(description: Description) -> Iterator[Row]:
+def _tree(description: Description) -> Iterator[Line]:
     """Each part once, with the weights that stand there first; like neighbours are folded."""
     owned = {name: weight.numel() for name, weight in description.model.named_parameters()}
     lasts, more = description.sketch.lasts, description.sketch.more
@@ -176,7 +176,7 @@ def _tree(description: Description) -> Iterator[Row]:
         own = sum(count for name, count in owned.items() if name.startswith(f"{path}."))
         return own + more * sum(size(last) for last in lasts if last.startswith(f"{path}."))
 
-    def walk(module: nn.Module, path: str, indent: int) -> Iterator[Row]:
+    def walk(module: nn.Module, path: str, indent: int) -> Iterator[Line]:
         for name, below in module.named_children():
             place = f"{path}.{name}".lstrip(".")
             if isinstance(below, nn.ModuleList):
@@ -188,7 +188,7 @@ def _tree(description: Description) -> Iterator[Row]:
 
     def line(
         group: list[tuple[str, nn.Module]], path: str, word: str, indent: int
-    ) -> Iterator[Row]:
+    ) -> Iterator[Line]:
         """The last stands for all of them: the first may share what the others have themselves."""
         module = group[-1][1]
         places = [f"{path}.{name}".lstrip(".") for name, _ in group]

@@ -5,6 +5,7 @@ B: sequences, T: positions, D: d_model, W: what a position scheme takes of d_mod
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from model.dropout import Dropout
@@ -63,8 +64,11 @@ class Embedding(nn.Module):
 
 
 def _outside(numbers: Tensor, last: int) -> int | None:
-    """One that is not from 0 to `last`; an accelerator is not kept waiting."""
-    if numbers.device.type != "cpu":
+    """One that is not from 0 to `last`; the lookup's own check must do elsewhere.
+
+    An accelerator is not kept waiting, and a compiled graph is not broken to ask.
+    """
+    if numbers.device.type != "cpu" or torch.compiler.is_compiling():
         return None
     low, high = (int(end) for end in numbers.aminmax())
     if low >= 0 and high <= last:

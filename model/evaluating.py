@@ -10,9 +10,16 @@ from torch import nn
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the block; every module's own mode comes back, whatever happens in it."""
+    """Evaluation mode for the block."""
+    with keeping_modes(model):
+        model.eval()
+        yield
+
+
+@contextmanager
+def keeping_modes(model: nn.Module) -> Iterator[None]:
+    """Every module's own mode comes back, a frozen part's too, whatever happens in the block."""
     modes = [(module, module.training) for module in model.modules()]
-    model.eval()
     try:
         yield
     finally:

@@ -55,7 +55,7 @@ class TwoLayers(nn.Module):
 
 
 @FEEDFORWARD.register("linear")
-class Linear(TwoLayers):
+class WithoutActivation(TwoLayers):
     """x itself: two layers that are worth one."""
 
     def activation(self, x_BTF: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from model.batch import BOS, EOS, Batch
+from model.evaluating import evaluating
 
 
 @dataclass(frozen=True)
@@ -96,22 +97,17 @@ class Answer:
 
 
 Pick = Callable[[Tensor], Tensor]  # B V → B
-Row = tuple[float, int, int]  # of a beam: log probability, the beam it came from, token
-NO_ROW: Row = (float("-inf"), 0, EOS)
+Candidate = tuple[float, int, int]  # of a beam: log probability, the beam it came from, token
+NO_CANDIDATE: Candidate = (float("-inf"), 0, EOS)
 HIGHEST_POWER = 10  # lengths to a much higher power are no floats any more
 
 
 @contextmanager
 def _answering(model: Generator) -> Iterator[None]:
-    """Without dropout and without gradients; the model's mode is put back afterwards."""
+    """Without dropout and without gradients."""
     assert isinstance(model, nn.Module)
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.inference_mode():
+        yield
 
 
 def greedy(model: Generator, question: Question, max_new: int) -> list[Answer]:
@@ -268,16 +264,16 @@ class _Beams:
         self.ended: list[tuple[float, Answer]] = []
         self.is_done = False
 
-    def read(self, token: int) -> list[Row]:
+    def read(self, token: int) -> list[Candidate]:
         """The prompt goes on, in one beam."""
-        return [(0.0, 0, token)] + [NO_ROW] * (self.width - 1)
+        return [(0.0, 0, token)] + [NO_CANDIDATE] * (self.width - 1)
 
-    def grow(self, values: list[float], places: list[tuple[int, int]]) -> list[Row]:
+    def grow(self, values: list[float], places: list[tuple[int, int]]) -> list[Candidate]:
         """The beams that go on, best first."""
         if self.is_done:  # and waits for others
-            return [NO_ROW] * self.width
+            return [NO_CANDIDATE] * self.width
         self.length += 1
-        rows: list[Row] = []
+        rows: list[Candidate] = []
         for value, (beam, token) in zip(values, places, strict=True):
             if value == float("-inf"):
                 continue
@@ -296,7 +292,7 @@ class _Beams:
         is_beaten = full and hope <= self.ended[-1][0]
         self.is_done = self.length == self.max_new or not rows or is_beaten
         self.growing = grown + [[]] * (self.width - len(grown))
-        return rows + [NO_ROW] * (self.width - len(rows))
+        return rows + [NO_CANDIDATE] * (self.width - len(rows))
 
     def _end(self, tokens: list[int], value: float) -> None:
         self.ended.append((value / self.length**self.power, Answer(list(tokens), value)))

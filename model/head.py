@@ -37,7 +37,7 @@ class Bare(Head):
 
 
 @HEAD.register("tokens")
-class Tokens(Head):
+class EachToken(Head):
     """Logits over the vocabulary at every position: language models and masked tokens."""
 
     per = "token"

@@ -21,7 +21,16 @@ from model.family import Family
 
 INITIAL = Family("initial")
 
-Role = str | float  # "weight" (rows: outputs, columns: inputs), "embedding", or a constant
+
+@dataclass(frozen=True)
+class Spread:
+    """The role of a parameter that starts at N(0, std²), whatever the rule."""
+
+    std: float
+
+
+# "weight" (rows: outputs, columns: inputs), "embedding", a spread, or a constant
+Role = str | float | Spread
 
 
 class Initial:
@@ -84,10 +93,12 @@ _LIBRARY_ROLES: dict[type[nn.Module], dict[str, Role]] = {
 }
 
 
-def _role(module: nn.Module, name: str) -> Role:
+def _role(module: nn.Module, name: str, part: str = "") -> Role:
+    """Of a parameter, or of one of the parts that are computed jointly in it."""
     declared = getattr(module, "roles", {})
-    if name in declared:
-        return declared[name]
+    for key in (f"{part}.{name}", name):
+        if key in declared:
+            return declared[key]
     for kind, roles in _LIBRARY_ROLES.items():
         if isinstance(module, kind):
             return roles[name]
@@ -102,14 +113,13 @@ def logical_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor, Role]]:
             if id(parameter) in seen:
                 continue
             seen.add(id(parameter))
-            role = _role(module, name)
             rows = getattr(module, "splits", {}).get(name)
             if rows is None:
-                yield f"{prefix}.{name}", parameter.data, role
+                yield f"{prefix}.{name}", parameter.data, _role(module, name)
                 continue
             views = parameter.data.split([count for _, count in rows])
             for (part, _), view in zip(rows, views, strict=True):
-                yield f"{prefix}.{part}.{name}", view, role
+                yield f"{prefix}.{part}.{name}", view, _role(module, name, part)
 
 
 def initialise(model: nn.Module, rule: Initial, seed: int) -> None:
@@ -117,8 +127,12 @@ def initialise(model: nn.Module, rule: Initial, seed: int) -> None:
         if isinstance(role, float):
             view.fill_(role)
             continue
+        shape, generator = tuple(view.shape), _generator(seed, name)
+        if isinstance(role, Spread):
+            view.copy_(torch.randn(shape, generator=generator) * role.std)
+            continue
         draw = rule.weight if role == "weight" else rule.embedding
-        view.copy_(draw(tuple(view.shape), _generator(seed, name)))
+        view.copy_(draw(shape, generator))
 
 
 class NoDraws(TorchFunctionMode):

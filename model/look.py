@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from model.attention import Shown
 from model.batch import Batch
+from model.evaluating import evaluating
 
 
 @torch.inference_mode()
@@ -33,11 +34,10 @@ def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         for name, module in model.named_modules()
         if isinstance(module, Shown)
     ]
-    was_training = model.training
     try:
-        model.eval()(batch)
+        with evaluating(model):
+            model(batch)
     finally:
-        model.train(was_training)
         for hook in hooks:
             hook.remove()
     return found

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.attention import Explicit, Loop, Row
+from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
 from model.block import Stack
 from model.embedding import Embedding
-from model.recurrent import State
+from model.evaluating import keeping_modes
+from model.recurrent import CellState
 from model.recurrent.cell import Layer
 
 
@@ -52,7 +53,7 @@ class Meter:
 
     def run(self, batch: Batch, fold: bool) -> None:
         with ExitStack() as exits:
-            exits.callback(self._model.train, self._model.training)
+            exits.enter_context(keeping_modes(self._model))
             if fold:
                 self._fold_blocks(exits)
             for module in self._model.modules():
@@ -60,7 +61,7 @@ class Meter:
                 exits.callback(module.register_forward_hook(self._leave).remove)
                 if isinstance(module, Layer):
                     _replace(exits, module, "run", partial(self._run_steps, module))
-                if isinstance(module, Row | Loop):  # the same products, one by one
+                if isinstance(module, RowByRow | Loop):  # the same products, one by one
                     for name in ("scores", "mix"):
                         _replace(exits, module, name, partial(getattr(Explicit, name), module))
             exits.enter_context(self._counter)
@@ -98,7 +99,7 @@ class Meter:
             answers.append(forward(*given))
         return answers[0]
 
-    def _run_steps(self, layer: Layer, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
+    def _run_steps(self, layer: Layer, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """As `Layer.run_steps` does, with the second step for all that follow."""
         input_BTG = F.linear(x_BTD, layer.weight_ih_l0, layer.bias_ih_l0)
         length = x_BTD.shape[1]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-
-from omegaconf import OmegaConf
+from typing import Any
 
 from model.config import ConfigError, nearest
+from model.strict_yaml import parse_yaml
 
 FOLDER = Path(__file__).parent / "presets"
 
@@ -31,5 +30,5 @@ def load(name: str) -> Preset:
     """The preset of that name, as its file has it."""
     if name not in names():
         raise ConfigError([f"no preset '{name[:100]}'. {nearest(name[:100], names())}"])
-    written = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{name}.yaml"), resolve=False)
-    return Preset(name=name, **cast(dict[str, Any], written))
+    file = FOLDER / f"{name}.yaml"
+    return Preset(name=name, **parse_yaml(file.read_text(encoding="utf-8"), file.name).values)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
+from model.architecture import MODEL
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.block import Stack
@@ -19,16 +21,16 @@ from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
 from model.head import HEAD, Head
 from model.initialise import INITIAL
-from model.kind import MODEL
 from model.mixer import MIXER, Context
 from model.norm import NORM
 from model.position import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE
+from model.tie import Tied
 
 
 @MODEL.register("transformer")
-class Transformer(nn.Module):
+class Transformer(Tied):
     """model(batch) → logits (Vaswani et al. 2017)."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,9 @@ class Transformer(nn.Module):
         self.decoder = decoder
         self.head = head
         self.causal_encoder, self.causal_decoder = causal_encoder, causal_decoder
+        # Whether what was said of a token stays true when more follow: only then is it kept.
+        self.goes_on = causal_decoder and decoder is not None and decoder.hides
+        self.note_ties()
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits where the labels are: of the decoder if there is one, else of the encoder."""
@@ -171,6 +176,9 @@ class Transformer(nn.Module):
             raise ValueError("model.kind=encoder writes nothing: choose decoder or encoder_decoder")
         memory = self.encode(source_BS, source_lengths_B)
         table = self.decoder.embedding.tokens.weight
+        if not self.goes_on:
+            nothing_B0 = torch.empty(sequences, 0, dtype=torch.long, device=table.device)
+            return Decoding(0, (nothing_B0,), memory, source_lengths_B)
         context = Context(positions(0, table), memory=memory, memory_lengths=source_lengths_B)
         like_BD = table.new_empty(sequences, table.shape[1] + self.decoder.embedding.position.width)
         states = self.decoder.start(like_BD, capacity, context)
@@ -178,6 +186,8 @@ class Transformer(nn.Module):
 
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         assert self.decoder is not None
+        if not self.goes_on:
+            return self._read_anew(tokens_BT, decoding)
         context = Context(
             positions=positions(tokens_BT.shape[1], tokens_BT, decoding.start),
             start=decoding.start,
@@ -188,3 +198,18 @@ class Transformer(nn.Module):
         x_BTD, states = self.decoder(tokens_BT, context, decoding.states)
         after = replace(decoding, start=decoding.start + tokens_BT.shape[1], states=states)
         return self.head(x_BTD, None), after
+
+    def _read_anew(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        """Logits of these tokens from all so far, which is what is kept where a later token changes
+        what was said of an earlier one."""
+        assert self.decoder is not None
+        all_BT = torch.cat((*decoding.states, tokens_BT), dim=1)
+        context = Context(
+            positions=positions(all_BT.shape[1], all_BT),
+            causal=self.causal_decoder,
+            memory=decoding.memory,
+            memory_lengths=decoding.memory_lengths,
+        )
+        x_BTD, _ = self.decoder(all_BT, context)
+        after = replace(decoding, start=all_BT.shape[1], states=(all_BT,))
+        return self.head(x_BTD[:, -tokens_BT.shape[1] :], None), after

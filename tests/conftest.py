@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,9 +18,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Before torch is loaded: one thread a test, and a forked child that finds no pool of threads gone.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 
-from small import question
+from small import question  # noqa: E402
 
 settings.register_profile("same", derandomize=True, database=None, deadline=None)
 settings.register_profile("wander", database=None, deadline=None)

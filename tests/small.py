@@ -1,9 +1,12 @@
-"""A small question, of which a trial trains in no time, and a pickle that tells when it is run."""
+"""A small question, of which a trial trains in no time; a plan without one; a pickle that tells."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from ablations.store.record import Record
 
 SETTINGS = {
     "task.words": 200,
@@ -42,3 +45,47 @@ class Trap:
 
     def __reduce__(self) -> Any:
         return Path.touch, (self.path,)
+
+
+DATA = {"sha256": "0", "files": []}
+
+
+def config(label: str = "with", seed: int = 0) -> dict[str, Any]:
+    """Settings that say which cell they are of, and no more."""
+    return {"task": {"name": "g2p"}, "model": {"label": label}, "train": {}, "seed": seed}
+
+
+def plan_document(
+    tables: Mapping[str, Sequence[Mapping[str, Any]]], **entry: Any
+) -> dict[str, Any]:
+    """A plan of the shape that plan.json has, with these cells; what they leave out is plain."""
+    return {
+        "profile": "smoke",
+        "ablations": {
+            name: {
+                "name": name,
+                "question": "Does it matter?",
+                "task": "g2p",
+                "control": "with",
+                "fixed": "all else",
+                "moves": "nothing",
+                "claims": [],
+                "overrides": [],
+                "profile": "smoke",
+                "metric": {"name": "per", "split": "valid", "unit": "edits/phone",
+                           "better": "lower", "label": "phone error rate"},
+                "fingerprint": "0" * 12,
+                "seeds": sorted({cell.get("seed", 0) for cell in cells}),
+                "cells": [_cell(cell) for cell in cells],
+                **entry,
+            }
+            for name, cells in tables.items()
+        },
+    }  # fmt: skip
+
+
+def _cell(given: Mapping[str, Any]) -> dict[str, Any]:
+    cell = {"label": "with", "seed": 0, "across": {}, "role": "report", "measures": [], "work": 1.0}
+    cell |= given
+    known = Record("0", "ok", config(cell["label"], cell["seed"]), data=DATA)
+    return {"settings": known.settings, **cell}

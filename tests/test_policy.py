@@ -141,6 +141,27 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
     assert [path for path in (*FILES, *tests) if path.stem in empty] == []
 
 
+def shared_classes(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Top-level classes of one name, each with the modules that define it."""
+    places: dict[str, list[str]] = {}
+    for module, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(module)
+    return {name: modules for name, modules in places.items() if len(modules) > 1}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    found = shared_classes({module_name(path): path.read_text(encoding="utf-8") for path in FILES})
+    assert found == {}, "one name, one idea: rename all but one of these classes"
+
+
+def test_a_shared_name_is_seen_and_a_nested_config_is_not_one() -> None:
+    one, other = "class Row: ...", "class Row: ...\nclass Norm:\n  class Config: ..."
+    assert shared_classes({"a": one, "b": other}) == {"Row": ["a", "b"]}
+    assert shared_classes({"a": other, "b": "class Mask:\n  class Config: ..."}) == {}
+
+
 PROFILES = sorted(path.stem for path in (ROOT / "ablations/profiles").glob("*.yaml"))
 
 
@@ -175,7 +196,12 @@ def chosen_parts() -> set[tuple[str, str]]:
 
 def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
     registered = {(family.word, name) for family in FAMILIES for name in family.parts}
-    assert sorted(registered - chosen_parts()) == []
+    owed = [
+        f"{word} '{name}' stands nowhere: name it in a variant of a file in ablations/catalogue/, "
+        "or in a preset in model/presets/"
+        for word, name in sorted(registered - chosen_parts())
+    ]
+    assert not owed, "\n".join(owed)
 
 
 def readme_commands() -> list[tuple[str, bool]]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ablations.commands import clean, diff, listing, plan, run, show, status, trying
 from ablations.commands.descriptors import hold_standard_descriptors
 from ablations.plan.source import parse_overrides
-from ablations.store.record import RecordError
+from ablations.store.schema import RecordError
+from ablations.sweep.launch import Changed
 from ablations.sweep.signals import exit_code, stoppable
 from model.arguments import BAD_INPUT, Parser, complain, guarded, print_commands
 from model.config import ConfigError, nearest
@@ -63,6 +64,9 @@ def _answer(argv: Sequence[str]) -> int:
     except (ConfigError, RecordError) as error:
         complain(str(error))
         return BAD_INPUT
+    except Changed as error:
+        complain(str(error))
+        return 1
     except KeyboardInterrupt as stop:
         complain("Stopped. The same command goes on from here.")
         return exit_code(stop)
@@ -91,7 +95,7 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
         is_override = "=" in each and not each.startswith("-") and before not in takes
         (overrides if is_override else rest).append(each)
     options = parser.parse_intermixed_args(rest)
-    options.overrides = parse_overrides(overrides)
-    if options.overrides and not COMMANDS[word].takes_overrides:
+    options.overrides, options.factors = parse_overrides(overrides)
+    if (options.overrides or options.factors) and not COMMANDS[word].takes_overrides:
         raise ConfigError([f"{word} takes no path=value"])
     return word, options

@@ -22,6 +22,7 @@ from ablations.train.weights import load_weights, stamp_for
 from model.batch import Batch
 from model.build import build
 from model.config import ConfigError
+from model.evaluating import evaluating
 from model.generate import Generator, Question, greedy
 from model.head import Classes, last
 from model.look import attention
@@ -48,7 +49,7 @@ def answer(record: Record, results: Results, text: str) -> Reply:
     trial = f"trial {record.trial}"
     if record.status == "diverged":
         raise ConfigError([f"{trial} diverged ({record.reason}): it answers nothing"])
-    checkpoint = results.checkpoint(record.trial)
+    checkpoint = results.weights(record.trial)
     if not checkpoint.exists():
         raise ConfigError([f"{trial} has no checkpoint: run it again"])
     task = load_task(freeze(record.config["task"]))
@@ -63,10 +64,11 @@ def answer(record: Record, results: Results, text: str) -> Reply:
     written = record.config["model"]
     if "path" in written:  # the same weights and numbers, with nothing hidden
         written = replaced(written, "path", {"name": "explicit"})
-    model = build(written, task.source_size, task.target_size, seed=None).eval()
+    model = build(written, task.source_size, task.target_size, seed=None)
     load_weights(model, checkpoint, stamp_for(record))
     try:
-        reply = (_write if task.writes else _read_off)(model, task, question, read)
+        with evaluating(model):
+            reply = (_write if task.writes else _read_off)(model, task, question, read)
     except ValueError as error:  # positions that this model has no vectors for
         raise ConfigError([f"too long for this model: {error}"]) from None
     if not math.isfinite(reply.probability):

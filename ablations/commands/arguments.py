@@ -159,7 +159,8 @@ def plan_of(options: Namespace) -> Plan:
         _import(module)
     from ablations.plan.wanted import make_plan
 
-    return make_plan(words, options.profile, options.overrides, options.seeds, options.large)
+    settings = options.overrides, options.seeds, options.large, options.factors
+    return make_plan(words, options.profile, *settings)
 
 
 def _import(module: str) -> None:

@@ -20,8 +20,10 @@ import psutil
 
 from ablations.commands.arguments import as_json, place, results_of
 from ablations.store.files import writer_of
-from ablations.store.record import TRAINED, Head, RecordError
+from ablations.store.record import TRAINED, RecordHead
 from ablations.store.results import Results
+from ablations.store.schema import RecordError
+from ablations.store.stamp import short
 from ablations.sweep.lease import Leases
 
 _HOUR = 3600.0
@@ -121,7 +123,7 @@ def _past_use(file: os.DirEntry[str], is_planned: bool, results: Results) -> str
     """Why a checkpoint that nobody is working with can go; None if it cannot."""
     trial, _, kind = file.name.partition(".")
     is_weights = kind.startswith("safetensors")
-    if (is_weights and is_planned) or not kind.startswith(("safetensors", "training")):
+    if (is_weights and is_planned) or not kind.startswith(("safetensors", "unfinished")):
         return None
     try:
         head = results.head(trial)
@@ -135,15 +137,15 @@ def _past_use(file: os.DirEntry[str], is_planned: bool, results: Results) -> str
     return None
 
 
-def _led_to(head: Head, file: os.DirEntry[str], results: Results) -> bool:
+def _led_to(head: RecordHead, file: os.DirEntry[str], results: Results) -> bool:
     """Whether the training that is kept here is the one that made this record.
 
     One that came after it is not over: other code was tried, or the weights were gone.
     """
     from ablations.train.unfinished import code_of  # loads torch
 
-    is_kept = results.checkpoint(head.trial).exists()
-    return is_kept and code_of(Path(file.path)) in (None, head.env.get("code"))
+    is_kept = results.weights(head.trial).exists()
+    return is_kept and code_of(Path(file.path)) in (None, short(head.env.get("code")))
 
 
 def _delete(each: Litter) -> bool:

@@ -42,7 +42,7 @@ def act(options: Namespace) -> int:
     from ablations.sweep.progress import roughly
     from ablations.tasks.cache import announce
 
-    lacks = missing(plan, results, options.rerun, dry=True)
+    lacks = missing(plan, results, options.rerun)
     on = machine_of(options)
     with (
         announce(want.config["task"] for want in lacks.train),

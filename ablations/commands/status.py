@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
-from ablations.store.record import STATUSES, TRAINED, Head, RecordError
+from ablations.store.record import TRAINED, RecordHead
 from ablations.store.results import Asked, Results
+from ablations.store.schema import STATUSES, RecordError
+from ablations.store.stamp import Stamp, changed
 from model.config import ConfigError, nearest
 
 EVERY = 1.0  # second between two looks
@@ -96,12 +97,19 @@ class Seen:
     status: str | None  # None: it cannot be used
     reason: str | None
     seconds: float | None = None
-    is_stale: bool = False
-    measures: frozenset[str] = frozenset()
+    code: Stamp | None = None
+    measures: dict[str, Stamp] = field(default_factory=dict)
+    failures: frozenset[str] = frozenset()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether other code has made it, or one of its measures, than is here now."""
+        made_by = [self.code or {}, *self.measures.values()]
+        return any(map(changed, made_by))
 
     def lacks(self, asked: Asked) -> bool:
         """Whether a model that is trained has still to be measured."""
-        return self.status in TRAINED and not asked.measures <= self.measures
+        return self.status in TRAINED and not asked.measures <= self.measures.keys()
 
 
 class Watched:
@@ -138,7 +146,7 @@ class Watched:
                 counts["stale"] += seen.is_stale
                 stale_by[seen.status] += seen.is_stale
                 unmeasured += seen.lacks(asked[trial])
-                is_owed |= seen.lacks(asked[trial]) and seen.reason is None
+                is_owed |= seen.lacks(asked[trial]) and not seen.failures
                 left.finished(trial, seen.seconds if seen.status in WHOLE else None)
         for trial in running:
             left.running(trial, time.time() - leases[trial].since)
@@ -148,13 +156,14 @@ class Watched:
 
     def _asked(self, names: Sequence[str]) -> dict[str, Asked]:
         """What the named ablations ask of each of their trials, which they may share."""
-        planned = self._results.planned()
+        planned, known = self._results.planned(), self._results.names()
         asked: dict[str, Asked] = {}
         for name in names or planned:
-            if name not in planned:
+            tables = [table for table in planned if name in (table, known[table])]
+            if not tables:
                 hint = nearest(name, planned)
                 raise ConfigError([f"no ablation '{name[:100]}' in {self._results.root}. {hint}"])
-            for trial, each in planned[name].items():
+            for trial, each in (both for table in tables for both in planned[table].items()):
                 asked.setdefault(trial, each).measures.update(each.measures)
         return asked
 
@@ -178,21 +187,14 @@ class Watched:
         return self._seen[trial][1]
 
 
-def _summary(head: Head) -> Seen:
-    from ablations.plan.code import code
-    from ablations.store.frozen import freeze
-
-    reason = None
-    if head.reason:
-        reason = f"{head.trial} {head.status}: {head.reason.splitlines()[0]}"
-        if head.attempts > 1:
-            reason += f" (attempt {head.attempts})"
-    is_stale = False
-    with contextlib.suppress(ConfigError, KeyError):  # a part from a module not loaded here
-        now = code(*(freeze(head.config[part]) for part in ("model", "task", "train")))
-        is_stale = head.env.get("code") != now
-    measures = frozenset(head.measures)
-    return Seen(head.status, reason, head.env.get("seconds"), is_stale, measures)
+def _summary(head: RecordHead) -> Seen:
+    told = [head.reason.splitlines()[0]] if head.reason else []
+    told += [f"{what} failed: {why}" for what, why in head.failures.items()]
+    reason = f"{head.trial} {head.status}: {'; '.join(told)}" if told else None
+    if reason and head.attempts > 1:
+        reason += f" (attempt {head.attempts})"
+    seconds, code = head.env.get("seconds"), head.env.get("code")
+    return Seen(head.status, reason, seconds, code, head.measures, frozenset(head.failures))
 
 
 def _follow(watched: Watched, names: Sequence[str]) -> None:

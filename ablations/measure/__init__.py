@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -12,19 +13,27 @@ import torch
 from torch import nn
 
 from ablations.store.record import Reading
-from ablations.tasks.task import Task
+from ablations.tasks.task import Example, Task
 from model.family import Family
 
 MEASURE = Family("measure")
 
 
+@dataclass
+class Taken:
+    """What a measure has read off a model."""
+
+    readings: list[Reading]
+    examples: list[Example] = field(default_factory=list)
+    """Decoded answers, where there are any."""
+    items: dict[str, list[float | None]] = field(default_factory=dict)
+    """Metric → what each example of test had in it."""
+
+
 class Measure:
     """Works on a trained model, so it can be added later without training again."""
 
-    def take(
-        self, model: nn.Module, task: Task, device: torch.device, step: int
-    ) -> tuple[list[Reading], list[dict[str, str]]]:
-        """Readings, and decoded examples where there are any."""
+    def take(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Taken:
         raise NotImplementedError
 
 

@@ -7,9 +7,9 @@ from functools import partial
 import torch
 from torch import nn
 
-from ablations.measure import MEASURE, Measure
+from ablations.measure import MEASURE, Measure, Taken
 from ablations.store.record import Reading
-from ablations.tasks.task import Example, Task
+from ablations.tasks.task import Task
 from model.generate import Answer, Generator, Question, beam
 
 WIDTH = 4
@@ -19,16 +19,15 @@ WIDTH = 4
 class Beam(Measure):
     """The task's scores on test with a beam of four, each answer's worth normalised by length."""
 
-    def take(
-        self, model: nn.Module, task: Task, device: torch.device, step: int
-    ) -> tuple[list[Reading], list[Example]]:
+    def take(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Taken:
         scores, _ = task.scores(model, "test", device, partial(_best, width=WIDTH))
-        at: dict[str, float] = {"step": step, "beam": WIDTH}
-        return [
+        at: dict[str, float | str] = {"step": step, "beam": WIDTH}
+        readings = [
             Reading(s.metric, task.metrics[s.metric].unit, s.value, "test", {**at, **s.at},
                     reason=s.reason)
             for s in scores
-        ], []  # fmt: skip
+        ]  # fmt: skip
+        return Taken(readings)
 
 
 def _best(model: Generator, question: Question, longest: int, width: int) -> list[Answer]:

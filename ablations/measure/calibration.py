@@ -6,16 +6,19 @@ N: labels that count, V: vocabulary or classes, K: bins.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ablations.measure import MEASURE, Measure
+from ablations.measure import MEASURE, Measure, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE
+from model.evaluating import evaluating
 
 BINS = 15  # as Guo et al. have it
+QUANTITIES = ("lower edge", "upper edge", "confidence", "accuracy", "count")
 UNITS = {
     "calibration_error": "1",
     "overconfidence": "1",
@@ -30,21 +33,19 @@ class Calibration(Measure):
 
     calibration_error: Σ n_k / N |accuracy_k − confidence_k| over bins of equal width, each without
     its lower edge and with its upper one (Guo et al. 2017). overconfidence: mean confidence less
-    accuracy. reliability has a row for each bin: lower edge, upper edge, mean confidence, accuracy
-    (both null where it is empty), count. The counts are the histogram of confidence.
+    accuracy. reliability has a row of QUANTITIES for each bin: confidence and accuracy are null
+    where it is empty. The counts are the histogram of confidence.
     """
 
-    def take(
-        self, model: nn.Module, task: Task, device: torch.device, step: int
-    ) -> tuple[list[Reading], list[dict[str, str]]]:
+    def take(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Taken:
         confidence_N, right_N = answers(model, task, device, "test")
-        at: dict[str, float] = {"step": step}
+        at: dict[str, float | str] = {"step": step}
         if not confidence_N.isfinite().all():
             reason = "the model's probabilities are not finite"
             nulls = UNITS.items()
-            return [
-                Reading(name, unit, None, "test", at, reason=reason) for name, unit in nulls
-            ], []
+            return Taken(
+                [Reading(name, unit, None, "test", at, reason=reason) for name, unit in nulls]
+            )
         confidence, accuracy = float(confidence_N.mean()), float(right_N.mean())
         rows = reliability(confidence_N, right_N)
         gaps = (n * abs(right - sure) for _, _, sure, right, n in rows if n)
@@ -54,9 +55,9 @@ class Calibration(Measure):
             for (name, unit), value in zip(UNITS.items(), values, strict=True)
         ]
         table = [[None if math.isnan(entry) else entry for entry in row] for row in rows]
-        axes = ["bin", "quantity"]
+        axes: dict[str, list[Any]] = {"bin": list(range(BINS)), "quantity": list(QUANTITIES)}
         diagram = Reading("reliability", "probability", None, "test", at, axes=axes, values=table)
-        return [*readings, diagram], []
+        return Taken([*readings, diagram])
 
 
 @torch.inference_mode()
@@ -64,18 +65,16 @@ def answers(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor]:
     """The largest probability at each label, and 1 where it is the label's, else 0."""
-    was_training = model.training
-    model.eval()
     sure, right = [], []
-    for batch in task.evaluation_batches(split):
-        moved = batch.to(device)
-        labels_N = moved.labels.flatten()
-        counts_N = labels_N != IGNORE
-        logits_NV = model(moved).flatten(0, -2)[counts_N]
-        confidence_N, answer_N = logits_NV.float().softmax(-1).max(-1)
-        sure.append(confidence_N.cpu())
-        right.append((answer_N == labels_N[counts_N]).cpu())
-    model.train(was_training)
+    with evaluating(model):
+        for batch in task.evaluation_batches(split):
+            moved = batch.to(device)
+            labels_N = moved.labels.flatten()
+            counts_N = labels_N != IGNORE
+            logits_NV = model(moved).flatten(0, -2)[counts_N]
+            confidence_N, answer_N = logits_NV.float().softmax(-1).max(-1)
+            sure.append(confidence_N.cpu())
+            right.append((answer_N == labels_N[counts_N]).cpu())
     return torch.cat(sure).double(), torch.cat(right).double()
 
 

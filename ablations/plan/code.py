@@ -1,24 +1,55 @@
-"""Which source files decide a trial's numbers."""
+"""Which source files decide a trial's numbers: those of its training, and those of each measure."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 
 from ablations.plan.resolve import model_on_meta
+from ablations.store.stamp import Stamp, stamp
 from ablations.tasks.cache import load_task
+
+# Where training's numbers go and how they are scored, not where they come from.
+_ASIDE = ("ablations.store", "ablations.tasks.scores", "ablations.tasks.cache",
+          "ablations.train.unfinished", "ablations.train.stopping", "model.generate")  # fmt: skip
+
+_JOINT = "model.build"  # which decides how parts are joined, and imports every part, used or not
 
 
 @cache
-def code(frozen_model: str, frozen_task: str, frozen_train: str) -> str:
-    """The fingerprint of the code that decides a trial's numbers."""
-    from ablations.store.stamp import digest
+def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
+    """The files that the built model, the task and the trainer come from, and all that they use.
+
+    A part that the trial does not use does not count; one from a user's own module counts with its
+    own file.
+    """
     from ablations.train.optimiser import OPTIMISER
     from ablations.train.schedule import SCHEDULE
     from model.initialise import INITIAL
 
-    model, train = json.loads(frozen_model), json.loads(frozen_train)
+    written, train = json.loads(frozen_model), json.loads(frozen_train)
     choices = [(OPTIMISER, train["optimiser"]), (SCHEDULE, train["schedule"])]
-    choices += [(INITIAL, model["initial"])] if "initial" in model else []
-    parts = [family.part(choice["name"]) for family, choice in choices]
-    return digest(model_on_meta(frozen_model, frozen_task), load_task(frozen_task), parts)
+    choices += [(INITIAL, written["initial"])] if "initial" in written else []
+    model = model_on_meta(frozen_model, frozen_task)
+    roots = {type(module).__module__ for module in model.modules()}
+    roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
+    roots |= {family.part(choice["name"]).__module__ for family, choice in choices}
+    roots |= {"ablations.train.loop", "model.initialise", type(load_task(frozen_task)).__module__}
+    return stamp(roots, _is_aside) | stamp([_JOINT], lambda _: True)
+
+
+def _is_aside(module: str) -> bool:
+    return any(f"{module}.".startswith(f"{name}.") for name in _ASIDE)
+
+
+@cache
+def measure_code(measure: str, frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
+    """The files that take a measure, besides those that the trial itself depends on."""
+    from ablations.measure import discover, is_timing
+
+    roots = {discover().part(measure).__module__, type(load_task(frozen_task)).__module__}
+    roots |= {"ablations.measure.session"} if is_timing(measure) else set()
+    trained_by: Mapping[str, str] = code(frozen_model, frozen_task, frozen_train)
+    taken_by = stamp(roots, lambda name: name == _JOINT or name.startswith("ablations.store."))
+    return {name: digest for name, digest in taken_by.items() if name not in trained_by}

@@ -1,4 +1,8 @@
-"""The plan as a results folder keeps it: enough to read the results without the YAML."""
+"""The plan as a results folder keeps it: enough to read the results without the YAML.
+
+A question asked with other overrides, or at another profile, is another table. It stands beside the
+first one under a name that tells what was set; nothing takes the place of what was planned before.
+"""
 
 from __future__ import annotations
 
@@ -11,40 +15,53 @@ from ablations.plan.merge import Cell
 from ablations.plan.question import Ablation
 from ablations.plan.wanted import Plan, measures_of
 from ablations.store.frozen import freeze
-from ablations.store.record import SCHEMA
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task
 
 
-def document(plan: Plan) -> dict[str, Any]:
-    """What plan.json says of these ablations; enough to read the results without the YAML."""
-    return {name: _entry(plan, *both) for name, both in plan.ablations.items()}
+def document(plan: Plan, profile: str | None = None) -> dict[str, Any]:
+    """What plan.json says of these questions, in a folder that is mainly of this profile."""
+    asked = [_entry(plan, name, *both) for name, both in plan.ablations.items()]
+    return {title(entry, profile or plan.profile.name): entry for entry in asked}
 
 
-def _entry(plan: Plan, ablation: Ablation, cells: Sequence[Cell]) -> dict[str, Any]:
+def title(entry: Mapping[str, Any], profile: str) -> str:
+    """What a table is called: the question's name and what was set, as one would type it."""
+    words = list(entry["overrides"])
+    words += [f"profile={entry['profile']}"] if entry["profile"] != profile else []
+    return f"{entry['name']} [{', '.join(words)}]" if words else entry["name"]
+
+
+def _entry(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> dict[str, Any]:
     metric = load_task(freeze(cells[0].config["task"])).metrics[ablation.metric]
+    set_here = {path: json.dumps(value) for path, value in plan.overrides.items()}
+    set_here |= {path: ",".join(levels) for path, levels in plan.factors.items()}
+    order = {place: index for index, place in enumerate(_place(vars(cell)) for cell in cells)}
     return {
+        "name": name,
         "question": ablation.question,
         "task": ablation.task,
         "control": ablation.control,
         "fixed": ablation.fixed,
         "moves": ablation.moves,
         "claims": ablation.claims,
-        "overrides": [f"{path}={json.dumps(value)}" for path, value in plan.overrides.items()],
+        "overrides": sorted(f"{path}={text}" for path, text in set_here.items()),
+        "profile": plan.profile.name,
         "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
         "fingerprint": _fingerprint(cells),
-        "seeds": plan.seeds,
+        "seeds": sorted({cell.seed for cell in cells}),
         "cells": [
             {
                 "label": cell.label,
                 "seed": cell.seed,
                 "across": cell.across,
                 "trial": cell.trial,
+                "settings": cell.settings,
+                "role": "report",
                 "measures": measures_of(ablation, cell, plan.seeds),
-                "code": plan.wanted[cell.trial].code,
                 "work": plan.wanted[cell.trial].work,
             }
-            for cell in cells
+            for cell in sorted(cells, key=lambda cell: (order[_place(vars(cell))], cell.seed))
         ],
     }
 
@@ -55,45 +72,58 @@ def _fingerprint(cells: Sequence[Cell]) -> str:
     return hashlib.sha256(freeze(sorted(settings)).encode()).hexdigest()[:12]
 
 
-def merge_into(results: Results, plan: Plan) -> None:
-    """Write the plan beside what was planned here earlier.
+def merge_into(results: Results, plan: Plan) -> list[str]:
+    """Write the plan beside what was planned here earlier; what people should know of it.
 
-    Ablations of other names stay. So do the cells of other seeds of an ablation that is otherwise
-    the same; where anything else differs it is planned anew, for one table must not mix settings.
+    Seeds that are asked later join those of the same settings. Where settings of one name differ,
+    since its file, its data or a default has changed, the earlier table is kept under another.
     """
-    earlier = results.read_plan() if results.plan_file.exists() else {"ablations": {}}
-    asked = json.loads(json.dumps(document(plan)))  # as it will be read
-    try:
-        before = dict(earlier["ablations"].items())
-        now = {name: _unite(before.get(name, {}), entry) for name, entry in asked.items()}
-    except (AttributeError, KeyError, TypeError):
-        raise results.misshapen() from None
-    head = {"schema": SCHEMA, "profile": plan.profile.name}
-    merged = {**head, "ablations": {**before, **now}}
-    if merged != earlier:
+    is_first = not results.plan_file.exists()
+    earlier: dict[str, Any] = {"profile": plan.profile.name, "ablations": {}}
+    earlier = earlier if is_first else results.read_plan()
+    asked = json.loads(json.dumps(document(plan, earlier["profile"])))  # as it will be read
+    tables = dict(earlier["ablations"])
+    notes = []
+    for name, entry in asked.items():
+        before = tables.get(name)
+        if before is not None and not _is_same(before, entry):
+            kept = f"{name} @{before['fingerprint'][:6]}"
+            tables[kept] = before
+            notes.append(f"{name}: asked differently before; that table is kept as '{kept}'")
+            before = None
+        elif before is not None and (lost := _labels(before) - _labels(entry)):
+            gone = ", ".join(sorted(lost))
+            notes.append(f"{name}: no longer asks for {gone}; the records stay")
+        tables[name] = entry if before is None else _unite(before, entry)
+    merged = {**earlier, "ablations": tables}
+    if is_first or merged != earlier:
         results.write_plan(merged)
+    return notes
+
+
+def _place(cell: Mapping[str, Any]) -> tuple[str, str]:
+    return cell["label"], freeze(cell["across"])
+
+
+def _labels(entry: Mapping[str, Any]) -> set[str]:
+    return {cell["label"] for cell in entry["cells"]}
+
+
+def _is_same(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether one table can hold both: one control, one score, and the same settings."""
+    settings = {_place(cell): cell["settings"] for cell in earlier["cells"]}
+    fits = all(settings.get(_place(c), c["settings"]) == c["settings"] for c in now["cells"])
+    return fits and all(earlier[key] == now[key] for key in ("task", "control", "metric"))
 
 
 def _unite(earlier: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """An entry of plan.json with the cells of both, if they differ in their seeds alone."""
-
-    def rest(entry: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in entry.items() if key not in ("seeds", "cells")}
-
-    def place(cell: Mapping[str, Any]) -> tuple[str, str]:
-        return cell["label"], freeze(cell["across"])
-
-    if rest(earlier) != rest(now):
-        return now
-    twins = {place(cell): cell for cell in now["cells"]}  # which another seed alone sets apart
+    """An entry with the cells of both."""
+    twins = {_place(cell): cell for cell in now["cells"]}  # which another seed alone sets apart
     order = {each: index for index, each in enumerate(twins)}
-    cells = {(*place(cell), cell["seed"]): cell for cell in now["cells"]}
+    cells = {(*_place(cell), cell["seed"]): cell for cell in now["cells"]}
     for cell in earlier["cells"]:
-        # Its code and size are those of its twin: a record made by code of then is stale now.
-        twin = twins[place(cell)]
-        kept = {**cell, "code": twin["code"], "work": twin["work"]}
-        cells.setdefault((*place(cell), cell["seed"]), kept)
-    if len(cells) == len(now["cells"]):
-        return now
-    united = sorted(cells.values(), key=lambda cell: (order[place(cell)], cell["seed"]))
+        if _place(cell) in twins:
+            kept = {**cell, "work": twins[_place(cell)]["work"]}
+            cells.setdefault((*_place(cell), cell["seed"]), kept)
+    united = sorted(cells.values(), key=lambda cell: (order[_place(cell)], cell["seed"]))
     return {**now, "seeds": sorted({cell["seed"] for cell in united}), "cells": united}

@@ -17,8 +17,8 @@ import psutil
 
 from ablations.plan.missing import Missing, missing
 from ablations.plan.wanted import Plan, Want
-from ablations.store.record import RecordError
 from ablations.store.results import Results
+from ablations.store.schema import RecordError
 
 if TYPE_CHECKING:
     import torch
@@ -138,7 +138,7 @@ def days_ahead(
 
     if not may_take_days(plan.wanted.values()):
         return 0.0
-    rest = missing(plan, results, rerun, dry=True).train
+    rest = missing(plan, results, rerun).train
     if not may_take_days(rest):
         return 0.0
     largest_first = sorted(rest, key=lambda want: -want.work)

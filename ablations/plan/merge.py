@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ from ablations.plan.identity import decisive_parts
 from ablations.plan.profile import Profile
 from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, Source, located, read_yaml
+from ablations.plan.source import FOLDER, located, read_yaml
 from ablations.plan.tree import referred, replaced
 from ablations.store.frozen import freeze
 from ablations.store.identity import identity
 from ablations.store.identity import settings as settings_of
 from model.config import ConfigError, nearest
+from model.strict_yaml import Source
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Cell:
     """Each section as one text, made once for all seeds."""
     settings: str
     """Twelve hex digits of what decides the trial's numbers besides the seed."""
+    trained: bool
 
 
 def size(ablation: Ablation, seeds: Sequence[int]) -> int:
@@ -48,14 +49,19 @@ def expand(
     profile: Profile,
     overrides: Mapping[str, Any],
     seeds: Sequence[int],
+    factors: Collection[str] = (),
+    trained: bool = True,
 ) -> list[Cell]:
-    """Every cell of the ablation; ConfigError lists all that is wrong with any of them."""
+    """Every cell of the ablation; ConfigError lists all that is wrong with any of them.
+
+    `factors` are the paths that the command line has crossed it with.
+    """
     base = read_yaml(_base(ablation.task, source))
-    typed = Source("command line", {}, dict.fromkeys(overrides, 0))
+    typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
     _refuse_varied(ablation, overrides)
     tree = dict(base.values)
     layers = (
-        (profile.settings, profile.settings.values.get(ablation.task) or {}),
+        (profile.settings, profile.of(ablation.task, {*ablation.settings, *overrides})),
         (source, ablation.settings),
         (typed, overrides),
     )
@@ -91,12 +97,12 @@ def expand(
                 continue
             across = {factor: level for factor, level, _ in crossing}
             frozen = {name: freeze(section) for name, section in config.items()}
-            parts = decisive_parts(config)
+            parts = decisive_parts(config, trained)
             settings = settings_of(parts)
             for seed in seeds:
                 trial = identity(parts, seed)
                 full = {**config, "seed": seed}
-                cells.append(Cell(label, seed, across, full, trial, frozen, settings))
+                cells.append(Cell(label, seed, across, full, trial, frozen, settings, trained))
     if problems:
         raise ConfigError(list(problems))
     return cells
@@ -110,15 +116,8 @@ def _base(task: str, source: Source) -> Path:
     return path
 
 
-def _refuse_varied(ablation: Ablation, overrides: Mapping[str, Any]) -> None:
-    """An override that a variant would replace again is a mistake, not a setting.
-
-    Below a path that only a rival replaces (a whole model, say) it still holds for the control.
-    """
-    ours = set(ablation.variants[ablation.control] or {})
-    theirs = {path for variant in ablation.variants.values() for path in variant or {}}
-    theirs |= {p for o in ablation.across.values() for paths in o.values() for p in paths or {}}
+def _refuse_varied(ablation: Ablation, overrides: Collection[str]) -> None:
+    """An override that a variant would replace again is a mistake, not a setting."""
     for path in overrides:
-        above = {path[: match.start()] for match in re.finditer(r"\.", path)}
-        if path in theirs or above & ours:
+        if ablation.varies(path):
             raise ConfigError([f"{path}: this ablation varies it, so it cannot be set"])

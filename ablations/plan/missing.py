@@ -1,25 +1,28 @@
-"""What a results folder still lacks of a plan."""
+"""What a results folder still lacks of a plan. Asking changes nothing in the folder."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from ablations.plan.wanted import Plan, Want
-from ablations.store.record import TRAINED, Head, NewerRecordError, Record, RecordError
+from ablations.store.record import TRAINED, Record, RecordHead
 from ablations.store.results import Results
+from ablations.store.schema import NewerRecordError, RecordError
 
 
 @dataclass
 class Missing:
-    """What a results folder still lacks of a plan."""
+    """What is to be done, and what is found on the way."""
 
     train: list[Want] = field(default_factory=list)
     measure: list[tuple[Want, Record]] = field(default_factory=list)
+    """Trained already; measures that are lacking, or that other code has taken."""
     untimed: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     """Trial → timings, of those that are trained."""
     stale: list[Want] = field(default_factory=list)
     failed: list[Want] = field(default_factory=list)
-    set_aside: list[str] = field(default_factory=list)
+    unusable: dict[str, RecordError] = field(default_factory=dict)
+    """Trial → what is wrong with its record; it is run again."""
 
     @property
     def work(self) -> list[Want]:
@@ -31,15 +34,13 @@ class Missing:
         """Trial → what is to be timed, once the work is done."""
         return self.untimed | {want.trial: want.timings for want in self.work}
 
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.train or self.measure or self.untimed)
 
-def missing(
-    plan: Plan, results: Results, rerun: str | None, dry: bool = False, check: bool = True
-) -> Missing:
-    """Compare the plan with the records; an unusable record is set aside and run again.
 
-    Unless this is only a look (`dry`) or not to be checked, OSError where something is lacking and
-    cannot be kept.
-    """
+def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
+    """Compare the plan with the records; only those of newer code are an error."""
     found = Missing()
     for want in plan.wanted.values():
         try:
@@ -47,11 +48,8 @@ def missing(
         except NewerRecordError:
             raise
         except RecordError as error:
-            where = "" if dry else f"; kept as {results.set_aside(want.trial).name}"
-            found.set_aside.append(f"{error}{where}")
+            found.unusable[want.trial] = error
             found.train.append(want)
-    if check and not dry and (found.train or found.measure or found.untimed):
-        results.check_writable()
     return found
 
 
@@ -60,40 +58,53 @@ def _compare(want: Want, results: Results, rerun: str | None, found: Missing) ->
     if head is None:
         found.train.append(want)
         return
-    is_stale = head.env.get("code") != want.code
     is_failed = head.status not in TRAINED
-    lacks = not is_failed and bool(set(want.measures) - set(head.measures))
-    record = None
-    if lacks and _has_weights(head, results):
-        record = results.read(want.trial)  # before it is counted: it may be unusable
-    found.stale += [want] if is_stale else []
+    is_stale = head.env.get("code") != want.code
+    owed = [] if is_failed else owed_measures(want, head)
+    is_lacking = any(name not in head.measures for name in owed)
+    can_measure = bool(owed) and _has_weights(head, results)
+    record = results.read(want.trial) if can_measure else None  # it may be unusable
+    found.stale += [want] if is_stale or (owed and not is_lacking and not can_measure) else []
     found.failed += [want] if is_failed else []
     is_cut = is_failed and bool(head.env.get("again"))  # a sweep ended before its next try
-    if is_cut or (rerun == "stale" and is_stale) or (rerun == "failed" and is_failed):
+    if is_cut or (rerun == "stale" and want in found.stale) or (rerun == "failed" and is_failed):
         found.train.append(want)
     elif record is not None:
         found.measure.append((want, record))
-    elif lacks:
+    elif is_lacking:
         found.train.append(want)
     elif pairs := untimed(want, head):
         found.untimed[want.trial] = pairs
 
 
-def _has_weights(head: Head, results: Results) -> bool:
+def owed_measures(want: Want, head: Record | RecordHead) -> list[str]:
+    """Measures that a trial's record lacks, or that other code has taken than would take them now.
+
+    A trial that other code has trained is stale as a whole: what is measured of it stays.
+    """
+    is_stale = head.env.get("code") != want.code
+    return [
+        name
+        for name in want.measures
+        if name not in head.measures
+        or (not is_stale and head.measures[name] != want.measure_code(name))
+    ]
+
+
+def _has_weights(head: RecordHead, results: Results) -> bool:
     """Whether the weights behind a record are there: a retraining that was cut leaves others."""
     from ablations.train.weights import stamp_for, stamp_of
 
-    return stamp_of(results.checkpoint(head.trial)) == stamp_for(head)
+    return stamp_of(results.weights(head.trial)) == stamp_for(head)
 
 
-def untimed(want: Want, record: Record | Head | None) -> list[tuple[str, str]]:
-    """The timings that a trial's record still lacks."""
-    if record is None or record.status not in TRAINED or not want.timings:
+def untimed(want: Want, record: Record | RecordHead | None) -> list[tuple[str, str]]:
+    """The timings that a trial's record lacks, or that other code has taken."""
+    if record is None or record.status not in TRAINED:
         return []
-    from ablations.measure import discover
-
     return [
         (measure, reference)
         for measure, reference in want.timings
-        if (discover().part(measure).metric, reference) not in record.timed
+        if (measure, reference) not in record.timed
+        or record.measures.get(measure) != want.measure_code(measure)
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ablations.plan.source import FOLDER, Source, read_yaml
+from ablations.plan.source import FOLDER, read_yaml
 from model.config import ConfigError, nearest
+from model.strict_yaml import Source
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,22 @@ class Profile:
     timing: dict[str, Any]
     settings: Source
     """Task → {path: value}."""
+    required: Sequence[str] = ()
+    """Paths that no task may leave at its base's size: smoke, which exists to be small, names the
+    steps. Others let a task that they do not name run as its base says."""
+
+    def of(self, task: str, given: Collection[str]) -> dict[str, Any]:
+        """The paths it sets for a task; refused where one that it requires is not `given` either,
+        by the question or on the command line."""
+        found: dict[str, Any] = self.settings.values.get(task) or {}
+        for path in self.required:
+            if path not in found and path not in given:
+                raise ConfigError(
+                    [f"{self.settings.place(task)}: no {path} for the task '{task}', which would "
+                     f"run at full size; add `{task}: {{{path}: …}}` to "
+                     f"ablations/profiles/{self.name}.yaml, or write {path}=… on the command line"]
+                )  # fmt: skip
+        return found
 
 
 def find_profile(name: str) -> Path:
@@ -31,6 +49,5 @@ def find_profile(name: str) -> Path:
 def read_profile(name: str) -> Profile:
     source = read_yaml(find_profile(name))
     values = dict(source.values)
-    return Profile(
-        name, values.pop("seeds"), values.pop("timing"), Source(source.name, values, source.lines)
-    )
+    seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
+    return Profile(name, seeds, timing, Source(source.name, values, source.lines), required)

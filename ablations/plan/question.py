@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ablations.plan.source import FOLDER, Source, located, read_yaml
+from ablations.plan.source import FOLDER, located, read_yaml
 from model.config import ConfigError, nearest, validate
+from model.strict_yaml import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,31 @@ class Ablation:
         ]
         if problems:
             raise ConfigError(problems)
+
+    def varies(self, path: str) -> bool:
+        """Whether a variant or a level replaces this path, or something above it in the control.
+
+        Below a path that only a rival replaces (a whole model, say) a setting still holds for the
+        control.
+        """
+        ours = set(self.variants[self.control] or {})
+        theirs = {each for variant in self.variants.values() for each in variant or {}}
+        theirs |= {p for o in self.across.values() for paths in o.values() for p in paths or {}}
+        above = {path[: match.start()] for match in re.finditer(r"\.", path)}
+        return path in theirs or bool(above & ours)
+
+
+def crossed(ablation: Ablation, factors: Mapping[str, Mapping[str, Any]]) -> Ablation:
+    """The same question at every level of some more settings: path → level → value."""
+    across = dict(ablation.across)
+    for path, levels in factors.items():
+        if ablation.varies(path):
+            raise ConfigError([f"{path}: this ablation varies it, so it cannot be crossed with it"])
+        name = path.rpartition(".")[2]
+        across[path if name in across else name] = {
+            level: {path: value} for level, value in levels.items()
+        }
+    return replace(ablation, across=across)
 
 
 def catalogue() -> dict[str, Path]:

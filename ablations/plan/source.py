@@ -1,88 +1,18 @@
-"""Settings as people write them: strict YAML, and `path=value` on the command line.
-
-Every value remembers where it was written, so that a mistake can be named by file and line.
-"""
+"""Where settings come from: YAML files, and `path=value` on the command line."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ablations.store.files import read_file
 from model.config import ConfigError
+from model.strict_yaml import Source, parse_value, parse_yaml
 
 FOLDER = Path(__file__).parents[1]
-
-
-_FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan", re.IGNORECASE)
-
-
-_DIGITS = 400  # no number needs more, and Python reads no more than 4,300
-
-
-_INT = re.compile(r"[-+]?(0|[1-9]\d*)")
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML without its traps: `1e-3` is a number, `no` is a word, a key stands once."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (SafeLoader's own attribute)
-
-
-def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
-    text = node.value
-    if node.style is not None:  # quoted: words stay words
-        return text
-    if text in ("", "~", "null"):
-        return None
-    if text in ("true", "false"):
-        return text == "true"
-    if not _FLOAT.fullmatch(text):
-        return text
-    if len(text) > _DIGITS:
-        mark = node.start_mark
-        raise ConfigError([f"{mark.name}:{mark.line + 1}: a number of {len(text)} digits"])
-    if _INT.fullmatch(text):
-        return int(text)
-    return float(re.sub(r"\.(?=inf|nan)", "", text, flags=re.IGNORECASE))
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
-    seen: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = str(loader.construct_object(key_node, deep=True))
-        if key in seen:
-            line = key_node.start_mark.line + 1
-            raise ConfigError([f"{key_node.start_mark.name}:{line}: '{key}' stands twice"])
-        seen[key] = loader.construct_object(value_node, deep=True)
-    return seen
-
-
-_Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
-
-
-@dataclass
-class Source:
-    """One file or the command line: its values, and the line of each path in it."""
-
-    name: str
-    values: dict[str, Any]
-    lines: dict[str, int] = field(default_factory=dict)
-
-    def place(self, path: str) -> str:
-        """Where a path, or the nearest thing above it, is written."""
-        while path and path not in self.lines:
-            path = path.rpartition(".")[0]
-        line = self.lines.get(path)  # 0: written in no file
-        return f"{self.name}:{line}" if line else self.name
+_PATH = 200  # characters; no setting is that far down
 
 
 def read_yaml(path: Path) -> Source:
@@ -95,35 +25,6 @@ def read_yaml(path: Path) -> Source:
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         raise ConfigError([f"{name}: {getattr(error, 'strerror', None) or error}"]) from None
     return parse_yaml(text, name)
-
-
-def parse_yaml(text: str, name: str) -> Source:
-    try:
-        loader = _Loader(text)
-        loader.name = name
-        node = loader.get_single_node()
-        values = {} if node is None else loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError([f"{name}:{line}: {error.problem}"]) from None
-    except yaml.YAMLError as error:
-        raise ConfigError([f"{name}: {str(error).splitlines()[0]}"]) from None
-    except RecursionError:
-        raise ConfigError([f"{name}: nested too deeply"]) from None
-    if not isinstance(values, dict):
-        raise ConfigError([f"{name}:1: expected `key: value` lines"])
-    source = Source(name, values)
-    if node is not None:
-        _note_lines(node, "", source.lines)
-    return source
-
-
-def _note_lines(node: yaml.Node, path: str, lines: dict[str, int]) -> None:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            below = f"{path}.{key.value}" if path else str(key.value)
-            lines[below] = key.start_mark.line + 1
-            _note_lines(value, below, lines)
 
 
 def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> ConfigError:
@@ -148,14 +49,26 @@ def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> Config
     return ConfigError([place(problem) for problem in error.problems])
 
 
-def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
-    """`path=value` words; a value is read as in YAML."""
-    overrides: dict[str, Any] = {}
+def parse_overrides(words: Iterable[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """`path=value` words, a value read as in YAML; and `path=a,b,c`, by level as it is written."""
+    values: dict[str, Any] = {}
+    factors: dict[str, dict[str, Any]] = {}
     for word in words:
         path, _, text = word.partition("=")
-        if not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", path):
+        if len(path) > _PATH or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", path):
             raise ConfigError([f"{word[:80]!r}: expected path=value, such as model.n_heads=8"])
-        if path in overrides:
+        if path in values or path in factors:
             raise ConfigError([f"{path}: given twice on the command line"])
-        overrides[path] = parse_yaml(f"value: {text}", "command line").values["value"]
-    return overrides
+        if "," in text and text.lstrip()[:1] not in tuple("[{\"'"):
+            factors[path] = _levels(path, text)
+        else:
+            values[path] = parse_value(text)
+    return values, factors
+
+
+def _levels(path: str, text: str) -> dict[str, Any]:
+    levels = [level.strip() for level in text.split(",")]
+    if "" in levels or len(set(levels)) < len(levels):
+        problem = "a list of different values" if "" not in levels else "a value between commas"
+        raise ConfigError([f"{path}={text[:80]}: expected {problem}, such as {path}=1,2"])
+    return {level: parse_value(level) for level in levels}

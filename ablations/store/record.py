@@ -9,15 +9,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ablations.store.schema import SCHEMA as SCHEMA
-from ablations.store.schema import STATUSES as STATUSES
-from ablations.store.schema import NewerRecordError as NewerRecordError
-from ablations.store.schema import RecordError as RecordError
-from ablations.store.schema import check_head, check_readings, check_schema
+from ablations.store.identity import decisive, settings
+from ablations.store.schema import SCHEMA, check_head, check_readings, check_schema
+from ablations.store.stamp import Stamp
 
-T = TypeVar("T", "Record", "Head")
+T = TypeVar("T", "Record", "RecordHead")
 
 
+TRAINING = "training"  # what takes the readings that no measure does
 TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the readings mean something
 
 
@@ -29,15 +28,18 @@ class Reading:
     unit: str
     value: float | None = None
     split: str | None = None
-    at: dict[str, float] = field(default_factory=dict)
+    at: dict[str, float | str] = field(default_factory=dict)
     session: str | None = None
     against: str | None = None  # the trial whose times are in `reference`
     samples: list[float] | None = None
     reference: list[float] | None = None
     twin: list[float] | None = None  # the reference once more, under another name: the noise floor
-    axes: list[str] | None = None
+    axes: dict[str, list[Any]] | None = None
+    """Of `values`, from the outermost in: name → the places along it, words or numbers."""
     values: list[Any] | None = None
     reason: str | None = None
+    measure: str = TRAINING
+    """What took it, where that is a measure; `Record.take` says so."""
 
     def __post_init__(self) -> None:
         if not self.metric or not self.unit:
@@ -66,20 +68,45 @@ class Record:
     status: str
     config: dict[str, Any]
     reason: str | None = None
+    """For people: why it failed, diverged or got stuck. Nothing is decided by it."""
+    trained: bool = True
+    """Whether the model was trained; what is read off an untrained one is another trial's."""
     attempts: int = 1
     parameters: int | None = None
     flops_per_token: float | None = None
     env: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
-    measures: list[str] = field(default_factory=list)
+    measures: dict[str, Stamp] = field(default_factory=dict)
+    """What has been taken, each with the source files that took it."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """What was tried since training ended and failed: a measure or a retraining, and why."""
     readings: list[Reading] = field(default_factory=list)
+    items: dict[str, list[float | None]] = field(default_factory=dict)
+    """Metric → what each example of test had in it, such as its number of edits."""
     examples: list[dict[str, str]] = field(default_factory=list)
     schema: int = SCHEMA
 
     @property
+    def settings(self) -> str | None:
+        """What decides its numbers besides the seed, as a plan tells it; None: it does not say."""
+        try:
+            parts = decisive(self.config, self.data["sha256"], self.data["files"], self.trained)
+        except (KeyError, TypeError, AttributeError):
+            return None
+        return settings(parts)
+
+    @property
     def timed(self) -> set[tuple[str, str]]:
         """What was timed, and beside which trial."""
-        return {(r.metric, r.against) for r in self.readings if r.against is not None}
+        return {(r.measure, r.against) for r in self.readings if r.against is not None}
+
+    def take(self, measure: str, made_by: Stamp, readings: list[Reading]) -> None:
+        """Put what a measure has read in place of what it had read before."""
+        for reading in readings:
+            reading.measure = measure
+        self.readings = [each for each in self.readings if each.measure != measure] + readings
+        self.measures[measure] = made_by
+        self.failures.pop(measure, None)
 
     def to_dict(self) -> dict[str, Any]:
         plain = {name: value for name, value in vars(self).items() if name != "readings"}
@@ -98,21 +125,24 @@ class Record:
 
 
 @dataclass
-class Head:
+class RecordHead:
     """What a record says besides its readings: enough to know what is done."""
 
     trial: str
     status: str
     config: dict[str, Any]
     reason: str | None
+    trained: bool
     attempts: int
     parameters: int | None
     env: dict[str, Any]
-    measures: list[str]
+    data: dict[str, Any]
+    measures: dict[str, Stamp]
+    failures: dict[str, str]
     timed: set[tuple[str, str]]
 
     @classmethod
-    def from_dict(cls, head: Any, timed: set[tuple[str, str]]) -> Head:
+    def from_dict(cls, head: Any, timed: set[tuple[str, str]]) -> RecordHead:
         check_schema(head)
         check_head(head)
         wanted = {name: head[name] for name in cls.__dataclass_fields__ if name in head}

@@ -5,7 +5,6 @@ A record is written once under its trial's id, whole or not at all.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from collections.abc import Callable
@@ -13,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablations.store import plan_file
 from ablations.store.files import NotAFileError, _beside, _cleared, read_file, write_atomic
-from ablations.store.record import Head, Record, T
+from ablations.store.record import Record, RecordHead, T
 from ablations.store.schema import SCHEMA as SCHEMA
 from ablations.store.schema import STATUSES as STATUSES
 from ablations.store.schema import TRIAL
@@ -29,10 +29,6 @@ class Asked:
 
     size: float  # beside the others'
     measures: set[str]
-
-
-def _asked(cell: dict[str, Any]) -> Asked:
-    return Asked(float(cell.get("work", 1)), set(cell.get("measures", ())))
 
 
 _ANEW = "move it away and run again: no record is lost"
@@ -52,12 +48,12 @@ class Results:
             raise RecordError(f"{trial[:40]!r} is no trial id")
         return self.trials / f"{trial}.json"
 
-    def checkpoint(self, trial: str) -> Path:
+    def weights(self, trial: str) -> Path:
         return self.checkpoints / f"{trial}.safetensors"
 
     def unfinished(self, trial: str) -> Path:
         """Where a training that has not ended yet is kept."""
-        return self.checkpoints / f"{trial}.training"
+        return self.checkpoints / f"{trial}.unfinished"
 
     def forget_unfinished(self, trial: str) -> None:
         """Its record is written: what it would have gone on from can go."""
@@ -75,9 +71,9 @@ class Results:
         """The trial's record, or None where there is none; RecordError where it is unusable."""
         return self._read(trial, lambda data: Record.from_dict(unseal(data)))
 
-    def head(self, trial: str) -> Head | None:
+    def head(self, trial: str) -> RecordHead | None:
         """The same without its readings, whose bytes are checked but not taken apart."""
-        return self._read(trial, lambda data: Head.from_dict(*unseal_head(data)))
+        return self._read(trial, lambda data: RecordHead.from_dict(*unseal_head(data)))
 
     def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
         path = self.path(trial)
@@ -113,32 +109,32 @@ class Results:
     def read_plan(self) -> dict[str, Any]:
         """The plan of this folder: what was asked, and which trial answers it."""
         try:
-            plan = json.loads(read_file(self.plan_file).decode())
+            data = read_file(self.plan_file)
         except FileNotFoundError:
             raise RecordError(f"no plan in {self.root}: run an ablation there first") from None
         except NotAFileError as error:
             raise RecordError(f"{self.plan_file}: {error.strerror}; {_ANEW}") from None
-        except (ValueError, RecursionError) as error:
-            problem = f"{self.plan_file}: not readable as JSON ({error}); {_ANEW}"
+        try:
+            return plan_file.read_bytes(data)
+        except NewerRecordError as error:
+            raise NewerRecordError(f"{self.plan_file}: {error}") from None
+        except RecordError as error:
+            problem = f"{self.plan_file}: {error}; {_ANEW}"
             raise RecordError(problem) from None
-        if not isinstance(plan, dict) or plan.get("schema") != SCHEMA:
-            raise RecordError(f"{self.plan_file}: not a plan of schema {SCHEMA}; {_ANEW}")
-        return plan
 
     def planned(self) -> dict[str, dict[str, Asked]]:
         """The trials of each ablation of the plan, and what is asked of them."""
-        plan = self.read_plan()
-        try:
-            return {
-                name: {str(cell["trial"]): _asked(cell) for cell in entry["cells"]}
-                for name, entry in plan["ablations"].items()
+        return {
+            name: {
+                cell["trial"]: Asked(float(cell["work"]), set(cell["measures"]))
+                for cell in entry["cells"]
             }
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise self.misshapen() from None
+            for name, entry in self.read_plan()["ablations"].items()
+        }
 
-    def misshapen(self) -> RecordError:
-        return RecordError(f"{self.plan_file}: not shaped like a plan; {_ANEW}")
+    def names(self) -> dict[str, str]:
+        """Each table of the plan, and the question that it belongs to."""
+        return {name: entry["name"] for name, entry in self.read_plan()["ablations"].items()}
 
     def write_plan(self, plan: dict[str, Any]) -> None:
-        text = json.dumps(plan, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-        write_atomic(self.plan_file, text.encode("utf-8", "backslashreplace"))
+        write_atomic(self.plan_file, plan_file.write_bytes(plan))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 FAILED = ("oom", "error", "timeout", "killed")
 STATUSES = ("ok", "diverged", "stuck", *FAILED)
 TRIAL = re.compile(r"[A-Za-z0-9_-]{1,100}")  # a label that is also a safe name for a file
@@ -32,6 +32,8 @@ def check_schema(plain: Any) -> None:
     schema = plain.get("schema")
     if type(schema) is not int or schema < 1:
         raise RecordError("not a record: it has no schema number")
+    if schema < SCHEMA:
+        raise RecordError(f"written by an earlier version (schema {schema}, this one has {SCHEMA})")
     if schema > SCHEMA:
         raise NewerRecordError(
             f"written by a newer version (schema {str(schema)[:12]}, this one reads {SCHEMA}): "
@@ -49,6 +51,8 @@ def check_head(plain: Mapping[str, Any]) -> None:
             raise _wrong(f"env.{key}", test[0], plain["env"][key])
     if plain["status"] in FAILED and not plain["reason"]:
         raise RecordError(f"'reason': a record that says {plain['status']} must say why")
+    if not plain["trained"] and plain["status"] in ("diverged", "stuck"):
+        raise RecordError(f"'trained': a model that was not trained cannot be {plain['status']}")
     for index, example in enumerate(plain["examples"]):
         if not _is_words(example):
             raise _wrong(f"examples[{index}]", "words by name", example)
@@ -65,12 +69,14 @@ def check_readings(readings: Any) -> None:
             test = _READING.get(name)
             if test is None or not test[1](value):
                 _check(reading, _READING, f"readings[{index}]", _NEEDED)
-        if not (reading.get("metric") and reading.get("unit")):
+        if not (reading.get("measure") and reading.get("metric") and reading.get("unit")):
             _check(reading, _READING, f"readings[{index}]", _NEEDED)
         if reading.get("value") is None and not reading.keys() & _INSTEAD:
             raise RecordError(f"'readings[{index}]' has neither a value nor a reason")
-        if "values" in reading and _depth(reading["values"]) != len(reading.get("axes") or ()):
-            raise RecordError(f"'readings[{index}].values' has not one level for each of its axes")
+        if "values" in reading:
+            shape = [len(places) for places in reading.get("axes", {}).values()]
+            if not _is_shaped(reading["values"], shape):
+                raise RecordError(f"'readings[{index}].values' does not fill its axes")
         if len({len(reading[name]) for name in reading.keys() & _BY_BLOCK}) > 1:
             raise RecordError(f"'readings[{index}]' has not one time of each for every block")
 
@@ -148,16 +154,34 @@ def _is_array(value: Any) -> bool:
     )
 
 
-def _is_names(value: Any) -> bool:
-    return type(value) is list and all(map(_is_name, value))
-
-
-def _are_distinct(value: Any) -> bool:
-    return _is_names(value) and len(set(value)) == len(value)
+def _is_coordinate(value: Any) -> bool:
+    return type(value) is str or _is_number(value)
 
 
 def _is_place(value: Any) -> bool:
-    return type(value) is dict and all(map(_is_number, value.values()))
+    return type(value) is dict and all(map(_is_coordinate, value.values()))
+
+
+def _are_axes(value: Any) -> bool:
+    return type(value) is dict and all(
+        _is_name(name) and type(places) is list and all(map(_is_coordinate, places))
+        for name, places in value.items()
+    )
+
+
+def _is_stamp(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_name, value.values()))
+
+
+def _are_stamps(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_stamp, value.values()))
+
+
+def _are_items(value: Any) -> bool:
+    return type(value) is dict and all(
+        type(each) is list and all(item is None or _is_number(item) for item in each)
+        for each in value.values()
+    )
 
 
 def _is_words(value: Any) -> bool:
@@ -189,12 +213,15 @@ def _maybe(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or fits(value)
 
 
-def _depth(array: Any) -> int:
-    """Levels of nesting; an array that is uneven has none."""
-    if type(array) is not list:
-        return 0
-    below = {_depth(each) for each in array} or {0}
-    return -1 if len(below) > 1 or -1 in below else 1 + below.pop()
+def _is_shaped(array: Any, shape: list[int]) -> bool:
+    """Whether an array has a level for each axis, and in it an entry for each place."""
+    if not shape:
+        return type(array) is not list
+    return (
+        type(array) is list
+        and len(array) == shape[0]
+        and all(_is_shaped(each, shape[1:]) for each in array)
+    )
 
 
 _WORD: Test = "words", _is_name
@@ -218,35 +245,39 @@ _HEAD: dict[str, Test] = {
     ),
     "config": _OBJECT,
     "reason": ("words or null", _maybe(lambda value: type(value) is str)),
+    "trained": ("true or false", lambda value: type(value) is bool),
     "attempts": ("a count from 1", lambda value: _is_count(value) and value > 0),
     "parameters": ("a count or null", _maybe(_is_count)),
     "flops_per_token": ("a finite number or null", _maybe(_is_number)),
     "env": _OBJECT,
     "data": _OBJECT,
-    "measures": ("a list of names, each once", _are_distinct),
+    "measures": ("the files that took each, with their digests", _are_stamps),
+    "failures": ("words by what failed", _is_words),
+    "items": ("lists of finite numbers by metric", _are_items),
     "examples": ("a list", _is_list),
 }
 _ENV: dict[str, Test] = {
-    "code": ("words or null", _maybe(_is_name)),
+    "code": ("files with their digests, or null", _maybe(_is_stamp)),
     "seconds": ("a duration or null", _maybe(_is_duration)),
     "earlier": ("a list of attempts, each with a status, a reason and seconds", _is_attempts),
     "sessions": ("objects by name", _are_objects),
 }
 _READING: dict[str, Test] = {
+    "measure": _WORD,
     "metric": _WORD,
     "unit": _WORD,
     "value": ("a finite number or null", _maybe(_is_number)),
     "split": _WORD,
-    "at": ("finite numbers by name", _is_place),
+    "at": ("words or finite numbers by name", _is_place),
     "session": _WORD,
     "against": _WORD,
     "samples": _TIMES,
     "reference": _TIMES,
     "twin": _TIMES,
-    "axes": ("a list of names", _is_names),
+    "axes": ("words or finite numbers by name of the axis", _are_axes),
     "values": ("nested lists of finite numbers", _is_array),
     "reason": _WORD,
 }
-_NEEDED = ("metric", "unit")
+_NEEDED = ("measure", "metric", "unit")
 _BY_BLOCK = {"samples", "reference", "twin"}
 _INSTEAD = {"samples", "values", "reason"}  # of which one stands where there is no value

@@ -1,8 +1,8 @@
-"""A record as its file holds it: JSON whose first line vouches for all the others.
+"""A record or a plan as its file holds it: JSON whose first line vouches for all the others.
 
-A field a line, a reading a line, the readings last. Since the first line carries the sha256 of its
-schema number and the bytes after it, damage is noticed without taking them apart, and what stands
-before the readings can be read alone.
+A record has a field a line, a reading a line, the readings last. Since the first line carries the
+sha256 of its schema number and the bytes after it, damage is noticed without taking them apart, and
+what stands before the readings can be read alone.
 """
 
 from __future__ import annotations
@@ -43,8 +43,15 @@ def _digest(schema: int, rest: bytes | memoryview) -> bytes:
     return digest.hexdigest().encode()
 
 
+def seal_whole(plain: dict[str, Any]) -> bytes:
+    """The bytes of a file that is always read whole, such as a plan: an entry a line."""
+    text = json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False)
+    rest = text.partition("\n")[2].encode("utf-8", "backslashreplace") + b"\n"
+    return vouched(SCHEMA, rest)
+
+
 def unseal(data: bytes) -> Any:
-    """The record in these bytes, if they are what was written; RecordError if not."""
+    """What was sealed in these bytes, if they are what was written; RecordError if not."""
     _check(data)
     return _parse(data)
 
@@ -57,7 +64,7 @@ def unseal_head(data: bytes) -> tuple[Any, set[tuple[str, str]]]:
         raise RecordError("'readings' is missing")
     maybe = [_parse(line) for line in _lines(readings, _AGAINST)]  # or the word stands elsewhere
     check_readings(maybe)
-    timed = {(reading["metric"], reading["against"]) for reading in maybe if "against" in reading}
+    timed = {(reading["measure"], reading["against"]) for reading in maybe if "against" in reading}
     return _parse(head + b"}"), timed
 
 
@@ -77,10 +84,11 @@ def _check(data: bytes) -> None:
         raise RecordError("damaged: it does not begin as a record does")
     schema, rest = int(first[1]), memoryview(data)[first.end() :]
     if _digest(SCHEMA, rest) == first[2]:
-        if schema != SCHEMA:  # no newer version, but a flipped bit in the number
+        if schema != SCHEMA:  # no other version, but a flipped bit in the number
             raise RecordError("damaged: its schema number is not what was written")
         return
-    check_schema({"schema": schema})
+    if schema > SCHEMA or _digest(schema, rest) == first[2]:
+        check_schema({"schema": schema})
     raise RecordError("damaged: it is not what was written")
 
 

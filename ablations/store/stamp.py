@@ -1,8 +1,7 @@
-"""A fingerprint of the code that made a trial's numbers.
+"""Which source files made a number, and whether they are still the same.
 
-It covers the modules that the built model, the task and the trainer come from and all that these
-import from this project, as syntax trees without docstrings: comments and prose do not count, and
-a part that the trial does not use does not either.
+A stamp lists files with a digest of each: its syntax tree without docstrings, so that comments and
+prose do not count. It is made and compared from the files alone; nothing of them is imported.
 """
 
 from __future__ import annotations
@@ -10,54 +9,68 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from ablations.store.frozen import freeze
 
+Stamp = dict[str, str]
+"""File → twelve hex digits. A file of this project by its path in it, a user's by its module."""
+
+ROOT = Path(__file__).parents[2]
 PROJECT = ("model", "ablations")
-KEEPING = {
-    "ablations.store.record",
-    "ablations.train.unfinished",
-}  # where numbers go, not where they come from
 
 
-def digest(model: nn.Module, task: Any, parts: Iterable[Any] = ()) -> str:
-    """Twelve hex digits. `parts` are those that are no modules, such as an optimiser.
+def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: False) -> Stamp:
+    """The modules, and all that these import from this project, as they are written now.
 
-    A part from a user's own module counts with its own file.
+    What is aside is neither listed nor followed.
     """
-    roots = {type(module).__module__ for module in model.modules()}
-    roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
-    roots |= {"ablations.train.loop", "model.initialise", type(task).__module__}
-    roots |= {part.__module__ for part in parts}
-    reached = {*roots, "model.build"}  # which imports every part, used or not
-    waiting = list(roots)
+    reached = set(modules)
+    waiting = list(reached)
     while waiting:
-        for name in _imports(waiting.pop()) - reached - KEEPING:
-            reached.add(name)
-            waiting.append(name)
-    text = "\n".join(f"{name} {_syntax(name)}" for name in sorted(reached))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+        found = {name for name in _imports(waiting.pop()) - reached if not is_aside(name)}
+        reached |= found
+        waiting += found
+    return {_name(module): digest_of(_file(module)) for module in sorted(reached)}
+
+
+def changed(made_by: Mapping[str, str]) -> list[str]:
+    """The files of a stamp that are not what they were; one that was the user's and is not found
+    here counts as unchanged, for nothing can be told of it."""
+    found = []
+    for name, digest in made_by.items():
+        path = ROOT / name if name.endswith(".py") else _found(name)
+        if path is not None and (not path.is_file() or digest_of(path) != digest):
+            found.append(name)
+    return found
+
+
+def short(made_by: Mapping[str, str] | None) -> str:
+    """Twelve hex digits for a whole stamp."""
+    return hashlib.sha256(freeze(made_by).encode()).hexdigest()[:12]
+
+
+def digest_of(path: Path) -> str:
+    """Twelve hex digits of what a file says as code; read again where the file is another one."""
+    found = os.stat(path)
+    return _digest(path, (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
 
 
 @cache
-def _tree(module: str) -> ast.Module:
-    found = importlib.util.find_spec(module)
-    assert found is not None
-    assert found.origin is not None
-    return ast.parse(Path(found.origin).read_text(encoding="utf-8"))
-
-
-@cache
-def _syntax(module: str) -> str:
-    tree = _tree(module)
+def _digest(path: Path, version: tuple[int, ...]) -> str:
+    tree = _parse(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [line for line in node.body if not _is_text(line)]
-    return hashlib.sha256(repr(_plain(tree)).encode()).hexdigest()
+    return hashlib.sha256(repr(_plain(tree)).encode()).hexdigest()[:12]
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _plain(node: Any) -> Any:
@@ -79,24 +92,48 @@ def _is_text(line: ast.stmt) -> bool:
 
 
 @cache
-def _imports(module: str) -> set[str]:
+def _imports(module: str) -> frozenset[str]:
     """What a module imports from this project at its top level."""
     found: set[str] = set()
-    for node in _tree(module).body:
+    for node in _parse(_file(module)).body:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
-        ours = [name for name in names if name.split(".")[0] in PROJECT]
-        found |= {name for name in ours if _is_module(name)}
-    return found
+        found |= {name for name in names if _is_ours(name) and _found(name) is not None}
+    return frozenset(found)
 
 
-@cache
-def _is_module(name: str) -> bool:
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] in PROJECT
+
+
+def _name(module: str) -> str:
+    """How a stamp calls a module."""
+    return _file(module).relative_to(ROOT).as_posix() if _is_ours(module) else module
+
+
+def _file(module: str) -> Path:
+    path = _found(module)
+    assert path is not None, module
+    return path
+
+
+def _found(module: str) -> Path | None:
+    """A module's file: ours where this file is, a user's wherever Python would find it."""
+    if not _is_ours(module):
+        return _elsewhere(module)
+    path = ROOT.joinpath(*module.split("."))
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
+
+def _elsewhere(module: str) -> Path | None:
     try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    origin = None if spec is None else spec.origin
+    return Path(origin) if origin and origin.endswith(".py") else None

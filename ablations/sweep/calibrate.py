@@ -54,6 +54,7 @@ def seconds_to_train(config: dict[str, Any], device: torch.device) -> float:
     from ablations.train.settings import TrainConfig
     from ablations.train.step import update
     from model.build import build
+    from model.evaluating import evaluating
     from model.loss import cross_entropy
 
     task = load_task(freeze(config["task"]))
@@ -66,8 +67,7 @@ def seconds_to_train(config: dict[str, Any], device: torch.device) -> float:
     step = quickest(lambda: update(model, moved, tokens, optimiser, settings), device)
     batches = task.evaluation_batches("valid")
     asked = batches[len(batches) // 2].to(device)  # of middling length
-    model.eval()
-    with torch.inference_mode():
+    with evaluating(model), torch.inference_mode():
         look = quickest(lambda: cross_entropy(model(asked), asked.labels), device) * len(batches)
     looks = 1 + min(settings.evaluations, settings.steps)  # the first before any step
     return settings.steps * step + looks * look

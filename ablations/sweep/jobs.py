@@ -12,15 +12,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ablations.plan.missing import missing, untimed
+from ablations.plan.missing import Missing, missing, owed_measures, untimed
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
-from ablations.store.record import TRAINED, Head, Reading, Record, RecordError
+from ablations.store.record import TRAINED, Reading, Record, RecordHead
 from ablations.store.results import Results
+from ablations.store.schema import RecordError
+from ablations.store.stamp import Stamp
 from ablations.sweep.launch import Job, Outcome
 from ablations.sweep.lease import HOST
+from ablations.sweep.orders import SessionOrder, TrialOrder
 
 TIMING = f"timing:{HOST}"  # the lease to have this machine alone
+RETRAINING, MEASURING = "retraining", "measuring"  # of a trial that has a good record
 Attempt = dict[str, Any]
 Holds = Callable[[str], bool]
 
@@ -39,7 +43,8 @@ class Setting:
     say: Callable[[str], None] = print
 
     @property
-    def payload(self) -> dict[str, Any]:
+    def order(self) -> dict[str, Any]:
+        """What every order says."""
         return {"device": self.device, "imports": self.imports, "env": code_version()}
 
 
@@ -78,9 +83,8 @@ class TrialPiece:
         setting, want, results = self._setting, self._want, self._setting.results
         # What was to be made anew has been, if the file is another one now.
         rerun = setting.rerun if self._stamp() == self._seen else None
-        alone = replace(setting.plan, wanted={want.trial: want})
-        lacks = missing(alone, results, rerun, check=False)
-        for line in lacks.set_aside:
+        lacks = missing(replace(setting.plan, wanted={want.trial: want}), results, rerun)
+        for line in set_aside(lacks, results):
             setting.say(line)
         self._given = self._stamp()  # a record that was set aside is gone
         if not lacks.train and not lacks.measure:
@@ -88,19 +92,20 @@ class TrialPiece:
         record = lacks.measure[0][1] if lacks.measure else None
         self._only_measures = record is not None
         self._before = _attempts_of(results.head(want.trial)) if lacks.failed else []
-        held = set() if record is None else set(record.measures)
-        payload = {
-            **setting.payload,
-            "trial": want.trial,
-            "config": want.config,
-            "counts": want.counts,
-            "code": want.code,
-            "measures": [name for name in want.measures if name not in held],
-            "record": None if record is None else record.to_dict(),
-            "checkpoint": str(results.checkpoint(want.trial)),
-            "unfinished": str(results.unfinished(want.trial)),
-        }
-        return Job(want.trial, setting.call, payload, seconds=setting.limit)
+        owed = want.measures if record is None else owed_measures(want, record)
+        order = TrialOrder(
+            **setting.order,
+            trial=want.trial,
+            config=want.config,
+            trained=want.trained,
+            counts=want.counts,
+            code=want.code,
+            measures={name: want.measure_code(name) for name in owed},
+            record=None if record is None else record.to_dict(),
+            weights=str(results.weights(want.trial)),
+            unfinished=str(results.unfinished(want.trial)),
+        )
+        return Job(want.trial, setting.call, order.payload(), seconds=setting.limit)
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         record, outcome = _returned(outcome)
@@ -115,7 +120,7 @@ class TrialPiece:
         results.forget_unfinished(record.trial)
         if outcome.status != "done":
             return outcome.status, f"trained, not all measured: {outcome.reason}"
-        is_whole = set(self._want.measures) <= set(record.measures)
+        is_whole = not owed_measures(self._want, record)
         return record.status if is_whole else "error", _headline(record)
 
     def _fail(self, outcome: Outcome, again: bool) -> tuple[str, str]:
@@ -128,8 +133,8 @@ class TrialPiece:
         held = results.read(self.id)
         if held is not None and held.status in TRAINED:
             record = held
-            what = "measure of this trial" if self._only_measures else "retraining"
-            _note(record, what, f"{outcome.status} ({reason})")
+            what = MEASURING if self._only_measures else RETRAINING
+            record.failures[what] = f"{outcome.status} ({reason})"
             attempt = _attempt(outcome.status, reason, outcome.seconds)
             record.env["earlier"] = [*record.env.get("earlier", []), attempt]
         else:
@@ -137,6 +142,7 @@ class TrialPiece:
             env["seconds"] = round(outcome.seconds, 3)
             full = f"{reason}\n{outcome.detail}" if outcome.detail else reason
             record = Record(self.id, outcome.status, self._want.config, reason=full, env=env)
+            record.trained, record.data = self._want.trained, self._want.data
             record.attempts = len(self._before) + 1
             record.env |= {"earlier": self._before} if self._before else {}
             record.env |= {"again": True} if again else {}
@@ -175,17 +181,24 @@ class SessionPiece:
             for trial in self._trials
             if self._is_untimed(trial, results.head(trial))
         }
-        payload = {
-            **self._setting.payload,
-            "measure": self._measure,
-            "against": self._reference.trial,
-            "reference": self._reference.config,
-            "candidates": candidates,
-            "timing": plan.profile.timing,
-            "code": self._reference.code,
-        }
+        if not candidates:
+            return None
+        order = SessionOrder(
+            **self._setting.order,
+            measure=self._measure,
+            code=self._code(self._reference),
+            against=self._reference.trial,
+            reference=self._reference.config,
+            candidates=candidates,
+            models={
+                file: digest
+                for trial in (self._reference.trial, *candidates)
+                for file, digest in plan.wanted[trial].code.items()
+            },
+            timing=plan.profile.timing,
+        )
         call = "ablations.sweep.worker:run_session"
-        return Job(self.id, call, payload, seconds=self._setting.limit) if candidates else None
+        return Job(self.id, call, order.payload(), seconds=self._setting.limit)
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         ended = "timed" if outcome.status == "done" else outcome.status, outcome.reason or ""
@@ -201,26 +214,41 @@ class SessionPiece:
                 status, reason = "error", f"no readings: {error!r}"  # one bad worker ends no sweep
                 ended = status, reason
             if status != "done":
-                _note(record, f"measure {self._measure}", f"{status} ({reason})")
+                record.failures[self._measure] = f"{status} ({reason})"
             self._setting.results.write(record)
         return ended
 
-    def _is_untimed(self, trial: str, record: Record | Head | None) -> bool:
+    def _is_untimed(self, trial: str, record: Record | RecordHead | None) -> bool:
         pair = self._measure, self._reference.trial
         return pair in untimed(self._setting.plan.wanted[trial], record)
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
         readings = [Reading(**reading) for reading in taken["readings"][record.trial]]
+        for reading in readings:
+            reading.session, reading.against = taken["session"], self._reference.trial
+        made_by = self._code(self._setting.plan.wanted[record.trial])
+        if record.measures.get(self._measure) == made_by:  # beside other references, those stay
+            readings += [
+                each
+                for each in record.readings
+                if each.measure == self._measure and each.against != self._reference.trial
+            ]
         sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"]}
-        timed = replace(
-            record,
-            env={**record.env, "sessions": sessions},
-            readings=record.readings + readings,
-            measures=list(dict.fromkeys([*record.measures, self._measure])),
-        )
-        _note(timed, f"measure {self._measure}", None)
+        timed = replace(record, env={**record.env, "sessions": sessions})
+        timed.take(self._measure, made_by, readings)
         return Record.from_dict(timed.to_dict())
+
+    def _code(self, want: Want) -> Stamp:
+        return want.measure_code(self._measure)
+
+
+def set_aside(lacks: Missing, results: Results) -> list[str]:
+    """Move unusable records out of the way; what to tell of each."""
+    return [
+        f"{error}; kept as {results.set_aside(trial).name}"
+        for trial, error in lacks.unusable.items()
+    ]
 
 
 def sessions(
@@ -244,19 +272,11 @@ def _returned(outcome: Outcome) -> tuple[Record | None, Outcome]:
         return None, replace(outcome, status="error", reason=f"no record: {error}", value=None)
 
 
-def _note(record: Record, what: str, problem: str | None) -> None:
-    """Tell in a good record what has failed since, in place of what was told of that before."""
-    begins = f"{what} failed: "
-    parts = [p for p in (record.reason or "").split("; ") if p and not p.startswith(begins)]
-    parts += [begins + problem.replace("; ", ", ")] if problem else []
-    record.reason = "; ".join(parts) or None
-
-
 def _attempt(status: str, reason: str, seconds: float) -> Attempt:
     return {"status": status, "reason": reason, "seconds": round(seconds, 3)}
 
 
-def _attempts_of(record: Head | None) -> list[Attempt]:
+def _attempts_of(record: RecordHead | None) -> list[Attempt]:
     """All attempts at a trial that failed, by its record."""
     if record is None:
         return []
@@ -266,6 +286,8 @@ def _attempts_of(record: Head | None) -> list[Attempt]:
 
 
 def _headline(record: Record) -> str:
+    if record.failures:
+        return "; ".join(f"{what} failed: {why}" for what, why in record.failures.items())
     if record.reason:
         return record.reason.splitlines()[0]
     losses = [r for r in record.readings if (r.metric, r.split) == ("loss", "valid")]

@@ -15,8 +15,16 @@ from ablations.plan.estimate import may_fit
 from ablations.plan.missing import missing
 from ablations.plan.wanted import Plan
 from ablations.store.results import Results
-from ablations.sweep.jobs import TIMING, Piece, SessionPiece, Setting, TrialPiece, sessions
-from ablations.sweep.launch import NOT_STARTED, Event, Launcher, Outcome, Progress
+from ablations.sweep.jobs import (
+    TIMING,
+    Piece,
+    SessionPiece,
+    Setting,
+    TrialPiece,
+    sessions,
+    set_aside,
+)
+from ablations.sweep.launch import Changed, Event, Launcher, Outcome, Progress
 from ablations.sweep.lease import HOST, Leases
 from ablations.sweep.progress import Display
 from ablations.sweep.signals import undisturbed
@@ -48,8 +56,9 @@ def run(
     setting = Setting(plan, results, device, list(imports), rerun, limit, call)
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
-            merge_into(results, plan)
-            trials, timings, notes, is_proven, earlier = _look(setting)  # may set records aside
+            notes = merge_into(results, plan)
+            trials, timings, more, is_proven, earlier = _begin(setting)
+            notes += more
         wants = [plan.wanted[piece.id] for piece in trials]
         # What cannot be trained here takes no time, whatever its size.
         expected = {w.trial: w.work for w in wants if may_fit(w, device.partition(":")[0])}
@@ -69,11 +78,16 @@ def run(
     return sweep.counts + Counter({EARLIER: earlier})  # a sum leaves out what is 0
 
 
-def _look(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool, int]:
+def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool, int]:
     """What is to be done, what people should know before, whether any trial is trained, and how
-    many failed earlier and are not to be tried again."""
+    many failed earlier and are not to be tried again.
+
+    OSError where something is lacking and cannot be kept; unusable records are set aside.
+    """
     lacks = missing(setting.plan, setting.results, setting.rerun)
-    notes = list(lacks.set_aside)
+    if not lacks.is_nothing:
+        setting.results.check_writable()
+    notes = set_aside(lacks, setting.results)
     if lacks.stale and setting.rerun != "stale":
         notes.append(
             f"{len(lacks.stale)} records were made by other code and count as stale; "
@@ -171,6 +185,11 @@ class _Sweep:
             self._leases.release(*piece.leases)
         elif event.status == "storage":
             raise OSError(event.reason)
+        elif event.status == "changed":
+            raise Changed(
+                f"{event.reason} since this sweep began: nothing of {piece.title} was kept. "
+                "The same command plans it anew."
+            )
         elif _may_pass(event) and self._tries[piece.id] < RETRIES:
             self._try_again(piece, event)
         else:
@@ -179,9 +198,9 @@ class _Sweep:
 
     def _keep(self, piece: Piece, outcome: Outcome, again: bool) -> tuple[str, str]:
         with self._leases.locked():  # nobody can take over between the look and the writing
-            for name in piece.leases:  # one by one: of a session, some trials may be another's now
-                self._leases.retake(name)
-            return piece.keep(outcome, self._leases.holds, again)
+            # One by one: of a session, some trials may be another's now.
+            ours = {name for name in piece.leases if self._leases.retake(name)}
+            return piece.keep(outcome, ours.__contains__, again)
 
     def _finish(self, piece: Piece, outcome: Outcome) -> None:
         status, note = self._keep(piece, outcome, again=False)
@@ -242,4 +261,4 @@ class _Sweep:
 
 def _may_pass(outcome: Outcome) -> bool:
     """Whether a second try may fare better: memory may be free again, a killer gone."""
-    return outcome.status in ("killed", "oom") or (outcome.reason or "").startswith(NOT_STARTED)
+    return outcome.status in ("killed", "oom") or not outcome.began

@@ -1,4 +1,8 @@
-"""What a worker does with a job: train and measure one trial, or time one session."""
+"""What a worker does with an order: train and measure one trial, or time one session.
+
+A record must hold what its id and its stamps say. So data and source files are compared with the
+order before anything is computed, and the files again before the result is handed over.
+"""
 
 from __future__ import annotations
 
@@ -6,149 +10,172 @@ import importlib
 import platform
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch._dynamo  # every optimiser loads it: here that happens once, in the server
+from torch import nn
 
 from ablations.measure import discover
-from ablations.measure.timing import TimingConfig, probe_memory, time_blocks
+from ablations.measure.session import time_session
+from ablations.measure.timing import TimingConfig
+from ablations.plan.identity import identity_of
 from ablations.store.frozen import freeze
-from ablations.store.record import Reading, Record
+from ablations.store.record import Record
+from ablations.store.stamp import changed, short
+from ablations.sweep.launch import Changed
+from ablations.sweep.orders import Order, SessionOrder, TrialOrder
 from ablations.tasks.cache import load_task
-from ablations.train.device import device_name
+from ablations.tasks.task import Task
+from ablations.train.device import device_name, numerics
 from ablations.train.loop import train
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice, Stopped, noticing
 from ablations.train.unfinished import Keeper
 from ablations.train.weights import load_weights, save_weights, stamp_for
 from model.build import build
+from model.config import ConfigError
 
 Report = Callable[[float, str], None]
 
 
 def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
-    """Train a trial and take its measures, or take missing measures from its checkpoint.
+    """Train a trial and take its measures, or take missing measures from its weights.
 
     Told to stop, it raises `Stopped` while it trains, and goes on from there the next time; after
     that it gives the record with what is measured by then.
     """
+    order = TrialOrder(**payload)
     with noticing() as notice:
-        return _run_trial(payload, report, notice)
+        report(0.0, "starting")
+        _import(order)
+        _check_data(order)
+        check_code([order.code, *order.measures.values()])
+        record = _run_trial(order, report, notice)
+        check_code([order.code, *order.measures.values()])
+        return record.to_dict()
 
 
-def _run_trial(payload: dict[str, Any], report: Report, notice: Notice) -> dict[str, Any]:
+def _run_trial(order: TrialOrder, report: Report, notice: Notice) -> Record:
     started, clock = datetime.now(UTC), time.perf_counter()
-    report(0.0, "starting")
-    _import(payload)
-    config, device = payload["config"], torch.device(payload["device"])
+    config, device = order.config, torch.device(order.device)
     task = load_task(freeze(config["task"]))
-    model = build(config["model"], task.source_size, task.target_size, config["seed"]).to(device)
-    checkpoint = Path(payload["checkpoint"])
-    steps = config["train"]["steps"]
-    if payload["record"] is None:
-        record = Record(
-            payload["trial"],
-            status="ok",
-            config=config,
-            **payload["counts"],
-            data=task.card(),
-        )
-        stamp = {"trial": payload["trial"], "code": payload["code"], "device": device.type}
-        stamp["torch"] = torch.__version__
-        keeper = Keeper(Path(payload["unfinished"]), stamp, is_stopping=notice)
-        settings = TrainConfig(**config["train"])
-        training = train(model, task, settings, config["seed"], device, report, keeper)
-        clock -= keeper.earlier  # a training that went on counts all its time
-        record.status, record.reason = training.status, training.reason
-        record.readings += training.readings
+    if order.record is not None:
+        record = Record.from_dict(order.record)
+    else:
+        record = Record(order.trial, "ok", config, trained=order.trained, **order.counts)
+        record.data = task.described
         record.env = {
-            **payload["env"],
-            "code": payload["code"],
+            **order.env,
+            "code": order.code,
             "torch": torch.__version__,
+            "numerics": numerics(device),
             "python": platform.python_version(),
             "device": device_name(device),
             "threads": torch.get_num_threads(),
             "started": started.isoformat(timespec="seconds"),
         }
-        save_weights(model, checkpoint, stamp_for(record))
-    else:
-        record = Record.from_dict(payload["record"])
-        load_weights(model, checkpoint, stamp_for(record))
-    failures = []
-    for name in payload["measures"]:
-        if record.status != "diverged":  # a diverged model answers nothing
-            try:
-                with notice.raising():
-                    readings, examples = discover().build(name).take(model, task, device, steps)
-            except Stopped:
-                break
-            except Exception as error:  # the training stays; the next run tries the measure again
-                told = f"{type(error).__name__}: {error}".replace("; ", ", ")  # which parts reasons
-                failures.append(f"measure {name} failed: {told}")
-                continue
-            record.readings += readings
-            record.examples = examples or record.examples
-        record.measures.append(name)
-    before = [part for part in (record.reason or "").split("; ") if not part.startswith("measure ")]
-    record.reason = "; ".join(filter(None, [*before, *failures])) or None
+    if order.trained:
+        model = build(config["model"], task.source_size, task.target_size, config["seed"])
+        model.to(device)
+        if order.record is None:
+            clock -= _train(order, record, model, task, device, report, notice)
+        else:
+            load_weights(model, Path(order.weights), stamp_for(record))
+        _measure(order, record, model, task, device, notice)
     record.env.setdefault("seconds", round(time.perf_counter() - clock, 3))
-    return record.to_dict()
+    return record
+
+
+def _train(
+    order: TrialOrder,
+    record: Record,
+    model: nn.Module,
+    task: Task,
+    device: torch.device,
+    report: Report,
+    notice: Notice,
+) -> float:
+    """Train the model in place and keep its weights; seconds that earlier stretches of it took."""
+    made_with = {"trial": order.trial, "code": short(order.code)}
+    made_with |= {"device": device.type, "torch": torch.__version__}
+    keeper = Keeper(Path(order.unfinished), made_with, is_stopping=notice)
+    settings = TrainConfig(**order.config["train"])
+    training = train(model, task, settings, order.config["seed"], device, report, keeper)
+    record.status, record.reason = training.status, training.reason
+    record.readings += training.readings
+    save_weights(model, Path(order.weights), stamp_for(record))
+    return keeper.earlier
+
+
+def _measure(
+    order: TrialOrder,
+    record: Record,
+    model: nn.Module,
+    task: Task,
+    device: torch.device,
+    notice: Notice,
+) -> None:
+    """Take what is asked; a measure that fails is noted, and the next run tries it again."""
+    steps = order.config["train"]["steps"]
+    for name, made_by in order.measures.items():
+        if record.status == "diverged":  # such a model answers nothing
+            record.take(name, made_by, [])
+            continue
+        try:
+            with notice.raising():
+                taken = discover().build(name).take(model, task, device, steps)
+        except Stopped:
+            return
+        except Exception as error:
+            record.failures[name] = f"{type(error).__name__}: {error}"
+            continue
+        record.take(name, made_by, taken.readings)
+        record.examples = taken.examples or record.examples
+        record.items |= taken.items
 
 
 def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
-    """Time candidates beside their reference and its twin; each trial's readings stand alone."""
-    _import(payload)
-    device = torch.device(payload["device"])
-    config = TimingConfig(**payload["timing"])
-    measure = discover().build(payload["measure"])
-    place = {"session": secrets.token_hex(4), "against": payload["against"]}
-    env = {"torch": torch.__version__, "device": device_name(device), "code": payload["code"]}
-    env |= {**payload["env"], "threads": torch.get_num_threads()}
-    trials: dict[str, Any] = {
-        "reference": payload["reference"],
-        "twin": payload["reference"],
-        **payload["candidates"],
-    }
-    results: dict[str, list[Reading]] = {trial: [] for trial in payload["candidates"]}
-
-    def prepare(name: str, length: int, batch: int) -> Callable[[], None]:
-        task = load_task(freeze(trials[name]["task"]))
-        return measure.prepare(trials[name], task, device, length, batch)
-
-    # All probes are forked before this process computes anything: a child that inherits a used heap
-    # would seem to need less, and one that inherits an accelerator cannot use it.
-    probed = {
-        (name, index): probe_memory(
-            lambda name=name: prepare(name, 2, 1),  # type: ignore[misc]
-            lambda name=name, shape=shape: prepare(name, **shape),  # type: ignore[misc]
-            device,
-        )
-        for index, shape in enumerate(config.shapes)
-        for name in trials
-    }
-    for index, shape in enumerate(config.shapes):
-        at: dict[str, float] = dict(shape)
-        failures = {name: probed[name, index][1] for name in trials}
-        for name, readings in results.items():
-            extra, reason = probed[name, index]
-            readings.append(Reading("peak_memory", "bytes", extra, at=at, reason=reason))
-        calls = {name: prepare(name, **shape) for name in trials if failures[name] is None}
-        samples = time_blocks(calls, config, device, report=report)
-        for name, readings in results.items():
-            reason = failures.get(name) or failures.get("reference") or failures.get("twin")
-            times: dict[str, Any] = {"reason": reason}
-            if reason is None:
-                times = {role: samples[role] for role in ("reference", "twin")}
-                times["samples"] = samples[name]
-            readings.append(Reading(measure.metric, measure.unit, at=at, **place, **times))
-    taken = {trial: [vars(reading) for reading in readings] for trial, readings in results.items()}
-    return {"session": place["session"], "env": env, "readings": taken}
+    """Time candidates beside their reference: the session, and the readings of each trial."""
+    order = SessionOrder(**payload)
+    _import(order)
+    check_code([order.code, order.models])
+    device = torch.device(order.device)
+    taken = time_session(
+        discover().build(order.measure),
+        order.reference,
+        order.candidates,
+        TimingConfig(**order.timing),
+        device,
+        report,
+    )
+    check_code([order.code, order.models])
+    env = {**order.env, "torch": torch.__version__, "device": device_name(device)}
+    env |= {"code": order.models, "threads": torch.get_num_threads()}
+    readings = {trial: [vars(reading) for reading in readings] for trial, readings in taken.items()}
+    return {"session": secrets.token_hex(4), "env": env, "readings": readings}
 
 
-def _import(payload: dict[str, Any]) -> None:
-    for module in payload["imports"]:
+def _import(order: Order) -> None:
+    for module in order.imports:
         importlib.import_module(module)
+
+
+def _check_data(order: TrialOrder) -> None:
+    """Refuse data that is not what the trial's id was made of."""
+    try:
+        is_same = identity_of(order.config, order.trained) == order.trial
+    except ConfigError:  # it can no longer be read at all
+        is_same = False
+    if not is_same:
+        raise Changed(f"the data of task {order.config['task']['name']} has changed")
+
+
+def check_code(stamps: Iterable[Mapping[str, str]]) -> None:
+    """Refuse source files that are not what the order says."""
+    files = sorted({name for made_by in stamps for name in changed(made_by)})
+    if files:
+        raise Changed(f"{', '.join(files[:3])}{' and others' * (len(files) > 3)} changed")

@@ -33,11 +33,12 @@ from torch import nn
 
 from ablations.tasks.batches.padded import Padded
 from ablations.tasks.data.vocabulary import Vocabulary
-from ablations.tasks.generated.rows import share_right
+from ablations.tasks.generated.rows import each_right, share_right
 from ablations.tasks.scores.examples import some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, Batch
 from model.config import ConfigError, too_small
+from model.evaluating import evaluating
 from model.generate import Question, greedy
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -193,14 +194,11 @@ class ListOps(Task):
     ) -> tuple[list[Score], list[Example]]:
         trees = self.trees(split)
         outputs = [0] * len(trees)
-        was_training = model.training
-        model.eval()
-        with torch.inference_mode():
+        with evaluating(model), torch.inference_mode():
             for rows_B, batch in self.pairs(split).asked:
                 said_B = model(_classed(batch).to(device)).argmax(dim=-1).tolist()
                 for row, said in zip(rows_B.tolist(), said_B, strict=True):
                     outputs[row] = said
-        model.train(was_training)
         truths = [value for _, value in trees]
         examples = [
             {
@@ -210,7 +208,8 @@ class ListOps(Task):
             }
             for index in some_of_each([a == b for a, b in zip(outputs, truths, strict=True)])
         ]
-        return [Score("accuracy", share_right(outputs, truths))], examples
+        right = each_right(outputs, truths)
+        return [Score("accuracy", share_right(outputs, truths), items=right)], examples
 
     def digest(self) -> str:
         return self._digest

@@ -37,6 +37,8 @@ class Score:
     at: dict[str, float] = field(default_factory=dict)
     """Where it was taken, such as {"length": 32}; empty for the whole split."""
     reason: str | None = None
+    items: list[float] | None = field(default=None, compare=False, repr=False)
+    """What each example of the split had in it, in the split's order: errors, or right as 1."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,11 @@ class Task:
     def card(self) -> dict[str, Any]:
         """Where the data comes from, its licence, its size, its split and its digest."""
         raise NotImplementedError
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a record keeps: the card, and which options the digest stands for."""
+        return {**self.card(), "files": list(self.files)}
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
         """What each step learns from, without end, in an order that seed and task alone decide.

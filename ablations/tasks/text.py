@@ -30,6 +30,7 @@ from ablations.tasks.data.tokens import TOKENS, Tokens
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import Batch
 from model.config import ConfigError
+from model.evaluating import evaluating
 from model.family import choice
 from model.generate import Generator, Question, greedy
 from model.loss import cross_entropy
@@ -155,13 +156,11 @@ class Text(Task):
 
     @torch.inference_mode()
     def _nats(self, model: nn.Module, split: str, device: torch.device | str) -> float:
-        was_training = model.training
-        model.eval()
         total = 0.0
-        for batch in self.evaluation_batches(split):
-            moved = batch.to(device)
-            total += float(cross_entropy(model(moved), moved.labels))
-        model.train(was_training)
+        with evaluating(model):
+            for batch in self.evaluation_batches(split):
+                moved = batch.to(device)
+                total += float(cross_entropy(model(moved), moved.labels))
         return total
 
     def _examples(

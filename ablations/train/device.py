@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from pathlib import Path
 
 import torch
@@ -29,6 +30,15 @@ def device_name(device: torch.device) -> str:
     if device.type == "cpu":
         return f"cpu ({_processor()})"
     return f"{device.type} ({torch.get_device_module(device).get_device_name(device)})"
+
+
+def numerics(device: torch.device) -> str:
+    """What the last digits of a sum depend on besides the code, in words."""
+    if device.type != "cpu":
+        return f"torch {torch.__version__}, {device_name(device)}"
+    blas = re.search(r"\bBLAS_INFO=(\w+)", torch.__config__.show())
+    capability = torch.backends.cpu.get_cpu_capability()
+    return f"torch {torch.__version__}, {capability}, BLAS {blas[1] if blas else 'unknown'}"
 
 
 def _processor() -> str:

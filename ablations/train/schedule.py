@@ -38,7 +38,7 @@ class Schedule:
 
 
 @SCHEDULE.register("constant")
-class Constant(Schedule):
+class ConstantRate(Schedule):
     """The peak rate to the end."""
 
     def after(self, step: int) -> float:

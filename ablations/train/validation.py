@@ -6,19 +6,17 @@ import torch
 from torch import nn
 
 from ablations.tasks.task import Task
+from model.evaluating import evaluating
 from model.loss import cross_entropy
 
 
 def validate(model: nn.Module, task: Task, device: torch.device, split: str = "valid") -> float:
     """Unsmoothed nats per label over a whole split; the model's mode is left as it was."""
     batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
-    was_training = model.training
-    model.eval()
     total, tokens = 0.0, 0
-    with torch.inference_mode():
+    with evaluating(model), torch.inference_mode():
         for batch in batches:
             moved = batch.to(device)
             total += float(cross_entropy(model(moved), moved.labels))
             tokens += batch.tokens
-    model.train(was_training)
     return total / tokens

@@ -1,19 +1,50 @@
-"""One figure per file: `panels(evidence)` chooses, `draw(frame, ax)` draws, `describe` tells.
+"""One figure per file, found by being there: a new file in this folder is a new figure.
 
-A new file in this folder is a new figure; nothing else needs to know.
+What such a file declares is `FigureFile`; `tests/contracts/test_figures.py` holds it to that.
 """
 
 from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from analysis.evidence import Evidence
+    from analysis.style import Margins
+
+
+class FigureFile(Protocol):
+    """What a figure owes."""
+
+    CAPTION: str
+    """What its marks and colours mean."""
+
+    MARGINS: Margins
+    """The room around each panel's axis."""
+
+    def panels(self, evidence: Evidence) -> list[pd.DataFrame]:
+        """What it would show, one frame per panel; empty where there is nothing yet.
+
+        Its column `name` says whom it draws.
+        """
+        ...
+
+    def inches(self, frame: pd.DataFrame) -> float:
+        """The height of a panel, margins included."""
+        ...
+
+    def draw(self, frame: pd.DataFrame, ax: Axes) -> Axes:
+        """One panel on its axis."""
+        ...
+
+    def describe(self, frames: list[pd.DataFrame]) -> str:
+        """All panels in words, for those who cannot see them."""
+        ...
 
 
 def names() -> list[str]:
@@ -23,35 +54,46 @@ def names() -> list[str]:
 
 def panels(name: str, evidence: Evidence) -> list[pd.DataFrame]:
     """What a figure would show, one frame per panel; empty where there is nothing yet."""
-    return _module(name).panels(evidence)
+    return find(name).panels(evidence)
+
+
+def caption(name: str) -> str:
+    """What the marks of a figure mean."""
+    return find(name).CAPTION
 
 
 def describe(name: str, frames: list[pd.DataFrame]) -> str:
     """The figure in words, for those who cannot see it."""
-    return _module(name).describe(frames)
+    return find(name).describe(frames)
 
 
 def compose(name: str, frames: list[pd.DataFrame]) -> Figure:
     """The panels of a figure, one under the other at column width."""
+    return lay_out(find(name), frames)
+
+
+def lay_out(module: FigureFile, frames: list[pd.DataFrame]) -> Figure:
+    """Give each panel its height and, inside its margins, its axis; then let it be drawn."""
     from matplotlib.figure import Figure
 
-    from analysis import rows, style
+    from analysis import style
 
-    module = _module(name)
     heights = [module.inches(frame) for frame in frames]
-    total = sum(heights)
+    width, total, room = style.WIDTH, sum(heights), module.MARGINS
     with style.look():
-        figure = Figure(figsize=(style.WIDTH, total))
+        figure = Figure(figsize=(width, total))
         top = total
         for frame, height in zip(frames, heights, strict=True):
-            bottom = top - height + rows.BELOW
-            inner = (style.WIDTH - rows.LEFT - rows.RIGHT, height - rows.ABOVE - rows.BELOW)
-            box = (rows.LEFT / style.WIDTH, bottom / total, inner[0] / style.WIDTH)
-            module.draw(frame, figure.add_axes((*box, inner[1] / total)))
+            bottom = top - height + room.below
+            inner = width - room.left - room.right, height - room.above - room.below
+            box = (room.left / width, bottom / total, inner[0] / width, inner[1] / total)
+            module.draw(frame, figure.add_axes(box))
             top -= height
     return figure
 
 
-def _module(name: str) -> Any:
+def find(name: str) -> FigureFile:
+    """The file of a figure."""
     assert name in names(), name
-    return import_module(f"{__name__}.{name}")
+    module: Any = import_module(f"{__name__}.{name}")
+    return module

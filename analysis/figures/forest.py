@@ -14,9 +14,15 @@ from analysis import rows, stats, style
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import short
+from analysis.units import after_heading
 
+CAPTION = (
+    "Difference of each variant from its control. Dot: mean over seeds; bar: 95 % interval; small "
+    "dots: single seeds; hollow: no interval; arrow: the bar goes on. Colour marks what is "
+    "resolved after Holm. n: pairs, of those planned."
+)
+MARGINS = rows.MARGINS
 COLOURS = {stats.WORSE: style.VERMILION, stats.BETTER: style.BLUE}
-
 
 MANY = 12  # rows from which the axis is cut to where most of them are
 FAR = 4  # times the 80th percentile of seeds: beyond it a row is an arrow
@@ -40,7 +46,7 @@ def describe(frames: list[pd.DataFrame]) -> str:
 
 
 def inches(frame: pd.DataFrame) -> float:
-    return rows.inches(_groups(frame))
+    return rows.inches(_groups(frame), MARGINS)
 
 
 def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -59,8 +65,8 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
         for row in group.rows:
             if row.data["n"] > 0:
                 _draw_row(ax, row.y, row.data, low, high)
-    unit = "" if first["unit"] in ("", "1") else f" ({first['unit']})"
-    ax.set_xlabel(style.fit(f"variant − control{unit}", 2.2), labelpad=2)
+    heading = f"variant − control{after_heading(first['unit'])}"
+    ax.set_xlabel(style.fit(heading, 2.2), labelpad=2)
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(FuncFormatter(_signed))
     return ax
@@ -73,7 +79,7 @@ def _groups(frame: pd.DataFrame) -> list[rows.Group]:
         for data in listed(members):
             pairs, planned = data["n"], data["planned"]
             count = str(pairs) if pairs == planned else f"{pairs}/{planned}"
-            group.rows.append(rows.Row(data["name"], count, data, _remark(data)))
+            group.rows.append(rows.LabelledRow(data["name"], count, data, _remark(data)))
         groups.append(group)
     return groups
 

@@ -14,6 +14,11 @@ from analysis.load import listed
 from analysis.names import short
 from analysis.speed import SAME
 
+CAPTION = (
+    "Time of a training step relative to the control, timed in the same blocks. Bar: 95 % "
+    "interval; shaded: what the control shows against itself, the noise floor. n: blocks."
+)
+MARGINS = rows.MARGINS
 COLOURS = {stats.SLOWER: style.VERMILION, stats.FASTER: style.BLUE}
 STEPS = (2.0, 4.0, 10.0, 100.0, 1000.0)
 
@@ -37,7 +42,7 @@ def describe(frames: list[pd.DataFrame]) -> str:
 
 
 def inches(frame: pd.DataFrame) -> float:
-    return rows.inches(_groups(frame))
+    return rows.inches(_groups(frame), MARGINS)
 
 
 def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -72,12 +77,12 @@ def _groups(frame: pd.DataFrame) -> list[rows.Group]:
         for data in listed(members):
             label = f"{data['name']}, seed {data['seed']}" if several else data["name"]
             remark = "" if not math.isnan(data["floor"]) else "no A/A pair: nothing is resolved"
-            group.rows.append(rows.Row(label, str(data["n"]), data, remark))
+            group.rows.append(rows.LabelledRow(label, str(data["n"]), data, remark))
         groups.append(group)
     return groups
 
 
-def _draw_row(ax: Axes, row: rows.Row) -> None:
+def _draw_row(ax: Axes, row: rows.LabelledRow) -> None:
     data, y = row.data, row.y
     colour = COLOURS.get(data["verdict"], style.QUIET)
     if not math.isnan(data["floor"]):

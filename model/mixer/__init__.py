@@ -5,18 +5,17 @@ B: sequences, T: positions given now, S: positions attended to, D: d_model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import torch
 from torch import Tensor, nn
 
+from model.batch import positions
 from model.family import Family
 
 MIXER = Family("mixer")
 
-State: TypeAlias = tuple[Tensor, ...]  # every tensor has the sequences in its first dimension
+MixerState: TypeAlias = tuple[Tensor, ...]  # every tensor has the sequences in its first dimension
 
 
 @dataclass(frozen=True)
@@ -29,28 +28,26 @@ class Context:
     lengths: Tensor | None = None  # B: real tokens of the input; None: all are real
     memory: Tensor | None = None  # B S D: what cross-attention reads
     memory_lengths: Tensor | None = None  # B
+    # Said once for all layers; a property that remembers its value would break a compiled graph.
+    seen: Tensor = field(init=False)  # S: positions of the state and of the input
+    real: Tensor | None = field(init=False)  # B T: which tokens of the input are not padding
+    memory_real: Tensor | None = field(init=False)  # B S: the same of the memory
 
-    @cached_property
-    def seen(self) -> Tensor:
-        """S: positions of the state and of the input."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seen", self._seen())
+        object.__setattr__(self, "real", _before(self.positions, self.lengths))
+        slots = None if self.memory is None else positions(self.memory.shape[1], self.memory)
+        object.__setattr__(self, "memory_real", _before(slots, self.memory_lengths))
+
+    def _seen(self) -> Tensor:
         if self.start == 0:
             return self.positions
-        return torch.arange(self.start + len(self.positions), device=self.positions.device)
+        return positions(self.start + len(self.positions), self.positions)
 
-    @cached_property
-    def real(self) -> Tensor | None:
-        """B T: which tokens of the input are not padding."""
-        if self.lengths is None:
-            return None
-        return self.positions < self.lengths[:, None]
 
-    @cached_property
-    def memory_real(self) -> Tensor | None:
-        """B S: which positions of the memory are not padding."""
-        if self.memory_lengths is None or self.memory is None:
-            return None
-        slots = torch.arange(self.memory.shape[1], device=self.memory.device)
-        return slots < self.memory_lengths[:, None]
+def _before(slots: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:
+    """B S: which slots are not padding; None where all are real."""
+    return None if slots is None or lengths_B is None else slots < lengths_B[:, None]
 
 
 class Mixer(nn.Module):
@@ -58,12 +55,17 @@ class Mixer(nn.Module):
 
     crosses = False  # whether it can read a memory instead of its own input
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    @property
+    def hides(self) -> bool:
+        """Whether in a causal context no token learns of a later one, so that a state can go on."""
+        return True
+
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         """The state before the first token, for at most `capacity` tokens."""
         raise NotImplementedError
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         """The mixed tokens; with a state, what came before counts too and a new state follows."""
         raise NotImplementedError

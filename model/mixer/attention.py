@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from model.attention import Path, Shown, Similarity
 from model.config import ConfigError
 from model.linear import Joint
-from model.mixer import MIXER, Context, Mixer, State
+from model.mixer import MIXER, Context, Mixer, MixerState
 from model.position import Position
 from model.scale import Scale
 
@@ -41,6 +41,10 @@ class Heads(Mixer):
         self.position, self.scale, self.similarity, self.path = position, scale, similarity, path
         self.shown = Shown()
 
+    @property
+    def hides(self) -> bool:
+        return self.cross or self.path.hides
+
     def ask(self, x_BTD: Tensor) -> Tensor:
         """Queries for a memory."""
         raise NotImplementedError
@@ -60,7 +64,7 @@ class Heads(Mixer):
     def heads(self, x_BTD: Tensor) -> Tensor:
         return x_BTD.view(*x_BTD.shape[:2], -1, self.d_head).transpose(1, 2)
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         if self.cross:
             assert context.memory is not None, "cross-attention needs a memory"
             return self.offer(context.memory)
@@ -68,8 +72,8 @@ class Heads(Mixer):
         return like_BD.new_zeros(shape), like_BD.new_zeros(shape)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         bias_BHTS = None
         if self.cross:
             q_BHTK = self.ask(x_BTD)

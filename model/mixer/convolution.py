@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ConfigError
-from model.mixer import MIXER, Context, Mixer, State
+from model.mixer import MIXER, Context, Mixer, MixerState
 
 
 @MIXER.register("convolution")
@@ -32,6 +32,7 @@ class Convolution(Mixer):
         """Whether layer i = 0, 1 … has its taps kernelⁱ apart (but never above max_len), so that L
         layers see kernelᴸ positions without a gap (van den Oord et al. 2016)."""
         bias: bool = True
+        """Of the taps; and of the attention beside them, where a memory is read."""
 
         def __post_init__(self) -> None:
             if self.kernel < 1:
@@ -46,17 +47,13 @@ class Convolution(Mixer):
         self.span = (config.kernel - 1) * self.dilation  # from the first tap to the last
         self.taps = nn.Linear(config.kernel * d_model, d_model, bias=config.bias)
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
-        if not self.causal:
-            raise ValueError(
-                "causal_decoder=false: a centred kernel cannot write word by word; "
-                "set causal_decoder=true"
-            )
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
+        assert self.causal, "a centred kernel has no state to go on from"
         return (like_BD.new_zeros(len(like_BD), self.span, like_BD.shape[1]),)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         if context.real is not None and not context.causal:
             x_BTD = x_BTD.masked_fill(~context.real[..., None], 0.0)
         if state is None:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from model.linear import Joint
-from model.mixer import MIXER, State
+from model.mixer import MIXER
 from model.mixer.recurrent import Recurrence
+from model.recurrent import CellState
 
 
 def scan(keep_BTH: Tensor, add_BTH: Tensor) -> Tensor:
@@ -37,10 +38,10 @@ class MinimalLayer(nn.Module):
         self.hidden_size = d_hidden
         self.gates = Joint(d_in, {"update": d_hidden, "new": d_hidden}, bias=True)
 
-    def start(self, like_BH: Tensor) -> State:
+    def start(self, like_BH: Tensor) -> CellState:
         return (torch.zeros_like(like_BH),)
 
-    def run(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
+    def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         update_BTH, new_BTH = self.gates(x_BTD)
         keep_BTH, take_BTH = torch.sigmoid(-update_BTH), torch.sigmoid(update_BTH)
         add_BTH = take_BTH * new_BTH

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from model.config import ConfigError
-from model.mixer import MIXER, Context, Mixer, State
-from model.recurrent import Cell, cell
+from model.mixer import MIXER, Context, Mixer, MixerState
+from model.recurrent import RecurrentLayer, cell
 
 
 class Recurrence(Mixer):
@@ -22,24 +22,20 @@ class Recurrence(Mixer):
     projection after them.
     """
 
-    def __init__(self, make: Callable[[int], Cell], d_model: int, causal: bool) -> None:
+    def __init__(self, make: Callable[[int], RecurrentLayer], d_model: int, causal: bool) -> None:
         super().__init__()
         if not causal and d_model % 2:
             raise ConfigError([f"d_model={d_model}: must be even, half for each direction"])
         self.ahead = make(d_model if causal else d_model // 2)
         self.back = None if causal else make(d_model // 2)
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
-        if self.back is not None:
-            raise ValueError(
-                "causal_decoder=false: a layer that reads both ways cannot write word by word; "
-                "set causal_decoder=true"
-            )
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
+        assert self.back is None, "a layer that reads both ways has no state to go on from"
         return self.ahead.start(like_BD)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         assert context.causal == (self.back is None), "built for another direction"
         zero = self.ahead.start(x_BTD.new_empty(len(x_BTD), self.ahead.hidden_size))
         if self.back is None:
@@ -51,7 +47,7 @@ class Recurrence(Mixer):
 
 
 @MIXER.register("rnn")
-class RNN(Recurrence):
+class RNNMixer(Recurrence):
     """h = tanh(W x + U h'): everything passes through every step (Elman 1990)."""
 
     Config = cell.Form
@@ -61,7 +57,7 @@ class RNN(Recurrence):
 
 
 @MIXER.register("gru")
-class GRU(Recurrence):
+class GRUMixer(Recurrence):
     """Gates decide what of the state stays (Cho et al. 2014)."""
 
     Config = cell.Form
@@ -71,10 +67,10 @@ class GRU(Recurrence):
 
 
 @MIXER.register("lstm")
-class LSTM(Recurrence):
+class LSTMMixer(Recurrence):
     """Gates around a cell that nothing else touches (Hochreiter & Schmidhuber 1997)."""
 
-    Config = cell.Form
+    Config = cell.LSTM.Config
 
-    def __init__(self, config: cell.Form, d_model: int, causal: bool) -> None:
+    def __init__(self, config: cell.LSTM.Config, d_model: int, causal: bool) -> None:
         super().__init__(lambda width: cell.LSTM(config, d_model, width), d_model, causal)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from model.attention import Path, Similarity
 from model.batch import positions
 from model.config import ConfigError
-from model.mixer import MIXER, Context, State
+from model.mixer import MIXER, Context, MixerState
 from model.mixer.attention import Attention
 from model.position import Position
 from model.scale import Scale
@@ -40,7 +40,10 @@ class Blocks:
     def of_keys(self, k_BGSK: Tensor) -> Tensor:
         """B G N W K: neighbouring blocks share keys."""
         padded = F.pad(k_BGSK, (0, 0, self.left - self.past, self.spare + self.right))
-        return padded.unfold(-2, self.width, self.size).transpose(-2, -1)
+        stretches = padded.unfold(-2, self.width, self.size).transpose(-2, -1)
+        # Copied, as every product would: gradients of a view that overlaps itself come out wrong
+        # where a compiled graph breaks behind it.
+        return stretches.contiguous()
 
     def joined(self, y_BHNCK: Tensor) -> Tensor:
         return y_BHNCK.flatten(-3, -2)[..., : self.queries, :]
@@ -67,7 +70,8 @@ class Window(Attention):
     Causal: itself and the reach − 1 tokens before it. Otherwise: itself and reach tokens to each
     side. Blocks of `reach` queries meet their own and the neighbouring keys, so that n tokens cost
     about 2 · reach · n scores (3 where both sides are seen), not n². Weights are named as full
-    attention's, and with a reach of the whole length so are the answers.
+    attention's, and with a reach of the whole length so are the answers. A memory is read by full
+    attention, with the same bias and n_kv_heads.
     """
 
     @dataclass(frozen=True, kw_only=True)
@@ -101,14 +105,14 @@ class Window(Attention):
         super().__init__(config, d_model, n_heads, d_head, *parts, attention_dropout, cross=False)
         self.reach = config.reach
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         """The last reach − 1 keys and values: none as yet."""
         shape = (len(like_BD), self.n_kv_heads, 0, self.d_head)
         return like_BD.new_zeros(shape), like_BD.new_zeros(shape)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         q_BHTK, k_BGSK, v_BGSK, factor = self.placed(x_BTD, context)
         past = 0
         if state is not None:

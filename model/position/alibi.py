@@ -5,9 +5,9 @@ H: heads, T: positions of queries, S: positions of keys.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from model.constant import Constant
 from model.position import POSITION, Position
 
 
@@ -15,16 +15,15 @@ from model.position import POSITION, Position
 class Alibi(Position):
     """−slope · |i − j| on the scores, one fixed slope for each head (Press et al. 2022)."""
 
-    exponents_H: Tensor
-
     def __init__(self, n_heads: int) -> None:
         super().__init__()
         # Kept as their logarithms, which every precision holds exactly.
-        self.register_buffer("exponents_H", torch.tensor(exponents(n_heads)), persistent=False)
+        self.exponents_H = Constant(exponents(n_heads))
 
     def bias(self, queries_T: Tensor, keys_S: Tensor) -> Tensor:
         distances_TS = (queries_T[:, None] - keys_S).abs()
-        return -(2.0**-self.exponents_H)[:, None, None] * distances_TS
+        slopes_H = 2.0 ** -self.exponents_H(queries_T.device)
+        return -slopes_H[:, None, None] * distances_TS
 
 
 def exponents(n_heads: int) -> list[float]:

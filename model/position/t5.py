@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from model.config import ConfigError
+from model.constant import Constant
 from model.position import POSITION, Position
 
 
@@ -39,19 +39,18 @@ class T5(Position):
             if problems:
                 raise ConfigError(problems)
 
-    buckets_R: Tensor
-
     def __init__(self, config: Config, n_heads: int, causal: bool) -> None:
         super().__init__()
         self.shared, self.far = config.shared, config.max_distance
         distances = range(-self.far, self.far + 1)
         buckets = [bucket(d, causal, config.n_buckets, config.max_distance) for d in distances]
-        self.register_buffer("buckets_R", torch.tensor(buckets), persistent=False)
+        self.buckets_R = Constant(buckets)
         self.table = nn.Embedding(config.n_buckets, n_heads)
 
     def bias(self, queries_T: Tensor, keys_S: Tensor) -> Tensor:
         distances_TS = (keys_S - queries_T[:, None]).clamp(-self.far, self.far)
-        return self.table(self.buckets_R[distances_TS + self.far]).permute(2, 0, 1)
+        buckets_TS = self.buckets_R(queries_T.device)[distances_TS + self.far]
+        return self.table(buckets_TS).permute(2, 0, 1)
 
 
 def bucket(distance: int, causal: bool, n_buckets: int, max_distance: int) -> int:

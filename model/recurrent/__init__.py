@@ -11,14 +11,14 @@ from model.family import Family
 CELL = Family("cell")
 SCORE = Family("score")
 
-State: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hidden vector is first
+CellState: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hidden vector is first
 
 
-class Cell(Protocol):
+class RecurrentLayer(Protocol):
     """One recurrent layer, whatever its gates."""
 
     hidden_size: int
 
-    def start(self, like_BH: Tensor) -> State: ...
+    def start(self, like_BH: Tensor) -> CellState: ...
 
-    def run(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]: ...
+    def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]: ...

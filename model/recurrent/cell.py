@@ -13,7 +13,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.recurrent import CELL, State
+from model.initialise import Role
+from model.recurrent import CELL, CellState
+
+ROLES: dict[str, Role] = {
+    "weight_ih_l0": "weight",
+    "weight_hh_l0": "weight",
+    "bias_ih_l0": 0.0,
+    "bias_hh_l0": 0.0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +38,6 @@ class Layer(nn.RNNBase):
     Config = Form
     gates: ClassVar[tuple[str, ...]]
     kept: ClassVar[int] = 1  # tensors in the state
-    roles: ClassVar = {
-        "weight_ih_l0": "weight",
-        "weight_hh_l0": "weight",
-        "bias_ih_l0": 0.0,
-        "bias_hh_l0": 0.0,
-    }
     weight_ih_l0: Tensor
     weight_hh_l0: Tensor
     bias_ih_l0: Tensor
@@ -44,14 +46,14 @@ class Layer(nn.RNNBase):
     def __init__(self, config: Form, d_in: int, d_hidden: int) -> None:
         super().__init__(d_in, d_hidden, batch_first=True)  # type: ignore[arg-type,call-arg]
         self.in_steps = config.form == "steps"
-        rows = [(gate, d_hidden) for gate in self.gates]
-        self.splits = dict.fromkeys(self.roles, rows)
+        self.roles: dict[str, Role] = dict(ROLES)
+        self.splits = {name: [(gate, d_hidden) for gate in self.gates] for name in ROLES}
 
-    def start(self, like_BH: Tensor) -> State:
+    def start(self, like_BH: Tensor) -> CellState:
         """Zeros, B H each: the hidden vector, and whatever else a layer keeps."""
         return tuple(torch.zeros_like(like_BH) for _ in range(self.kept))
 
-    def run(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
+    def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """All hidden vectors, and the state after the last position."""
         if self.in_steps:
             return self.run_steps(x_BTD, state)
@@ -59,7 +61,7 @@ class Layer(nn.RNNBase):
         y_BTH, after = self(x_BTD, given if self.kept > 1 else given[0])
         return y_BTH, tuple(part[0] for part in (after if self.kept > 1 else (after,)))
 
-    def run_steps(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
+    def run_steps(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         input_BTG = F.linear(x_BTD, self.weight_ih_l0, self.bias_ih_l0)  # needs no loop
         outputs = []
         for input_BG in input_BTG.unbind(1):
@@ -68,7 +70,7 @@ class Layer(nn.RNNBase):
             outputs.append(state[0])
         return torch.stack(outputs, dim=1), state
 
-    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: State) -> State:
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
         """The state one position on, from W x + b, U h + c and the state before."""
         raise NotImplementedError
 
@@ -79,7 +81,7 @@ class RNN(Layer, nn.RNN):
 
     gates: ClassVar = ("new",)
 
-    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: State) -> State:
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
         return (torch.tanh(input_BG + recalled_BG),)
 
 
@@ -93,7 +95,7 @@ class GRU(Layer, nn.GRU):
 
     gates: ClassVar = ("reset", "update", "new")
 
-    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: State) -> State:
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
         r_input, z_input, n_input = input_BG.chunk(3, dim=-1)
         r_recalled, z_recalled, n_recalled = recalled_BG.chunk(3, dim=-1)
         reset = torch.sigmoid(r_input + r_recalled)
@@ -110,10 +112,20 @@ class LSTM(Layer, nn.LSTM):
     forget gate is that of Gers et al. 2000.
     """
 
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Form):
+        forget_bias: float = 0.0
+        """What the forget gate's two biases sum to before training: 1 lets a cell remember from
+        the start (Gers et al. 2000, Jozefowicz et al. 2015)."""
+
     gates: ClassVar = ("input", "forget", "cell", "output")
     kept: ClassVar = 2
 
-    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: State) -> State:
+    def __init__(self, config: Config, d_in: int, d_hidden: int) -> None:
+        super().__init__(config, d_in, d_hidden)
+        self.roles["forget.bias_ih_l0"] = config.forget_bias
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
         take, forget, new, show = (input_BG + recalled_BG).chunk(4, dim=-1)
         cell = torch.sigmoid(forget) * state[1] + torch.sigmoid(take) * torch.tanh(new)
         return torch.sigmoid(show) * torch.tanh(cell), cell

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from model.architecture import MODEL
 from model.batch import Batch, positions
 from model.config import ConfigError, too_small
 from model.dropout import Dropout
@@ -19,25 +20,29 @@ from model.family import choice
 from model.generate import Decoding
 from model.head import Head
 from model.initialise import INITIAL
-from model.kind import MODEL
-from model.recurrent import CELL, SCORE, Cell, State
+from model.recurrent import CELL, SCORE, CellState, RecurrentLayer
+from model.tie import Tied
 
 
 class Layers(nn.Module):
     """Embedding and recurrent layers; dropout on the way up, never through time (Zaremba 2014)."""
 
-    def __init__(self, embedding: Embedding, cells: Sequence[Cell], dropout: float) -> None:
+    def __init__(
+        self, embedding: Embedding, cells: Sequence[RecurrentLayer], dropout: float
+    ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.cells: Sequence[Cell] = nn.ModuleList(cells)  # type: ignore[arg-type,assignment]
+        self.cells: Sequence[RecurrentLayer] = nn.ModuleList(cells)  # type: ignore[arg-type,assignment]
         self.dropout = Dropout(dropout)
 
-    def start(self, sequences: int) -> list[State]:
+    def start(self, sequences: int) -> list[CellState]:
         """Each layer's state before the first token of text that nothing precedes."""
         table = self.embedding.tokens.weight
         return [cell.start(table.new_empty(sequences, cell.hidden_size)) for cell in self.cells]
 
-    def forward(self, tokens_BT: Tensor, states: Sequence[State]) -> tuple[Tensor, list[State]]:
+    def forward(
+        self, tokens_BT: Tensor, states: Sequence[CellState]
+    ) -> tuple[Tensor, list[CellState]]:
         """The top layer's hidden vectors, and each layer's state after the last token."""
         x_BTH = self.embedding(tokens_BT, positions(tokens_BT.shape[1], tokens_BT))
         after = []
@@ -49,7 +54,7 @@ class Layers(nn.Module):
 
 
 @MODEL.register("recurrent")
-class Recurrent(nn.Module):
+class Recurrent(Tied):
     """model(batch) → logits, one position after the other (Mikolov et al. 2010).
 
     This is kind=decoder; the encoder-decoder builds on it.
@@ -85,6 +90,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.decoder = decoder
         self.head = head
+        self.note_ties()
 
     def forward(self, batch: Batch) -> Tensor:
         if batch.inputs is None:

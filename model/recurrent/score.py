@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from model.recurrent import SCORE
 
 
-class Score(nn.Module):
+class MemoryScore(nn.Module):
     """Scores in two steps, so that what needs the source alone is done once for each source."""
 
     reads = True  # whether the decoder reads the source at all
@@ -26,14 +26,14 @@ class Score(nn.Module):
 
 
 @SCORE.register("none")
-class NoReading(Score):
+class NoReading(MemoryScore):
     """One vector a layer stands between source and target (Sutskever et al., Cho et al. 2014)."""
 
     reads = False
 
 
 @SCORE.register("dot")
-class Dot(Score):
+class Dot(MemoryScore):
     """hᵀ m (Luong et al. 2015)."""
 
     def forward(self, h_BTH: Tensor, keys_BSH: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class Bilinear(Dot):
 
 
 @SCORE.register("mlp")
-class MLP(Score):
+class MLP(MemoryScore):
     """vᵀ tanh(W h + U m) (Bahdanau et al. 2015)."""
 
     def __init__(self, d_hidden: int) -> None:

@@ -18,10 +18,10 @@ from model.embedding import Embedding
 from model.generate import Decoding
 from model.head import Head, last
 from model.linear import Joint
-from model.recurrent import Cell
+from model.recurrent import RecurrentLayer
 from model.recurrent.cell import reverse
 from model.recurrent.language import Layers, Recurrent
-from model.recurrent.score import Score
+from model.recurrent.score import MemoryScore
 
 
 class BidirectionalEncoder(nn.Module):
@@ -32,13 +32,16 @@ class BidirectionalEncoder(nn.Module):
     """
 
     def __init__(
-        self, embedding: Embedding, layers: Sequence[tuple[Cell, Cell]], dropout: float
+        self,
+        embedding: Embedding,
+        layers: Sequence[tuple[RecurrentLayer, RecurrentLayer]],
+        dropout: float,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         ahead, back = zip(*layers, strict=True)
-        self.forwards: Sequence[Cell] = nn.ModuleList(ahead)  # type: ignore[assignment]
-        self.backwards: Sequence[Cell] = nn.ModuleList(back)  # type: ignore[assignment]
+        self.forwards: Sequence[RecurrentLayer] = nn.ModuleList(ahead)  # type: ignore[assignment]
+        self.backwards: Sequence[RecurrentLayer] = nn.ModuleList(back)  # type: ignore[assignment]
         self.dropout = Dropout(dropout)
 
     def forward(self, source_BS: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, list[Tensor]]:
@@ -74,7 +77,7 @@ class Seq2Seq(Recurrent):
         encoder: BidirectionalEncoder,
         bridges: Sequence[Joint],
         decoder: Layers,
-        score: Score,
+        score: MemoryScore,
         combine: nn.Linear,
         head: Head,
         dropout: float,

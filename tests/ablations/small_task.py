@@ -78,7 +78,7 @@ def train_in(folder: Path, death: float = math.inf) -> None:
     config = TrainConfig(steps=30, batch_tokens=60, parts=2, average=0.9, select="best")
     keeper = Keeper(results.unfinished("small"), {}, seconds=0.0)
     training = train(model, Backwards(), config, 1, torch.device("cpu"), report, keeper)
-    save_weights(model, results.checkpoint("small"), {"trial": "small", "code": "1"})
+    save_weights(model, results.weights("small"), {"trial": "small", "code": "1"})
     results.write(Record("small", training.status, {}, readings=training.readings))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ablations.store.schema import FAILED
 ENV = {
     "commit": "0f3c2d1",
     "dirty": False,
-    "code": "9a1b",
+    "code": {},
     "torch": "2.13.0",
     "device": "cpu",
     "threads": 1,
@@ -34,7 +35,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.results = Results(root)
-        self.plan: dict[str, Any] = {"schema": 1, "profile": "smoke", "ablations": {}}
+        self.plan: dict[str, Any] = {"profile": "smoke", "ablations": {}}
 
     @property
     def root(self) -> Path:
@@ -43,6 +44,9 @@ class Folder:
     def ablation(self, name: str, labels: Sequence[str], **changes: Any) -> None:
         """Plan label × seed × crossing; the first label is the control unless told otherwise."""
         entry = {
+            "name": name,
+            "profile": "smoke",
+            "fingerprint": "0",
             "question": f"Does {name} matter?",
             "task": "g2p",
             "control": labels[0],
@@ -54,6 +58,7 @@ class Folder:
             "seeds": [0, 1, 2],
             **changes,
         }
+        entry["metric"] = {"unit": "fraction", **entry["metric"]}
         crossings = entry.pop("crossings", [{}])
         entry["cells"] = [
             {
@@ -61,6 +66,9 @@ class Folder:
                 "seed": seed,
                 "across": across,
                 "trial": self.trial(label, seed, across),
+                "settings": self.described(label, seed, across).settings,
+                "role": "report",
+                "work": 1.0,
                 "measures": ["quality"],
             }
             for across in crossings
@@ -73,6 +81,13 @@ class Folder:
     def trial(self, label: str, seed: int, across: dict[str, str] | None = None) -> str:
         """Equal settings are one trial, whichever ablation asks."""
         return hashlib.sha256(repr((label, seed, across or {})).encode()).hexdigest()[:12]
+
+    def described(self, label: str, seed: int, across: dict[str, str] | None = None) -> Record:
+        """A record that says what it is, and nothing else."""
+        model = {"label": label, "across": across or {}}
+        config = {"task": {"name": "g2p"}, "model": model, "train": {}, "seed": seed}
+        data = {"sha256": "0", "files": []}
+        return Record(self.trial(label, seed, across), "ok", config, data=data)
 
     def record(
         self,
@@ -95,16 +110,10 @@ class Folder:
         ]
         given: dict[str, Any] = {"parameters": 241066, "flops_per_token": 1.4e6, "env": ENV}
         given["reason"] = "bad luck" if status in FAILED else None
-        self.results.write(
-            Record(
-                self.trial(label, seed, across),
-                status,
-                {"model": {}},
-                measures=["quality"],
-                readings=[*quality, *readings],
-                **{**given, **fields},
-            )
-        )
+        given["measures"] = {"quality": {}}
+        all_ = [*quality, *readings]
+        known = self.described(label, seed, across)
+        self.results.write(replace(known, status=status, readings=all_, **{**given, **fields}))
 
     def timing(
         self,

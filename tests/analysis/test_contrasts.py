@@ -69,6 +69,24 @@ def test_a_score_at_another_length_is_another_measurement(folder: Any) -> None:
     assert judged(folder).loc["none", "difference"] == pytest.approx(0.3)
 
 
+def test_trials_of_different_environments_are_said_to_be_where_they_are_compared(
+    folder: Any,
+) -> None:
+    folder.ablation("width", ["64", "128"], seeds=[0])
+    for label, capability in (("64", "AVX2"), ("128", "AVX512")):
+        env = {"numerics": f"torch 2.13.0, {capability}, BLAS mkl"}
+        folder.record(label, 0, 0.25, env=env)
+    folder.ablation("depth", ["64", "2"], seeds=[0])
+    folder.record("2", 0, 0.3, env={"numerics": "torch 2.13.0, AVX2, BLAS mkl"})
+    notes = dict(
+        zip(*(contrasts(load(folder.root))[name] for name in ("label", "note")), strict=True)
+    )
+    assert notes["128"].startswith(
+        "trained in different environments: torch 2.13.0, AVX2, BLAS mkl; "
+    )
+    assert notes["2"] == ""
+
+
 def test_a_null_at_the_last_step_is_not_replaced_by_an_earlier_score(folder: Any) -> None:
     folder.ablation("position", ["sinusoidal", "none"], seeds=[0])
     null = Reading("per", "fraction", None, "valid", {"step": 900}, reason="nothing decoded")
@@ -76,7 +94,7 @@ def test_a_null_at_the_last_step_is_not_replaced_by_an_earlier_score(folder: Any
     folder.record("none", 0, 0.5, readings=[null])
     row = judged(folder).loc["none"]
     assert row["n"] == 0
-    assert row["note"] == "1 of 1 ok trials lack the metric"
+    assert row["note"] == "1 of 1 ok trials have no score that this code has taken"
 
 
 def test_holm_counts_the_variants_of_one_ablation_and_no_others(folder: Any) -> None:

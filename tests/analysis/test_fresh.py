@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis import fresh
 from analysis.__main__ import main
 
 
@@ -49,3 +55,82 @@ def test_a_changed_record_or_a_lost_figure_makes_a_new_report(reported: Path, fo
     assert main(["report", "--results", str(reported)]) == 0
     assert stamp(reported) != changed
     assert list((reported / "figures").iterdir())
+
+
+def flip_a_byte(path: Path) -> None:
+    """Damage that leaves size and times as they were."""
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert path.stat().st_size == before.st_size
+
+
+@pytest.mark.parametrize("name", ["plan.json", "trials/*.json", "report/index.html", "figures/*"])
+def test_damage_without_a_trace_in_time_or_size_is_seen(reported: Path, name: str) -> None:
+    assert fresh.paths(reported) is not None
+    flip_a_byte(sorted(reported.glob(name))[0])
+    assert fresh.paths(reported) is None
+
+
+def test_a_touched_or_moved_folder_is_still_fresh(reported: Path) -> None:
+    for path in reported.rglob("*.json"):
+        os.utime(path, (1, 1))
+    moved = reported.rename(reported.with_name("moved"))
+    assert (fresh.paths(moved) or [])[-1] == moved / "report" / "index.html"
+
+
+def test_a_new_version_of_a_drawing_library_makes_a_new_report(
+    reported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = metadata.version
+    for library in ("matplotlib", "pandas", "seaborn"):
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                metadata, "version", lambda n, k=library: f"{installed(n)}{'a' * (n == k)}"
+            )
+            assert fresh.paths(reported) is None
+        assert fresh.paths(reported) is not None
+
+
+@pytest.fixture
+def not_for_ever() -> Iterator[None]:
+    def give_up(*_: Any) -> None:
+        raise AssertionError("still waiting after ten seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("not_for_ever")
+def test_a_pipe_among_the_records_is_counted_and_not_waited_for(reported: Path) -> None:
+    pipe = reported / "trials" / "pipe.json"
+    os.mkfifo(pipe)
+    with_pipe = fresh.inputs(reported)
+    pipe.rename(pipe.with_name("other.json"))
+    with_other = fresh.inputs(reported)
+    pipe.with_name("other.json").unlink()
+    assert len({with_pipe, with_other, fresh.inputs(reported)}) == 3
+
+
+def test_what_cannot_be_opened_is_counted_by_its_name(reported: Path) -> None:
+    before = fresh.inputs(reported)
+    (reported / "trials" / "nowhere.json").symlink_to("gone")
+    (reported / "trials" / "folder.json").mkdir()
+    assert fresh.inputs(reported) != before
+
+
+def test_a_thousand_records_are_read_in_less_than_a_second(folder: Any) -> None:
+    folder.results.write_plan(folder.plan)
+    trials = folder.root / "trials"
+    trials.mkdir(exist_ok=True)
+    for index in range(1000):
+        (trials / f"{index:012x}.json").write_bytes(os.urandom(1000) * 60)
+    start = time.process_time()  # of this process alone, however busy the machine
+    fresh.inputs(folder.root)
+    assert time.process_time() - start < 1

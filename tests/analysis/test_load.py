@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from ablations.store.record import Reading, Record, RecordError
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.store.seal import seal
+from ablations.store.schema import RecordError
+from ablations.store.seal import seal, seal_whole
+from ablations.store.stamp import ROOT, digest_of
 from analysis.load import load
 
 
@@ -77,7 +79,7 @@ def test_a_measure_that_a_finished_trial_still_owes_is_counted(folder: Any) -> N
     "damage",
     [
         {"at": [1]},
-        {"at": {"step": "ten"}},
+        {"at": {"step": ["ten"]}},
         {"samples": 3},
         {"samples": ["a"], "reference": ["b"]},
         {"unit": 4},
@@ -112,10 +114,9 @@ def test_a_trial_id_is_never_a_path(folder: Any, tmp_path: Path) -> None:
     folder.ablation("position", ["control"], seeds=[0])
     (tmp_path / "secret.json").write_text('{"schema": 1}')
     folder.plan["ablations"]["position"]["cells"][0]["trial"] = "../../secret"
-    folder.results.write_plan(folder.plan)
-    loaded = load(folder.root)
-    assert list(loaded.cells["outcome"]) == ["unreadable"]
-    assert "is no trial id" in loaded.unreadable["../../secret"]
+    folder.results.plan_file.write_bytes(seal_whole(folder.plan))
+    with pytest.raises(RecordError, match="a cell of ablation 'position' has a wrong 'trial'"):
+        load(folder.root)
 
 
 def test_a_temporary_file_left_behind_is_ignored(folder: Any) -> None:
@@ -127,8 +128,8 @@ def test_a_temporary_file_left_behind_is_ignored(folder: Any) -> None:
 
 def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
     folder.ablation("position", ["con\x00trol"], seeds=[0])
-    text = folder.results.plan_file.read_text().replace("Does position", "Does \\ud800position")
-    folder.results.plan_file.write_text(text)
+    folder.plan["ablations"]["position"]["question"] = "Does \ud800position matter?"
+    folder.results.write_plan(folder.plan)
     loaded = load(folder.root)
     assert loaded.cells["label"].iloc[0] == "con\ufffdtrol"
     loaded.ablations["position"]["question"].encode("utf-8")
@@ -137,17 +138,81 @@ def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({"schema": 1}, "the plan lacks 'ablations'"),
-        ({"schema": 1, "ablations": {"norm": {}}}, "ablation 'norm' lacks 'question'"),
-        ({"schema": 1, "ablations": []}, "not shaped like a plan"),
+        ({"profile": "smoke"}, "the plan lacks 'ablations'"),
+        ({"profile": "smoke", "ablations": {"norm": {}}}, "ablation 'norm' lacks 'name'"),
+        ({"profile": "smoke", "ablations": []}, "the plan has a wrong 'ablations'"),
     ],
 )
 def test_a_plan_that_lacks_something_is_refused_in_one_line(
     folder: Any, plan: dict[str, Any], message: str
 ) -> None:
-    folder.results.write_plan(plan)
+    folder.root.mkdir(parents=True)
+    folder.results.plan_file.write_bytes(seal_whole(plan))
     with pytest.raises(RecordError, match=message):
         load(folder.root)
+    with pytest.raises(RecordError, match=message):
+        folder.results.write_plan(plan)
+
+
+def test_a_bit_flipped_in_the_plan_is_noticed(folder: Any) -> None:
+    """Fault 45."""
+    folder.ablation("position", ["control"], seeds=[0])
+    data = bytearray(folder.results.plan_file.read_bytes())
+    data[data.index(b'"seed": 0') + 8] ^= 1
+    folder.results.plan_file.write_bytes(data)
+    with pytest.raises(RecordError, match="damaged: it is not what was written"):
+        load(folder.root)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"seed": 1}, "its record is of seed 0"), ({"settings": "0" * 12}, "other settings")],
+)
+def test_a_cell_that_its_record_does_not_fit_is_named_and_left_out(
+    folder: Any, changes: dict[str, Any], named: str
+) -> None:
+    """Fault 45."""
+    folder.ablation("position", ["control", "none"], seeds=[0])
+    for label in ("control", "none"):
+        folder.record(label, 0, 0.3)
+    folder.plan["ablations"]["position"]["cells"][1].update(changes)
+    folder.results.write_plan(folder.plan)
+    loaded = load(folder.root)
+    assert list(loaded.cells["outcome"]) == ["ok", "unreadable"]
+    assert named in loaded.cells["reason"][1]
+    assert set(loaded.readings["label"]) == {"control"}
+
+
+def test_cells_that_chose_a_setting_are_not_reported(folder: Any) -> None:
+    folder.ablation("position", ["control"], seeds=[0, 1])
+    folder.plan["ablations"]["position"]["cells"][1]["role"] = "tune"
+    folder.results.write_plan(folder.plan)
+    assert list(load(folder.root).cells["seed"]) == [0]
+
+
+def test_scores_that_other_code_has_taken_are_not_averaged_with_those_of_today(
+    folder: Any,
+) -> None:
+    """Fault 44."""
+    folder.ablation("position", ["control"], seeds=[0, 1, 2])
+    name = "analysis/names.py"  # any file that is here
+    now = digest_of(ROOT / name)
+    for seed, digest in enumerate((now, "before", now)):
+        curve = [Reading("per", "fraction", 0.3, "valid", {"step": 9}, measure="quality")]
+        made_by = {"quality": {name: digest}}
+        folder.record("control", seed, readings=curve, measures=made_by)
+    loaded = load(folder.root)
+    assert list(loaded.readings["seed"]) == [0, 2]
+    assert loaded.stale == {folder.trial("control", 1)}
+
+
+def test_scores_of_one_earlier_version_of_the_code_stand_together(folder: Any) -> None:
+    folder.ablation("position", ["control"], seeds=[0, 1, 2])
+    for seed, digest in enumerate(("older", "old", "old")):
+        curve = [Reading("per", "fraction", 0.3, "valid", {"step": 9}, measure="quality")]
+        made_by = {"quality": {"analysis/names.py": digest}}
+        folder.record("control", seed, readings=curve, measures=made_by)
+    assert list(load(folder.root).readings["seed"]) == [1, 2]
 
 
 def test_no_folder_and_no_plan_are_refused(tmp_path: Path) -> None:

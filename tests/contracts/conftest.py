@@ -6,6 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
-pytest.register_assert_rewrite("contract_subjects", "contract_checks")
+HERE = Path(__file__).parent
+# importlib mode adds no folder by itself; what launchers are given stands beside their tests.
+sys.path[:0] = [str(HERE), str(HERE.parent / "ablations")]
+pytest.register_assert_rewrite(
+    "contract_subjects", "contract_checks", "task_subjects", "task_batch_checks",
+    "task_answer_checks", "launcher_checks", "measure_checks",
+)  # fmt: skip
 torch.set_num_threads(1)

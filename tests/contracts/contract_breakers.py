@@ -13,6 +13,7 @@ from contract_checks import (
     gives_finite_logits,
     holds_still_in_evaluation,
     ignores_padding,
+    is_whole_when_built_on_meta,
     keeps_to_itself,
     never_looks_ahead,
     sees_order_as_declared,
@@ -29,7 +30,7 @@ from torch import Tensor, nn
 from model.family import Family
 from model.feedforward import FEEDFORWARD, ReLU
 from model.initialise import INITIAL, Normal
-from model.mixer import MIXER, Context, State
+from model.mixer import MIXER, Context, MixerState
 from model.mixer.attention import Attention
 from model.norm import NORM, LayerNorm
 from model.position import POSITION, Position
@@ -71,24 +72,24 @@ class HasASharpCorner(ReLU):
 @breaks(never_looks_ahead, MIXER, "a later token changed an earlier answer")
 class PeeksAhead(Attention):
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         return super().forward(x_BTD, replace(context, causal=False), state)
 
 
 @breaks(ignores_padding, MIXER, "padding changed an answer")
 class ReadsPadding(Attention):
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         return super().forward(x_BTD, replace(context, lengths=None), state)
 
 
 @breaks(ignores_padding, MIXER, "padding changed an answer")
 class ReadsPaddedMemory(Attention):
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         return super().forward(x_BTD, replace(context, memory_lengths=None), state)
 
 
@@ -106,6 +107,16 @@ class LeavesItsGainBehind(LayerNorm):
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         return super().forward(x_BTD) * self.gain
+
+
+@breaks(is_whole_when_built_on_meta, POSITION, "built on meta, a model answers differently")
+class KeepsItsSlopesInABuffer(Position):
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.linspace(-1, 1, n_heads), persistent=False)
+
+    def bias(self, queries_T: Tensor, keys_S: Tensor) -> Tensor:
+        return self.slopes[:, None, None] * (queries_T[:, None] - keys_S).abs()
 
 
 @breaks(starts_from_the_seed_alone, INITIAL, "does not come from the seed")
@@ -219,8 +230,8 @@ class Forgets(Attention):
     crosses = False
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         y_BTD, _ = super().forward(x_BTD, context, None)
         return y_BTD, state
 
@@ -235,13 +246,13 @@ class CountsFromZero(Waves):
 class KeepsItsStateInside(Attention):
     crosses = False
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         self.inside = super().start(like_BD, capacity, context)
         return (like_BD,)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         y_BTD, _ = super().forward(x_BTD, context, None if state is None else self.inside)
         return y_BTD, state
 

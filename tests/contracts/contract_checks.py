@@ -5,9 +5,10 @@ Each takes a subject and fails with an AssertionError that says in words what do
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,35 @@ def survives_storage(subject: Subject) -> None:
         )
 
 
+def is_whole_when_built_on_meta(subject: Subject) -> None:
+    """Given memory and loaded, or loaded by assignment: what no file holds is there all the same.
+
+    Memory that nobody wrote to is NaN here, or the largest number there is.
+    """
+    batch, stored = sample(subject), subject.moved()
+    for assign in (False, True):
+        with torch.device("meta"):
+            loaded = subject.built(seed=None).double().eval()
+        if not assign:
+            with _filled_memory():
+                loaded.to_empty(device="cpu")
+        loaded.load_state_dict(stored.state_dict(), assign=assign)
+        same = run(loaded, batch)
+        assert_same(same, run(stored, batch), "built on meta, a model answers differently", 0.0)
+        names = [[name for name, _ in model.named_parameters()] for model in (loaded, stored)]
+        assert names[0] == names[1], "built on meta, weights that were one are no longer"
+
+
+@contextlib.contextmanager
+def _filled_memory() -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
 def starts_from_the_seed_alone(subject: Subject) -> None:
     batch, models = sample(subject), [subject.fresh()]
     for elsewhere in (1, 2):
@@ -123,6 +153,9 @@ def shares_its_first_values(subject: Subject) -> None:
             assert_same(others[name], values[name], f"two variants start apart in {name}", 0.0)
 
 
+DECLARED = "sees_order=True in RECIPES of tests/contracts/contract_subjects.py"
+
+
 def sees_order_as_declared(subject: Subject) -> None:
     """Where no part sees order, a reordered source gives the reordered memory, and only there."""
     model = subject.moved(subject.without_positions)
@@ -134,9 +167,10 @@ def sees_order_as_declared(subject: Subject) -> None:
     )
     if subject.sees_order:
         distance = (moved - memory[:, order]).abs().max()
-        assert distance > 1e-6, "blind to order, though declared to see it"
+        assert distance > 1e-6, f"blind to order, though declared to see it: drop {DECLARED}"
     else:
-        assert_same(moved, memory[:, order], "sees order, though declared blind to it")
+        sentence = f"sees order, though declared blind to it: set {DECLARED}"
+        assert_same(moved, memory[:, order], sentence)
 
 
 def keeps_to_itself(subject: Subject) -> None:
@@ -227,6 +261,7 @@ OF_ALL: tuple[Check, ...] = (
     ignores_padding,
     treats_each_sequence_alone,
     survives_storage,
+    is_whole_when_built_on_meta,
     starts_from_the_seed_alone,
     shares_its_first_values,
     keeps_to_itself,

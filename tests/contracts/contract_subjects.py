@@ -13,11 +13,11 @@ from typing import Any, get_args, get_type_hints
 import torch
 from torch import nn
 
-from model.build import FAMILIES, build
+from model.architecture import MODEL
+from model.build import FAMILIES, build, resolve
 from model.config import ConfigError
 from model.family import Family, NoOptions
 from model.initialise import INITIAL
-from model.kind import MODEL
 from model.position import POSITION
 
 SOURCE_SIZE, TARGET_SIZE = 11, 9
@@ -96,7 +96,7 @@ class Subject:
     def __str__(self) -> str:
         return self.name
 
-    def built(self, seed: int) -> nn.Module:
+    def built(self, seed: int | None) -> nn.Module:
         """The model, built anew."""
         return build(self.written, *self.sizes, seed)
 
@@ -146,6 +146,13 @@ def around(family: Family, name: str, kind: str | None = None, **changes: Any) -
         return {key: value for key, value in sizes.items() if key in known} | placed
 
     written = tiny(choice)
+    try:
+        resolve(written)
+    except ConfigError as error:
+        raise LookupError(
+            f"{family.word} '{name}' cannot be tried: say in RECIPES of "
+            f"tests/contracts/contract_subjects.py what it needs ({error})"
+        ) from None
     places = fields(MODEL.part(written["name"]).Config)
     has_positions = any(place.metadata.get("family") is POSITION for place in places)
     is_free = has_positions and family is not POSITION
@@ -193,7 +200,10 @@ def _home(family: Family) -> tuple[Family, str, str]:
             for place in fields(getattr(part, "Config", NoOptions)):
                 if place.metadata.get("family") is family:
                     return host, name, place.name
-    raise LookupError(f"no Config has a place for a {family.word}")
+    raise LookupError(
+        f"no Config has a place for a {family.word}: give it one: a field with choice(…) in the "
+        "Config of the model or of the part that holds it"
+    )
 
 
 def _altered(family: Family, choice: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,10 @@ def test_parts_keep_the_contracts_beside_each_other(row: Row) -> None:
     found = [answer.square().sum() for answer in answers(model, sample(subject))]
     torch.stack(found).sum().backward()
     for name, parameter in model.named_parameters():
-        assert (parameter.grad is None) == idle(row, name), f"whether a gradient reaches {name}"
+        assert (parameter.grad is None) == idle(row, name), (
+            f"whether a gradient reaches {name}: if the parts beside it leave it no work, say "
+            "so in idle() of tests/contracts/test_combinations.py"
+        )
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
 
 
@@ -116,7 +119,13 @@ def test_parts_refuse_each_other_by_rule_alone(path: str, mask: str, mixer: str)
     written = {"name": "transformer", **TINY, "path": path, "mask": mask, "mixer": mixer}
     expected = refusal(path, mask, mixer)
     if expected is None:
-        build(written, None, 9, seed=None)
+        try:
+            build(written, None, 9, seed=None)
+        except ConfigError as error:
+            pytest.fail(
+                f"{error}\nparts that refuse each other are listed by rule in refusal() of "
+                "tests/contracts/test_combinations.py"
+            )
         return
     with pytest.raises(ConfigError, match=expected):
         build(written, None, 9, seed=None)

@@ -31,6 +31,8 @@ def test_multiplying_a_score_by_zero_does_not_hide_it(check: Check) -> None:
 
 
 def test_the_zero_mask_is_the_only_part_that_need_not_hide() -> None:
-    assert [
-        s.name for s in every_subject() if never_looks_ahead not in checks(s) and s.decodes
-    ] == ["mask-zero"]
+    showing = [s.name for s in every_subject() if never_looks_ahead not in checks(s) and s.decodes]
+    assert showing == ["mask-zero"], (
+        "a part that shows the future stands for a claim alone: hides=False in RECIPES of "
+        "tests/contracts/contract_subjects.py is for those, and this test lists them"
+    )

@@ -12,11 +12,11 @@ from contract_checks import OF_DECODERS, checks
 from contract_subjects import RECIPES, Recipe, every_subject, temporary
 from torch import Tensor, nn
 
+from model.architecture import MODEL
 from model.batch import Batch, positions
 from model.family import Family, choice
 from model.initialise import INITIAL
-from model.kind import MODEL
-from model.mixer import MIXER, Context, Mixer, State
+from model.mixer import MIXER, Context, Mixer, MixerState
 from model.position import POSITION, Position
 
 
@@ -73,12 +73,12 @@ class RunningMean(Mixer):
         super().__init__()
         self.out = nn.Linear(d_model, d_model)
 
-    def start(self, like_BD: Tensor, capacity: int, context: Context) -> State:
+    def start(self, like_BD: Tensor, capacity: int, context: Context) -> MixerState:
         return (like_BD.new_zeros(like_BD.shape),)
 
     def forward(
-        self, x_BTD: Tensor, context: Context, state: State | None = None
-    ) -> tuple[Tensor, State | None]:
+        self, x_BTD: Tensor, context: Context, state: MixerState | None = None
+    ) -> tuple[Tensor, MixerState | None]:
         if context.causal:
             sums_BTD = x_BTD.cumsum(dim=1)
             if state is not None:

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from model.architecture import MODEL
 from model.attention import PATH, SIMILARITY
 from model.feedforward import FEEDFORWARD
 from model.generate import Question, greedy
-from model.kind import MODEL
 from model.mixer import MIXER
 from model.norm import NORM
 from model.position import POSITION

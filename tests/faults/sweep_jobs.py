@@ -20,6 +20,7 @@ from ablations.store.files import write_atomic
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import FAILED
+from ablations.store.stamp import Stamp
 from ablations.sweep.launch import Report
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.lease import Leases
@@ -34,8 +35,12 @@ class ToyWant(Want):
     """A trial that is told what to do, and no model to count."""
 
     counts = {"parameters": 1, "flops_per_token": 1.0}  # type: ignore[assignment] # noqa: RUF012
-    code = "toy"  # type: ignore[assignment]
+    code = {"toy": "1"}  # type: ignore[assignment] # noqa: RUF012
+    data = {"sha256": "0", "files": []}  # type: ignore[assignment] # noqa: RUF012
     parameters = 1  # type: ignore[assignment]
+
+    def measure_code(self, measure: str) -> Stamp:
+        return {}
 
 
 def toy_plan(trials: dict[str, dict[str, Any]]) -> Plan:
@@ -45,7 +50,7 @@ def toy_plan(trials: dict[str, dict[str, Any]]) -> Plan:
         config = {"seed": 0, "train": {"steps": 1, "batch_tokens": 1}, **does}
         wanted[name] = ToyWant(name, config, f"toy:{name}", {"kind": does.get("kind", "")})
     source: Any = None
-    return Plan(Profile("toy", [0], {}, source), {}, [0], {}, wanted)
+    return Plan(Profile("toy", [0], {}, source), {}, {}, [0], {}, wanted)
 
 
 def starts(folder: Path) -> list[str]:
@@ -57,7 +62,7 @@ def starts(folder: Path) -> list[str]:
 def train(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     """The life of a trial: `do` names what happens, once or each time."""
     report(0.0, "starting")
-    folder = Path(payload["checkpoint"]).parents[1]
+    folder = Path(payload["weights"]).parents[1]
     tries = starts(folder).count(payload["trial"])
     with open(folder / "starts.log", "a") as log:
         log.write(f"{payload['trial']}\n")
@@ -93,7 +98,7 @@ def be_killed(_payload: dict[str, Any], _report: Report) -> None:
 
 
 def run_out_of_disk(payload: dict[str, Any], _report: Report) -> None:
-    write_atomic(Path(payload["checkpoint"]), bytes(payload["config"]["bytes"]))
+    write_atomic(Path(payload["weights"]), bytes(payload["config"]["bytes"]))
 
 
 def crash(_payload: dict[str, Any], _report: Report) -> None:

@@ -81,7 +81,7 @@ def test_an_answer_past_the_learned_positions_is_null_with_its_reason() -> None:
     model = resolve({"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1,
                      "n_heads": 2, "position": "learned", "max_len": 12})  # fmt: skip
     built = build(model, task.source_size, task.target_size, seed=0)
-    readings, _ = discover().build("quality").take(built, task, torch.device("cpu"), 1)
+    readings = discover().build("quality").take(built, task, torch.device("cpu"), 1).readings
     there = {length: [r for r in readings if r.at.get("length") == length] for length in (6, 40)}
     assert there[6]
     assert there[40]
@@ -197,10 +197,11 @@ def test_a_record_of_other_code_is_stale_and_said_so(
     results = Results(tmp_path / "out")
     plan = make_plan([ask()], "smoke", {}, [0])
     old, new = plan.wanted.values()
-    for want, code in ((old, "before"), (new, new.code)):
-        given: Any = {"env": {"code": code}, "measures": want.measures}
+    for want, code in ((old, {"model/norm.py": "before"}), (new, new.code)):
+        taken = {name: want.measure_code(name) for name in want.measures}
+        given: Any = {"env": {"code": code}, "measures": taken}
         results.write(Record(want.trial, "ok", want.config, **given))
-    results.write_plan({"schema": 1, "ablations": document(plan)})
+    results.write_plan({"profile": "smoke", "ablations": document(plan)})
     assert missing(plan, results, None).stale == [old]
     assert missing(plan, results, None).train == []
     assert missing(plan, results, "stale").train == [old]

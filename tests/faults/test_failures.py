@@ -15,6 +15,7 @@ from torch import nn
 from ablations.plan.missing import missing
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
+from ablations.store.stamp import short
 from ablations.sweep.jobs import TIMING, SessionPiece, Setting, TrialPiece
 from ablations.sweep.launch import Event, Outcome
 from ablations.sweep.launch.local import LocalLauncher
@@ -23,12 +24,13 @@ from ablations.sweep.runner import run
 from ablations.train.weights import save_weights, stamp_for
 
 Sweep = Callable[..., Counter[str]]
+TOY, ANOTHER = {"toy": "1"}, {"toy": "2"}  # which code made a record
 LOSS = Reading("loss", "nats/token", 0.25, split="valid")
 
 
 def good(results: Results, trial: str, **changes: Any) -> Record:
     """A trained trial's record, written."""
-    record = Record(trial, "ok", {"seed": 0}, env={"code": "toy"}, readings=[LOSS])
+    record = Record(trial, "ok", {"seed": 0}, env={"code": TOY}, readings=[LOSS])
     results.write(replace(record, **changes))
     return held(results, trial)
 
@@ -45,16 +47,15 @@ def held(results: Results, trial: str) -> Record:
 def test_a_retraining_that_fails_leaves_the_good_record_and_a_note(
     results: Results, sweep: Sweep, do: str, status: str, tries: int
 ) -> None:
-    good(results, "a", env={"code": "another"})
+    good(results, "a", env={"code": ANOTHER})
     assert sweep({"a": {"do": do}, "b": {}}, rerun="stale") == {status: 1, "ok": 1}
     record = held(results, "a")
     assert (record.status, record.readings) == ("ok", [LOSS])
-    assert record.reason
-    assert record.reason.startswith(f"retraining failed: {status} (")
-    assert record.reason.count("failed: ") == 1, "it is told once"
+    assert list(record.failures) == ["retraining"], "it is told once"
+    assert record.failures["retraining"].startswith(f"{status} (")
     assert [attempt["status"] for attempt in record.env["earlier"]] == [status] * tries
     assert sweep({"a": {}}, rerun="stale") == {"ok": 1}
-    assert held(results, "a").reason is None
+    assert held(results, "a").failures == {}
 
 
 class Interrupted(LocalLauncher):
@@ -91,7 +92,7 @@ def piece(results: Results, *measures: str) -> TrialPiece:
 
 NONSENSE: list[Any] = [
     {},
-    {"schema": 1},
+    {"schema": 2},
     {**Record("a", "ok", {}).to_dict(), "examples": [{"input": "cat", "score": 3}]},
     {**Record("a", "ok", {}).to_dict(), "data": {"size": float("nan")}},
 ]
@@ -100,25 +101,25 @@ NONSENSE: list[Any] = [
 @pytest.mark.parametrize("value", NONSENSE, ids=range(len(NONSENSE)))
 def test_a_worker_that_returns_nonsense_spoils_no_record(results: Results, value: Any) -> None:
     weights = stamp_for(good(results, "a"))
-    save_weights(nn.Linear(1, 1), results.checkpoint("a"), weights)
+    save_weights(nn.Linear(1, 1), results.weights("a"), weights)
     later = piece(results, "quality")
     status, note = later.keep(Outcome("a", "done", value), lambda name: True, again=False)
     assert status == "error"
     assert note.startswith("no record: ")
     record = held(results, "a")
     assert (record.status, record.readings) == ("ok", [LOSS])
-    assert "measure of this trial failed: error (no record: " in (record.reason or "")
+    assert record.failures["measuring"].startswith("error (no record: ")
 
 
 def test_weights_of_a_retraining_that_was_cut_are_not_measured_for_the_old_record(
     results: Results,
 ) -> None:
-    held = good(results, "a", env={"code": "another"})
+    held = good(results, "a", env={"code": ANOTHER})
     plan = toy_plan({"a": {}})
     plan.wanted["a"].measures.append("quality")
-    for code, is_measured in (("another", True), ("toy", False)):
-        stamp = {**stamp_for(held), "code": code}
-        save_weights(nn.Linear(1, 1), results.checkpoint("a"), stamp)
+    for code, is_measured in ((ANOTHER, True), (TOY, False)):
+        stamp = {**stamp_for(held), "code": short(code)}
+        save_weights(nn.Linear(1, 1), results.weights("a"), stamp)
         lacks = missing(plan, results, None)
         assert (len(lacks.measure), len(lacks.train)) == (is_measured, not is_measured)
 
@@ -139,24 +140,24 @@ def test_a_damaged_record_that_is_set_aside_when_its_trial_starts_costs_no_resul
 def test_a_measure_that_succeeds_is_no_error_whatever_is_noted_of_the_past(
     results: Results,
 ) -> None:
-    note = "retraining failed: killed (SIGKILL)"
+    note = {"retraining": "killed (SIGKILL)"}
     save_weights(
-        nn.Linear(1, 1), results.checkpoint("a"), stamp_for(good(results, "a", reason=note))
+        nn.Linear(1, 1), results.weights("a"), stamp_for(good(results, "a", failures=note))
     )
     later = piece(results, "quality")
-    value = {**held(results, "a").to_dict(), "measures": ["quality"]}
+    value = {**held(results, "a").to_dict(), "measures": {"quality": {}}}
     assert later.keep(Outcome("a", "done", value), lambda name: True, again=False)[0] == "ok"
-    assert held(results, "a").reason == note
+    assert held(results, "a").failures == note
 
 
 def test_a_note_with_any_text_in_it_is_told_once(results: Results) -> None:
     weights = stamp_for(good(results, "a"))
-    save_weights(nn.Linear(1, 1), results.checkpoint("a"), weights)
+    save_weights(nn.Linear(1, 1), results.weights("a"), weights)
     for _ in range(3):
         failed = Outcome("a", "error", reason="bad weights; delete them; or not")
         piece(results, "quality").keep(failed, lambda name: True, again=False)
-    told = "measure of this trial failed: error (bad weights, delete them, or not)"
-    assert held(results, "a").reason == told
+    told = {"measuring": "error (bad weights; delete them; or not)"}
+    assert held(results, "a").failures == told
 
 
 def test_a_record_that_another_has_written_meanwhile_stays(results: Results) -> None:
@@ -181,7 +182,7 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     results: Results, outcome: Outcome
 ) -> None:
     good(results, "a")
-    results.write(Record("b", "error", {"seed": 0}, reason="boom", env={"code": "toy"}))
+    results.write(Record("b", "error", {"seed": 0}, reason="boom", env={"code": TOY}))
     plan = toy_plan({"a": {}, "b": {}})
     for want in plan.wanted.values():
         want.timings.append(("throughput", "a"))
@@ -189,19 +190,16 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     status, _ = session.keep(outcome, lambda name: True, again=False)
     assert status in ("killed", "error")
     record = held(results, "a")
-    assert (record.status, record.readings, record.measures) == ("ok", [LOSS], [])
-    assert (record.reason or "").startswith(f"measure throughput failed: {status} (")
+    assert (record.status, record.readings, record.measures) == ("ok", [LOSS], {})
+    assert record.failures["throughput"].startswith(f"{status} (")
     assert held(results, "b").reason == "boom", "what was not to be timed is left alone"
     times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
     times |= {"session": "1", "against": "a"}
     taken = {"session": "1", "env": {}, "readings": {"a": [times]}}
     assert session.keep(Outcome("s", "done", taken), lambda name: True, again=False)[0] == "timed"
     timed = held(results, "a")
-    assert (timed.reason, timed.measures, timed.timed) == (
-        None,
-        ["throughput"],
-        {("step_time", "a")},
-    )
+    assert (timed.failures, timed.measures) == ({}, {"throughput": {}})
+    assert timed.timed == {("throughput", "a")}
     session.keep(Outcome("s", "done", taken), lambda name: True, again=False)
     assert held(results, "a") == timed, "nothing is timed twice"
 

@@ -17,8 +17,9 @@ from ablations.commands import main
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.files import NotAFileError, read_file
-from ablations.store.record import Record, RecordError
+from ablations.store.record import Record
 from ablations.store.results import Results
+from ablations.store.schema import RecordError
 from ablations.sweep.lease import Leases
 from ablations.tasks.data.lines import read_text
 from ablations.train.tensors import read_words, unpack
@@ -94,7 +95,7 @@ def planned(plan: Plan, results: Results, make: Make) -> str:
     """Two trials: one has its record, and the record of the other, given here, is no file."""
     merge_into(results, plan)
     whole, other = plan.wanted
-    results.write(Record(whole, "ok", plan.wanted[whole].config, measures=["quality"]))
+    results.write(Record(whole, "ok", plan.wanted[whole].config, measures={"quality": {}}))
     make(results.path(other))
     return other
 
@@ -155,7 +156,7 @@ def test_weights_that_are_no_file_are_none(tmp_path: Path, make: Make, kind: str
             read(weights)
     with pytest.raises(ConfigError, match=rf"not a checkpoint of this trial \({kind}, not a file"):
         load_weights(nn.Linear(1, 1), weights, {})
-    keeper = Keeper(tmp_path / "a.training", {})
+    keeper = Keeper(tmp_path / "a.unfinished", {})
     keeper.save({}, {"step": 3})
     os.replace(keeper.path, keeper.previous)
     make(keeper.path)

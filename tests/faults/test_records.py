@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import plan_document
 from sweep_jobs import toy_plan
 
 import ablations.store.files
 from ablations.commands.clean import litter
 from ablations.plan.missing import missing
 from ablations.store.files import write_atomic
-from ablations.store.record import NewerRecordError, Reading, Record, RecordError
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
+from ablations.store.schema import SCHEMA, NewerRecordError, RecordError
 from ablations.store.seal import seal
+from ablations.sweep.jobs import set_aside
 
 TRIAL = "f302523445c7"
 ATTEMPT = {"status": "killed", "reason": "signal 9", "seconds": 1.5}
@@ -31,10 +34,10 @@ def record(attempts: int = 1, trial: str = TRIAL) -> Record:
         trial,
         "ok",
         {"model": {"name": "transformer"}, "seed": 0},
-        env={"code": "toy"},
+        env={"code": {"toy": "1"}},
         attempts=attempts,
         parameters=9610,
-        measures=["quality"],
+        measures={"quality": {}},
         readings=[
             Reading("loss", "nats/token", 1.93, split="valid", at={"step": 20}),
             Reading("step_time", "s", samples=[0.031, 0.03], reference=[0.04, 0.041]),
@@ -69,7 +72,7 @@ def reason(results: Results, stored: bytes, whole_only: bool = False) -> str:
 def without(name: str) -> bytes:
     plain = record().to_dict()
     del plain[name]
-    return seal({"schema": 1, "readings": [], **plain})
+    return seal({"schema": SCHEMA, "readings": [], **plain})
 
 
 def having(**changes: Any) -> bytes:
@@ -78,7 +81,10 @@ def having(**changes: Any) -> bytes:
 
 def reading(**changes: Any) -> bytes:
     return having(
-        readings=[*record().to_dict()["readings"], {"metric": "x", "unit": "1", **changes}]
+        readings=[
+            *record().to_dict()["readings"],
+            {"measure": "m", "metric": "x", "unit": "1", **changes},
+        ]
     )
 
 
@@ -106,10 +112,10 @@ def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Result
             damaged[place] ^= 1 << bit
             reason(results, bytes(damaged))
             found = missing(plan, results, None)
-            assert [want.trial for want in found.train] == [TRIAL]
-            (kept,) = results.trials.glob("*.bad-*")
-            assert found.set_aside[0].endswith(f"; kept as {kept.name}")
-            kept.unlink()
+            assert [want.trial for want in found.train] == [*found.unusable] == [TRIAL]
+    (line,) = set_aside(found, results)
+    (kept,) = results.trials.glob("*.bad-*")
+    assert line.endswith(f"; kept as {kept.name}")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +131,7 @@ def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Result
         (b'{"schema": true}', "not a record"),
         (b'{"schema": 0}', "not a record"),
         (b"\x80\x04\x95.", "not UTF-8"),
-        (b'{"schema": 1, "caf\xe9": 1}', "not UTF-8"),
+        (b'{"schema": 2, "caf\xe9": 1}', "not UTF-8"),
         (json.dumps(record().to_dict()).encode(), "damaged"),
         (having().replace(b"\n", b"\r\n"), "damaged"),
         (having() + b" ", "damaged"),
@@ -157,7 +163,10 @@ def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Result
         (having(measures="quality"), "'measures'"),
         (having(measures=["quality", 3]), "'measures'"),
         (having(measures=[""]), "'measures'"),
-        (having(measures=["quality", "beam", "quality"]), "'measures': expected a list of names, "),
+        (
+            having(measures=["quality", "beam", "quality"]),
+            "'measures': expected the files that took each",
+        ),
         (having(reason=3), "'reason'"),
         (having(attempts=0), "'attempts'"),
         (having(attempts="2"), "'attempts'"),
@@ -195,7 +204,7 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line(
         ({"value": 1, "no": 1}, "'readings[2].no'"),
         ({"value": 1, "split": None}, "'readings[2].split'"),
         ({"value": 1, "at": [1]}, "'readings[2].at'"),
-        ({"value": 1, "at": {"step": "ten"}}, "'readings[2].at'"),
+        ({"value": 1, "at": {"step": ["ten"]}}, "'readings[2].at'"),
         ({"value": 1, "session": 1}, "'readings[2].session'"),
         ({"value": 1, "against": {}}, "'readings[2].against'"),
         ({"samples": 3}, "'readings[2].samples'"),
@@ -206,12 +215,12 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line(
         ({"samples": [1], "reference": []}, "'readings[2].reference'"),
         ({"samples": [1], "reference": [1, 2]}, "'readings[2]' has not one time of each"),
         ({"samples": [1], "reference": [1], "twin": [1, 2]}, "'readings[2]' has not one time"),
-        ({"values": 3, "axes": ["a"]}, "'readings[2].values'"),
-        ({"values": [["x"]], "axes": ["a", "b"]}, "'readings[2].values'"),
-        ({"values": [[1]], "axes": ["a"]}, "'readings[2].values'"),
-        ({"values": [[1], 2], "axes": ["a", "b"]}, "'readings[2].values'"),
+        ({"values": 3, "axes": {"a": [0]}}, "'readings[2].values'"),
+        ({"values": [["x"]], "axes": {"a": [0], "b": [0]}}, "'readings[2].values'"),
+        ({"values": [[1]], "axes": {"a": [0]}}, "'readings[2].values'"),
+        ({"values": [[1], 2], "axes": {"a": [0, 1], "b": [0]}}, "'readings[2].values'"),
         ({"values": [1]}, "'readings[2].values'"),
-        ({"values": [1], "axes": [1]}, "'readings[2].axes'"),
+        ({"values": [1], "axes": {"": [0]}}, "'readings[2].axes'"),
     ],
     ids=repr,
 )  # fmt: skip
@@ -225,7 +234,10 @@ def test_a_reading_that_is_none_is_named_in_one_line(
     ("stored", "words"),
     [
         (having(readings=[3]), "'readings[0]'"),
-        (having(readings=[{"metric": "loss", "value": 1}]), "'readings[0].unit' is missing"),
+        (
+            having(readings=[{"measure": "m", "metric": "loss", "value": 1}]),
+            "'readings[0].unit' is missing",
+        ),
     ],
     ids=["a number", "no unit"],
 )
@@ -238,12 +250,12 @@ def test_what_are_no_readings_is_refused_in_one_line(
 @pytest.mark.parametrize(
     "stored",
     [
-        having(schema=2),
+        having(schema=3),
         having(schema=10**8),
         seal({"schema": 3, "readings": [], "shape": "unknown"}),
-        seal({"schema": 2, "readings": []}).replace(b"readings", b"results"),
+        seal({"schema": 3, "readings": []}).replace(b"readings", b"results"),
         b'{"schema": 99}',
-        b'{"version": "9", "schema": 2}',
+        b'{"version": "9", "schema": 3}',
     ],
 )
 def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(
@@ -275,7 +287,7 @@ def test_a_coordinate_may_be_called_as_a_field_is(results: Results) -> None:
     assert results.read(TRIAL) == kept
     head = results.head(TRIAL)
     assert head is not None
-    assert head.timed == kept.timed == {("step_time", "b")}
+    assert head.timed == kept.timed == {("training", "b")}
 
 
 def test_a_record_with_failed_attempts_and_timing_sessions_is_kept(results: Results) -> None:
@@ -307,13 +319,14 @@ def test_an_unusable_record_is_set_aside_and_named_and_its_trial_is_wanted_again
     results.path(TRIAL).write_bytes(harm(whole))
     found = missing(toy_plan({TRIAL: {}}), results, None)
     assert [want.trial for want in found.train] == [TRIAL]
+    assert results.path(TRIAL).read_bytes() == harm(whole), "to ask moves nothing"
+    (line,) = set_aside(found, results)
     (kept,) = results.trials.glob("*.bad-*")
-    (line,) = found.set_aside
     assert f"{TRIAL}.json" in line
     assert kept.name in line
     assert kept.read_bytes() == harm(whole)
     again = missing(toy_plan({TRIAL: {}}), results, None)
-    assert (again.set_aside, [want.trial for want in again.train]) == ([], [TRIAL])
+    assert (again.unusable, [want.trial for want in again.train]) == ({}, [TRIAL])
 
 
 @pytest.mark.parametrize("stored", [b"", b"{", b"\xff\xfe half of it", b"x" * 100_000])
@@ -434,7 +447,7 @@ def test_a_death_at_any_step_of_a_write_leaves_the_old_or_the_new_record(
     held = record(attempts=2 if (step, when) in NEW else 1)
     assert results.read(TRIAL) == held
     assert missing(toy_plan({TRIAL: {}}), results, None).train == []
-    results.write_plan({"schema": 1, "ablations": {}})
+    results.write_plan(plan_document({}))
     left = [path for path in results.trials.iterdir() if path.name != f"{TRIAL}.json"]
     assert [each.path for each in litter(results)] == left
     assert len(left) == ((step, when) in OLD[1:])

@@ -6,16 +6,18 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from small import SETTINGS, Trap, question
+from small import DATA, SETTINGS, Trap, config, plan_document, question
 
 from ablations.commands import main
 from ablations.plan.document import merge_into
 from ablations.plan.question import find
 from ablations.plan.wanted import make_plan
-from ablations.store.record import Reading, Record, RecordError
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
+from ablations.store.schema import RecordError
 from analysis.__main__ import main as analyse
 from model.config import ConfigError
 
@@ -56,14 +58,16 @@ def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
     ]  # fmt: skip
     metric = {"name": "per", "split": "valid", "better": "lower", "label": "../../x"}
     metric["unit"] = "1"
-    entry = {"question": "../../x", "task": "../../x", "control": NAMES[0], "cells": cells,
-             "claims": [{"id": "../../x", "statement": "x", "source": "/etc/x"}], "seeds": [0, 1],
-             "fixed": "x", "moves": "x", "overrides": [], "metric": metric}  # fmt: skip
-    ablations = dict.fromkeys(NAMES, entry)
-    results.write_plan({"schema": 1, "profile": "../../x", "ablations": ablations})
+    entry = {"question": "../../x", "task": "../../x", "control": NAMES[0],
+             "claims": [{"id": "../../x", "statement": "x", "source": "/etc/x"}],
+             "fixed": "x", "moves": "x", "metric": metric}  # fmt: skip
+    plan = plan_document(dict.fromkeys(NAMES, cells), **entry)
+    results.write_plan({**plan, "profile": "../../x"})
     for cell in cells:
         scored = Reading("per", "1", 0.1, "valid", {"step": 1})
-        results.write(Record(str(cell["trial"]), "ok", {}, readings=[scored], measures=["quality"]))
+        known = config(str(cell["label"]), int(str(cell["seed"])))
+        given: Any = {"data": DATA, "readings": [scored], "measures": {"quality": {}}}
+        results.write(Record(str(cell["trial"]), "ok", known, **given))
     before = files(tmp_path)
     assert analyse(["report", "--results", str(results.root)]) == 0
     inside = results.root.relative_to(tmp_path)
@@ -185,7 +189,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     assert record.status in ("ok", "stuck", "diverged")
     results.write(record)
     try:
-        run_trial({**job.payload, "config": {**bad.config, "model": {}}}, lambda *_: None)
+        run_trial({**job.payload, "device": "no such device"}, lambda *_: None)
     except Exception as error:
         failed = failure(bad.trial, error)
     TrialPiece(bad, setting).keep(failed, lambda name: True, again=False)

@@ -15,6 +15,7 @@ from unittest.mock import ANY
 
 import pytest
 from processes import HERE, PATH
+from small import DATA, config, plan_document
 from sweep_jobs import toy_plan
 
 from ablations.commands.clean import litter
@@ -173,33 +174,30 @@ def test_a_folder_that_may_only_be_read_is_refused_before_any_compute(
     assert told.startswith(("Read-only file system: ", "Permission denied: "))
     assert started(results) == 1
     with pytest.raises(OSError, match=r"Read-only|Permission"):
-        missing(toy_plan(some), results, None)
-    assert len(missing(toy_plan(some), results, None, dry=True).train) == 1  # a look is free
+        results.check_writable()
+    assert len(missing(toy_plan(some), results, None).train) == 1  # a look is free
 
 
 # A report while a sweep runs.
 
 
+PLACES = [(label, seed) for label in ("with", "without") for seed in range(5)]
+
+
 def plan_of(trials: list[str]) -> dict[str, Any]:
     cells = [
-        {"label": label, "seed": seed, "across": {}, "trial": trial, "measures": ["quality"]}
-        for (label, seed), trial in zip(
-            ((label, seed) for label in ("with", "without") for seed in range(5)),
-            trials,
-            strict=True,
-        )
+        {"label": label, "seed": seed, "trial": trial, "measures": ["quality"]}
+        for (label, seed), trial in zip(PLACES, trials, strict=True)
     ]
-    metric = {"name": "per", "split": "valid", "better": "lower", "label": "phone error rate"}
-    metric["unit"] = "edits/phone"
-    entry = {"question": "Does it matter?", "task": "g2p", "control": "with", "cells": cells}
-    entry |= {"claims": [], "fixed": "all", "moves": "nothing", "overrides": [], "metric": metric}
-    return {"schema": 1, "profile": "smoke", "ablations": {"one": {**entry, "seeds": [*range(5)]}}}
+    return plan_document({"one": cells})
 
 
 def scored(trial: str, attempts: int) -> Record:
     losses = [Reading("per", "edits/phone", 0.25 + n / 99, "valid", {"step": n}) for n in range(99)]
-    given: Any = {"config": {"model": {}}, "measures": ["quality"], "readings": losses}
-    return Record(trial, "ok", attempts=attempts, env={"device": "cpu", "torch": "2"}, **given)
+    place = dict(zip(TRIALS, PLACES, strict=False))[trial]
+    given: Any = {"data": DATA, "measures": {"quality": {}}, "readings": losses}
+    env = {"device": "cpu", "torch": "2"}
+    return Record(trial, "ok", config(*place), attempts=attempts, env=env, **given)
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -15,13 +13,13 @@ from typing import Any
 import psutil
 import pytest
 from processes import start
+from watching import LONG, Watch
 
-from ablations.sweep.launch import NOT_STARTED, Job, Launcher, Outcome, Progress
+from ablations.sweep.launch import Job, Launcher, Outcome, Progress
 from ablations.sweep.launch.local import LocalLauncher
 
 JOBS = Path(__file__).parents[1] / "ablations"  # where worker_jobs.py is
 PATH = os.pathsep.join([str(JOBS), str(JOBS.parents[1])])
-LONG = 60.0  # seconds until a test gives up; none should come near it
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
@@ -77,33 +75,10 @@ def outcomes(launcher: Launcher, *jobs: Job) -> list[Outcome]:
     return [event for event in launcher.events() if isinstance(event, Outcome)]
 
 
-class Watch:
-    """Processes that must end, held by handles that no reuse of a process id can fool."""
-
-    def __init__(self) -> None:
-        self._handles: dict[int, int] = {}
-
-    def add(self, *pids: int) -> None:
-        for pid in pids:
-            self._handles[pid] = os.pidfd_open(pid)
-
-    def assert_gone(self) -> None:
-        assert self._handles
-        for pid, handle in self._handles.items():
-            assert select.select([handle], [], [], LONG)[0], f"process {pid} is still alive"
-
-    def close(self) -> None:
-        for handle in self._handles.values():
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-            os.close(handle)
-
-
 @pytest.fixture
 def watch() -> Iterator[Watch]:
-    watch = Watch()
-    yield watch
-    watch.close()
+    with Watch() as watch:
+        yield watch
 
 
 def start_driver(
@@ -261,7 +236,8 @@ def test_a_process_that_cannot_be_started_is_an_error_that_says_so(
     monkeypatch.setattr("ablations.sweep.launch.local._Worker", refuse)
     (outcome,) = [event for event in launcher.events() if isinstance(event, Outcome)]
     assert outcome.status == "error"
-    assert (outcome.reason or "").startswith(f"{NOT_STARTED} ([Errno 11]")
+    assert not outcome.began
+    assert (outcome.reason or "").startswith("no process could be started ([Errno 11]")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from model.arguments import guarded, is_too_deep
+from model.arguments import guarded
 
 ROOT = Path(__file__).resolve().parents[2]
 DESCRIBE = [sys.executable, "-m", "model", "describe", "--length=8"]
@@ -128,12 +128,6 @@ def test_a_value_that_is_nested_without_end_is_refused_in_one_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith("nested too deeply\n")
-
-
-def test_depth_is_of_brackets_that_stand_in_each_other() -> None:
-    assert not is_too_deep("[]{}" * 1000)
-    assert not is_too_deep("{a: " * 100 + "}" * 100)
-    assert is_too_deep("{a: " * 101)
 
 
 def test_the_door_of_every_command_imports_nothing_heavy() -> None:

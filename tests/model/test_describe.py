@@ -328,6 +328,16 @@ def test_an_override_replaces_a_choice_whole_in_any_order(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("word", ["n_heads=8", "model.n_heads=8"])
+def test_a_preset_takes_another_number_of_heads(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As published models have it: heads share the width, so that nothing else changes."""
+    page = json.loads(run(capsys, "gpt2", word, "--json", "--length=8"))
+    assert (page["config"]["n_heads"], page["config"]["d_head"]) == (8, 96)
+    assert page["parameters"] == KNOWN["gpt2"]
+
+
 def test_a_whole_model_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     page = json.loads(run(capsys, "--json", "depth=2", "name=recurrent", "kind=decoder"))
     assert page["config"]["cell"]["name"] == "lstm"
@@ -339,6 +349,9 @@ MISTAKES = {
     "n_head=8": "model.n_head: no such option. Did you mean 'n_heads'?",
     "n_heads=7": "n_heads=7: does not divide d_model=64",
     "n_heads=many": "model.n_heads: expected a whole number, got 'many'",
+    "gpt2 n_head=8": "model.n_head: no such option. Did you mean 'n_heads'?",
+    "gpt2 model.n_head=8": "model.n_head: no such option. Did you mean 'n_heads'?",
+    "gpt2 n_heads=7": "n_heads=7: does not divide d_model=768",
     "gpt2 d_model=null": "model.d_model: expected a whole number, got null",
     "kind=null": "model.kind: expected encoder, decoder or encoder_decoder, got null",
     "dropout=much": "model.dropout: expected a number, got 'much'",

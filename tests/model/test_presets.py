@@ -49,12 +49,23 @@ def test_the_original_transformer_is_as_large_as_its_paper_says(name: str) -> No
 
 @pytest.mark.parametrize("name", names())
 def test_a_preset_writes_out_every_value(name: str) -> None:
+    """A d_head of null says that it follows from d_model and n_heads: change one, and it moves."""
     written = load(name).model
-    assert written == resolve(written)
+    d_head = written["d_head"] or written["d_model"] // written["n_heads"]
+    assert {**written, "d_head": d_head} == resolve(written)
+
+
+@pytest.mark.parametrize("name", names())
+def test_another_number_of_heads_needs_no_other_setting_and_no_other_width(name: str) -> None:
+    preset = load(name)
+    with torch.device("meta"):
+        model = build({**preset.model, "n_heads": 4}, preset.source_size, preset.target_size, None)
+    is_stated = preset.model["d_head"] or preset.model["mixer"]["n_kv_heads"]  # T5's, TinyLlama's
+    assert is_stated or parameters(model) == counted(name)
 
 
 def test_a_preset_that_leaves_a_value_to_a_default_is_seen() -> None:
-    written = load("gpt2").model
+    written = {**load("gpt2").model, "d_head": 64}
     for field in [key for key in written if key != "name"]:
         shorter = {key: value for key, value in written.items() if key != field}
         assert shorter != resolve(shorter), field

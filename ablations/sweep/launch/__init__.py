@@ -18,7 +18,11 @@ from ablations.train.stopping import Stopped
 
 Report = Callable[[float, str], None]
 
-NOT_STARTED = "no process could be started"  # how the reason of such an error begins
+
+class Changed(Exception):
+    """What a job was ordered for is not there any more: its data or its code is another now."""
+
+
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _REASON = 300  # characters: one line for people
 _DETAIL = 20_000  # a message that prints a whole tensor must not fill a record
@@ -51,8 +55,9 @@ class Progress:
 class Outcome:
     """How a job ended: exactly one for each job submitted, after all of its progress.
 
-    The status is done, error, oom, timeout, killed, or storage: what it had to keep could not be
-    written, which no other job will fare better with. A job that was told to stop and still
+    The status is done, error, oom, timeout, killed; or storage: what it had to keep could not be
+    written; or changed: its data or code is not what it was ordered for. No other job will fare
+    better with these two. A job that was told to stop and still
     returned keeps its value, under the status timeout or killed; one that raised `Stopped` without
     having been told by its launcher was killed, too.
     """
@@ -63,6 +68,8 @@ class Outcome:
     reason: str | None = None
     detail: str | None = None
     seconds: float = 0.0
+    began: bool = True
+    """Whether its function was called at all; if not, nothing is wrong with the job itself."""
 
 
 Event = Progress | Outcome
@@ -116,6 +123,8 @@ def failure(job: str, error: BaseException) -> Outcome:
     status = "oom" if _is_out_of_memory(error) else "error"
     if isinstance(error, Stopped):
         status, reason = "killed", "SIGTERM"
+    if isinstance(error, Changed):
+        status, reason = "changed", str(error)
     if isinstance(error, OSError) and error.errno in _STORAGE:
         status, reason = "storage", f"{error.strerror}: {error.filename or 'while writing'}"
     return Outcome(job, status, reason=reason, detail=detail[-_DETAIL:])

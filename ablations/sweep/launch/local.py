@@ -29,7 +29,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from typing import Any, ClassVar, Self
 
-from ablations.sweep.launch import NOT_STARTED, Event, Job, Outcome, Progress, failure, resolve
+from ablations.sweep.launch import Event, Job, Outcome, Progress, failure, resolve
 from ablations.sweep.signals import undisturbed
 
 _TAIL = 2_000  # characters of a failed job's output that are kept
@@ -119,8 +119,8 @@ class LocalLauncher:
                 try:
                     self._running[job.id] = self._start(job)
                 except (OSError, EOFError) as error:
-                    reason = f"{NOT_STARTED} ({error})"
-                    self._ready.append(Outcome(job.id, "error", reason=reason))
+                    reason = f"no process could be started ({error})"
+                    self._ready.append(Outcome(job.id, "error", reason=reason, began=False))
 
     def _start(self, job: Job) -> _Worker:
         try:

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.generated.rows import Generated, share_right
+from ablations.tasks.generated.rows import Generated, each_right, share_right
 from ablations.tasks.task import Decode, Metric
 from model.batch import IGNORE, Batch
+from model.evaluating import evaluating
 from model.generate import Question
 
 
@@ -42,17 +43,15 @@ class Lookup(Generated):
     def answers(
         self, model: nn.Module, rows_NW: np.ndarray, device: torch.device | str, decode: Decode
     ) -> list[list[int]]:
-        was_training = model.training
-        model.eval()
-        try:
-            with torch.inference_mode():
-                logits_NTV = model(self.batch(rows_NW).to(device))
-        finally:
-            model.train(was_training)
+        with evaluating(model), torch.inference_mode():
+            logits_NTV = model(self.batch(rows_NW).to(device))
         return logits_NTV[:, -1:].argmax(dim=-1).tolist()
 
     def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, float]:
         return {"accuracy": share_right(outputs, truths)}
+
+    def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
+        return {"accuracy": each_right(outputs, truths)}
 
     def ask(self, text: str) -> Question:
         return Question(prompt=torch.tensor([self.read(text)]))

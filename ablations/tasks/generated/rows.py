@@ -78,6 +78,10 @@ class Generated(Task):
         """Each metric of the task."""
         raise NotImplementedError
 
+    def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
+        """Of metrics that are means over examples, what each example had in it."""
+        return {}
+
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
         for step in count(start):
             generator = _generator(self.name, "train", seed, step)
@@ -137,7 +141,11 @@ class Generated(Task):
             return outputs, [each for rows in asked for each in self.truths(rows)]
 
         outputs, truths = told(self.asked(split))
-        scores = [Score(metric, value) for metric, value in self.grade(outputs, truths).items()]
+        items = self.items(outputs, truths)
+        scores = [
+            Score(metric, value, items=items.get(metric))
+            for metric, value in self.grade(outputs, truths).items()
+        ]
         for size in self.test_sizes:
             at: dict[str, float] = {self.coordinate: size}
             try:
@@ -210,8 +218,13 @@ def too_few(config: Any, option: str, number: int, what: str, wider: str) -> lis
     ]
 
 
+def each_right(outputs: Sequence[Any], truths: Sequence[Any]) -> list[float]:
+    """1 where an answer is right, else 0."""
+    return [float(a == b) for a, b in zip(outputs, truths, strict=True)]
+
+
 def share_right(outputs: Sequence[Any], truths: Sequence[Any]) -> float:
-    return sum(a == b for a, b in zip(outputs, truths, strict=True)) / len(truths)
+    return sum(each_right(outputs, truths)) / len(truths)
 
 
 def _generator(*key: object) -> np.random.Generator:

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
-from ablations.tasks.generated.rows import Generated, share_right, too_few
+from ablations.tasks.generated.rows import Generated, each_right, share_right, too_few
 from ablations.tasks.scores.edits import edits
 from ablations.tasks.task import Decode, Metric
 from model.batch import BOS, EOS, Batch
@@ -111,6 +111,10 @@ class Strings(Generated):
             "sequence_accuracy": share_right(outputs, truths),
             "token_error": wrong / sum(map(len, truths)),
         }
+
+    def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
+        wrong = [float(edits(*both)) for both in zip(outputs, truths, strict=True)]
+        return {"sequence_accuracy": each_right(outputs, truths), "token_error": wrong}
 
     def trivial(self, split: str) -> dict[str, float]:
         """Each symbol is as likely as any other, and each length has as many of the labels.

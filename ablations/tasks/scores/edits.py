@@ -62,19 +62,24 @@ METRICS = {
 def score(outputs: Sequence[Ids], references: Sequence[References]) -> list[Score]:
     """Every metric of one set of answers; None where there is no such word."""
     scores: list[Score] = []
-    for ending, (counts, choose, note) in SCORINGS.items():
-        pairs = [both for both in zip(outputs, references, strict=True) if counts(len(both[1]))]
+    for ending, (is_asked, choose, note) in SCORINGS.items():
+        pairs = [both for both in zip(outputs, references, strict=True) if is_asked(len(both[1]))]
         if pairs:
-            per, wer = error_rates([(output, choose(output, said)) for output, said in pairs])
-            scores += [Score(f"per{ending}", per), Score(f"wer{ending}", wer)]
+            measured = [(output, choose(output, said)) for output, said in pairs]
+            counts = [edits(*both) for both in measured]
+            per, wer = error_rates(counts, measured)
+            wrong = [float(number > 0) for number in counts]
+            scores += [
+                Score(f"per{ending}", per, items=[float(number) for number in counts]),
+                Score(f"wer{ending}", wer, items=wrong),
+            ]
         else:
             reason = f"no {note}"
             scores += [Score(f"{rate}{ending}", None, reason=reason) for rate in ("per", "wer")]
     return scores
 
 
-def error_rates(measured: Sequence[tuple[Ids, Ids]]) -> tuple[float, float]:
-    """PER and WER of outputs and the references they are measured against."""
-    counts = [edits(output, reference) for output, reference in measured]
+def error_rates(counts: Sequence[int], measured: Sequence[tuple[Ids, Ids]]) -> tuple[float, float]:
+    """PER and WER, by the edits between outputs and the references they are measured against."""
     wrong = sum(count > 0 for count in counts)
     return sum(counts) / sum(len(reference) for _, reference in measured), wrong / len(counts)

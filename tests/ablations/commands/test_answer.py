@@ -63,7 +63,7 @@ def trained(folder: Path, task: dict[str, Any], model: dict[str, Any], **options
     results = Results(folder)
     record = Record("a" * 12, training.status, config, training.reason, data=asked.card())
     results.write(record)
-    save_weights(built, results.checkpoint(record.trial), stamp_for(record))
+    save_weights(built, results.weights(record.trial), stamp_for(record))
     return results, record
 
 
@@ -98,7 +98,7 @@ def model_of(record: Record, results: Results) -> torch.nn.Module:
     """As it was trained, with whatever path its attention took."""
     task = load_task(freeze(record.config["task"]))
     model = build(record.config["model"], task.source_size, task.target_size, seed=None).eval()
-    load_weights(model, results.checkpoint(record.trial), stamp_for(record))
+    load_weights(model, results.weights(record.trial), stamp_for(record))
     return model
 
 
@@ -109,7 +109,7 @@ def changed(trial: Trained, folder: Path, change: Callable[[Any], None]) -> Resu
     with torch.no_grad():
         change(model)
     copy.write(record)
-    save_weights(model, copy.checkpoint(record.trial), stamp_for(record))
+    save_weights(model, copy.weights(record.trial), stamp_for(record))
     return copy
 
 

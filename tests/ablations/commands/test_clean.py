@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 import torch
+from small import plan_document
 
 from ablations.commands import clean, main
 from ablations.commands.clean import Litter, litter
 from ablations.store.files import write_atomic, writer_of
 from ablations.store.record import Record
 from ablations.store.results import Results
+from ablations.store.stamp import short
 from ablations.sweep.lease import Leases
 from ablations.train.unfinished import Keeper
 
@@ -39,15 +41,15 @@ def results(tmp_path: Path) -> Results:
     """A folder in which everything is needed."""
     results = Results(tmp_path / "out")
     cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING)]
-    results.write_plan({"schema": 1, "ablations": {"one": {"cells": cells}}})
+    results.write_plan(plan_document({"one": cells}))
     results.write(Record(DONE, "ok", {}))
     results.write(Record(FAILED, "timeout", {}, reason="too long"))
     results.write(Record(STRANGER, "ok", {}))
     for trial in (DONE, STRANGER):  # they may be measured again, if only once they are planned
-        put(results.checkpoint(trial))
+        put(results.weights(trial))
     for trial in (FAILED, WAITING):  # they may go on from there
         put(results.unfinished(trial))
-        put(results.checkpoints / f"{trial}.training.previous")
+        put(results.checkpoints / f"{trial}.unfinished.previous")
     put(results.root / "notes.txt")
     put(results.root / "report" / "index.html")
     return results
@@ -99,9 +101,9 @@ def littered(results: Results) -> list[Path]:
         put(temporary_of(dead_process(), results)),
         put(results.checkpoints / temporary_of(dead_process(), results).name),
         put(results.unfinished(DONE)),
-        put(results.checkpoints / f"{DONE}.training.previous"),
+        put(results.checkpoints / f"{DONE}.unfinished.previous"),
         put(results.unfinished(STRANGER)),
-        put(results.checkpoint(GONE)),
+        put(results.weights(GONE)),
         put(results.unfinished(GONE)),
         put(results.trials / f"{DONE}.bad-01234567"),
         results.root / "leases" / WAITING,
@@ -172,17 +174,17 @@ def keep(results: Results, trial: str, code: str) -> list[Path]:
 
 def test_a_training_by_other_code_than_the_record_s_may_go_on(results: Results) -> None:
     """`run --rerun stale` was interrupted."""
-    results.write(Record(DONE, "ok", {}, env={"code": "then"}))
-    kept = keep(results, DONE, "now")
+    results.write(Record(DONE, "ok", {}, env={"code": {"a": "then"}}))
+    kept = keep(results, DONE, short({"a": "now"}))
     assert list(litter(results)) == []
-    results.write(Record(DONE, "ok", {}, env={"code": "now"}))
+    results.write(Record(DONE, "ok", {}, env={"code": {"a": "now"}}))
     assert [each.path for each in litter(results)] == kept
 
 
 def test_a_training_for_weights_that_are_gone_may_go_on(results: Results) -> None:
-    results.write(Record(DONE, "ok", {}, env={"code": "now"}))
-    results.checkpoint(DONE).unlink()
-    keep(results, DONE, "now")
+    results.write(Record(DONE, "ok", {}, env={"code": {"a": "now"}}))
+    results.weights(DONE).unlink()
+    keep(results, DONE, short({"a": "now"}))
     assert list(litter(results)) == []
 
 
@@ -202,7 +204,7 @@ def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
         yield from litter(results)
         monkeypatch.setattr(clean, "litter", litter)
         cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING, GONE)]
-        results.write_plan({"schema": 1, "ablations": {"one": {"cells": cells}}})
+        results.write_plan(plan_document({"one": cells}))
         leases.take(WAITING, DONE)
 
     monkeypatch.setattr(clean, "litter", then_work)
@@ -213,8 +215,8 @@ def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
     assert left == {
         results.root / "leases" / WAITING,
         results.unfinished(DONE),
-        results.checkpoints / f"{DONE}.training.previous",
-        results.checkpoint(GONE),
+        results.checkpoints / f"{DONE}.unfinished.previous",
+        results.weights(GONE),
         results.unfinished(GONE),
     }
 
@@ -274,7 +276,7 @@ def test_links_are_neither_followed_nor_deleted(results: Results, tmp_path: Path
         ".a.json.0123.tmp",
         f"{STRANGER}.safetensors",
         f"{DONE}.bad-1",
-        f"{DONE}.training",
+        f"{DONE}.unfinished",
     ):
         put(elsewhere / name, age=10_000)
         for folder in (results.root, results.trials, results.checkpoints):

@@ -20,8 +20,9 @@ from ablations.plan.document import merge_into
 from ablations.plan.estimate import RECORD
 from ablations.plan.question import catalogue
 from ablations.plan.wanted import Plan, make_plan
-from ablations.store.record import STATUSES, Record
+from ablations.store.record import Record
 from ablations.store.results import Results
+from ablations.store.schema import STATUSES
 
 Ask = Callable[..., str]
 ROOT = Path(__file__).parents[3]
@@ -405,7 +406,7 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
     wants = list(plan.wanted.values())
     for want, status in zip(wants, (*STATUSES, "ok", "ok"), strict=False):
         reason = None if status == "ok" else f"was {status}\nand more"
-        code = want.code if want is not wants[7] else "other"
+        code = want.code if want is not wants[7] else {"model/norm.py": "other"}
         results.write(
             Record(
                 want.trial,
@@ -413,7 +414,7 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
                 want.config,
                 reason=reason,
                 env={"code": code},
-                measures=want.measures,
+                measures={name: want.measure_code(name) for name in want.measures},
             )
         )
     results.path(wants[8].trial).write_text("{")
@@ -454,8 +455,8 @@ def test_a_plan_of_what_is_done_measures_nothing(
 ) -> None:
     monkeypatch.setattr("ablations.sweep.calibrate.clock", lambda *_: None)
     for want in plan.wanted.values():
-        folder.write(Record(want.trial, "ok", want.config, env={"code": want.code},
-                            measures=want.measures))  # fmt: skip
+        taken = {name: want.measure_code(name) for name in want.measures}
+        folder.write(Record(want.trial, "ok", want.config, env={"code": want.code}, measures=taken))
     words = ("plan", ask(), "--profile", "smoke", "--seeds", "0,1,2,3,4")
     _, out, _ = say(*words, "--results", str(folder.root))
     assert out.splitlines()[-1] == "10 trials, 10 done; nothing is left to run"
@@ -483,7 +484,7 @@ def test_status_does_not_need_the_parts_that_a_record_was_made_with(
 ) -> None:
     want = next(iter(plan.wanted.values()))
     config = {**want.config, "model": {**want.config["model"], "position": {"name": "of_ours"}}}
-    folder.write(Record(want.trial, "ok", config, env={"code": "1"}))
+    folder.write(Record(want.trial, "ok", config, env={"code": {"my_parts": "1"}}))
     assert document(say, "status", "--results", str(folder.root))["ok"] == 2
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from ablations.measure import discover
-from ablations.measure.calibration import BINS, reliability
+from ablations.measure.calibration import BINS, QUANTITIES, reliability
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.tasks.task import Task
@@ -66,7 +66,8 @@ def classes(labels: Tensor) -> Given:
 
 
 def taken(model: nn.Module, task: Task) -> dict[str, Reading]:
-    readings, examples = discover().build("calibration").take(model, task, CPU, 17)
+    taken = discover().build("calibration").take(model, task, CPU, 17)
+    readings, examples = taken.readings, taken.examples
     assert not examples
     return {reading.metric: reading for reading in readings}
 
@@ -134,7 +135,7 @@ def test_readings_have_units_a_split_and_a_step_and_can_be_stored(tmp_path: Any)
         "reliability": "probability",
     }
     assert all((r.split, r.at) == ("test", {"step": 17}) for r in found.values())
-    assert found["reliability"].axes == ["bin", "quantity"]
+    assert found["reliability"].axes == {"bin": list(range(BINS)), "quantity": [*QUANTITIES]}
     results = Results(tmp_path)
     results.write(Record("t", "ok", {}, readings=list(found.values())))
     kept = results.read("t")
@@ -204,20 +205,7 @@ def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
     assert all("not finite" in (reading.reason or "") for reading in found.values())
 
 
-# What is left behind.
-
-
-@pytest.mark.parametrize("mode", [True, False], ids=["training", "evaluating"])
-def test_a_measure_leaves_the_mode_the_weights_and_the_random_state(mode: bool) -> None:
-    model, task = Known(torch.randn(10, 3)).train(mode), tokens(torch.arange(10) % 3)
-    weights, random = model.logits_RV.detach().clone(), torch.get_rng_state()
-    first, second = taken(model, task), taken(model, task)
-    assert first == second  # dropout is off
-    assert all(module.training is mode for module in model.modules())
-    assert torch.equal(torch.get_rng_state(), random)
-    assert torch.equal(model.logits_RV, weights)
-    assert model.logits_RV.grad is None
-    assert model.logits_RV.requires_grad
+# Every kind.
 
 
 TOKENS = torch.tensor([[3, 5, 4, 2], [6, 2, 0, 0]])

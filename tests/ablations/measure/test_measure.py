@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +15,11 @@ from torch import nn
 
 import ablations.measure
 import ablations.sweep.worker
-from ablations.measure import Measure, Timing, discover, is_timing
+from ablations.measure import MEASURE, Measure, Timing, discover, is_timing
 from ablations.plan.wanted import make_plan
 from ablations.store.record import Reading
 from ablations.store.results import Results
+from ablations.sweep.orders import SessionOrder
 from ablations.sweep.runner import run
 from ablations.sweep.worker import run_session
 from ablations.tasks.g2p import G2P
@@ -27,6 +30,7 @@ from model.build import build
 
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
+torch.set_num_threads(1)  # a forked probe has none of the threads that were started before
 TINY = {"blocks": 2, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 60.0}
 
 
@@ -44,7 +48,7 @@ def model(task: G2P) -> nn.Module:
 def test_every_file_of_the_folder_is_found() -> None:
     files = {path.stem for path in Path(ablations.measure.__path__[0]).glob("[!_]*.py")}
     modules = {part.__module__.rpartition(".")[2] for part in discover().parts.values()}
-    assert files - {"timing"} == modules  # the core that timings share is no measure
+    assert files - {"timing", "session"} == modules  # the core that timings share is no measure
 
 
 @pytest.mark.parametrize("name", discover().parts)
@@ -55,7 +59,8 @@ def test_a_measure_is_of_one_kind(name: str) -> None:
 
 
 def test_quality_has_units_splits_and_the_last_step(model: nn.Module, task: G2P) -> None:
-    readings, examples = discover().build("quality").take(model, task, CPU, 17)
+    taken = discover().build("quality").take(model, task, CPU, 17)
+    readings, examples = taken.readings, taken.examples
     named = [(r.metric, r.split) for r in readings]
     assert len(named) == len(set(named))
     assert {*product(("per", "wer", "trivial_per"), ("valid", "test"))} <= set(named)
@@ -71,7 +76,7 @@ def test_quality_has_units_splits_and_the_last_step(model: nn.Module, task: G2P)
 
 
 def test_examples_are_from_the_test_words(model: nn.Module, task: G2P) -> None:
-    _, examples = discover().build("quality").take(model, task, CPU, 17)
+    examples = discover().build("quality").take(model, task, CPU, 17).examples
     assert {example["input"] for example in examples} <= set(task.words["test"])
 
 
@@ -109,10 +114,10 @@ def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
 
 
 def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> None:
-    task = Translation(Translation.Config(sentences=100))
+    task = Translation(Translation.Config(sentences=100, valid_sentences=60, test_sentences=60))
     written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1}
     model = build(written, task.source_size, task.target_size, seed=0)
-    readings, _ = discover().build("quality").take(model, task, CPU, 1)
+    readings = discover().build("quality").take(model, task, CPU, 1).readings
     found = {(r.metric, r.split): (r.value, r.unit) for r in readings}
     for split in ("valid", "test"):
         copied = task.copied(split)
@@ -124,36 +129,37 @@ def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> Non
 # A session.
 
 
-def session(ask: Ask, shape: dict[str, int], **rival: Any) -> tuple[dict[str, list[Reading]], str]:
-    file = ask(measures=["throughput"], variants={"with": {}, "rival": rival})
+def session(
+    ask: Ask, shape: dict[str, int], measure: str = "throughput", **rival: Any
+) -> tuple[dict[str, list[Reading]], str]:
+    file = ask(measures=[measure], variants={"with": {}, "rival": rival})
     plan = make_plan([file], "smoke", {}, [0])
     control, other = plan.wanted.values()
-    told = run_session(
-        {
-            "device": "cpu",
-            "imports": [],
-            "measure": "throughput",
-            "against": control.trial,
-            "reference": control.config,
-            "candidates": {control.trial: control.config, other.trial: other.config},
-            "timing": {**TINY, "shapes": [shape]},
-            "env": {"commit": "abc", "dirty": False},
-            "code": "def",
-        },
-        lambda *_: None,
+    order = SessionOrder(
+        device="cpu",
+        imports=[],
+        env={"commit": "abc", "dirty": False},
+        measure=measure,
+        code=control.measure_code(measure),
+        against=control.trial,
+        reference=control.config,
+        candidates={control.trial: control.config, other.trial: other.config},
+        models=control.code | other.code,
+        timing={**TINY, "shapes": [shape]},
     )
+    told = run_session(order.payload(), lambda *_: None)
     taken = told["readings"].items()
     assert {"torch", "device", "threads", "commit", "code"} <= set(told["env"])
     return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.trial
 
 
 def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:
-    found, control = session(ask, {"length": 5, "batch": 2}, **{"model.position": "none"})
+    found, _ = session(ask, {"length": 5, "batch": 2}, **{"model.position": "none"})
     assert len(found) == 2
     for memory, time in found.values():
         assert (memory.metric, memory.unit) == ("peak_memory", "bytes")
         assert memory.value is not None
-        assert (time.metric, time.unit, time.against) == ("step_time", "s", control)
+        assert (time.metric, time.unit) == ("step_time", "s")
         assert time.samples is not None
         assert time.reference is not None
         assert time.twin is not None
@@ -161,7 +167,37 @@ def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: A
         assert memory.at == time.at == {"length": 5, "batch": 2}
     paired = [(readings[1].reference, readings[1].twin) for readings in found.values()]
     assert paired[0] == paired[1]
-    assert len({readings[1].session for readings in found.values()}) == 1
+
+
+def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were it the reference again, the noise floor would be zero and every difference resolved."""
+    now = 0.0
+    prepared: list[int] = []
+
+    class Planted(Timing):
+        metric = "planted_time"
+
+        def prepare(self, *_: Any, **__: Any) -> Callable[[], None]:
+            """Each call takes a second longer than the one that was prepared before it."""
+            seconds = len(prepared) + 1
+            prepared.append(seconds)
+
+            def call() -> None:
+                nonlocal now
+                now += seconds
+
+            return call
+
+    monkeypatch.setitem(MEASURE.parts, "planted", Planted)
+    clock = SimpleNamespace(perf_counter=lambda: now)
+    monkeypatch.setattr("ablations.measure.timing.time", clock)
+    none = {"model.position": "none"}
+    found, control = session(ask, {"length": 5, "batch": 2}, measure="planted", **none)
+    assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
+    samples = found[control][1]
+    assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
 
 
 def test_past_a_learned_maximum_there_is_a_null_with_its_reason(ask: Ask) -> None:
@@ -199,10 +235,56 @@ def test_a_measure_asked_for_later_is_taken_without_training(
         assert old is not None
         assert new is not None
         assert straight is not None
-        assert (old.measures, new.measures) == ([], ["quality"])
+        assert (list(old.measures), list(new.measures)) == ([], ["quality"])
         assert new.readings[: len(old.readings)] == old.readings
         assert (new.readings, new.examples) == (straight.readings, straight.examples)
         assert (new.status, new.config, new.env) == (old.status, old.config, old.env)
+
+
+def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_read(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 44."""
+    results = Results(tmp_path / "out")
+    plan = make_plan([ask()], "smoke", {}, [0])
+    run(plan, results, here, "cpu")
+    trained = {trial: results.read(trial) for trial in plan.wanted}
+    for record in trained.values():
+        assert record is not None
+        other = replace(record, readings=[*record.readings], measures={})
+        wrong = [Reading("per", "edits/phone", 99.0, split="test")]
+        other.take("quality", {"ablations/measure/quality.py": "before"}, wrong)
+        results.write(other)
+    monkeypatch.setattr(ablations.sweep.worker, "train", None)  # which would be called in vain
+    run(plan, results, here, "cpu")
+    for trial, record in trained.items():
+        assert results.read(trial) == record
+    assert record is not None
+    assert len(record.items["per"]) == len(record.items["wer"]) == 40
+
+
+def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one_that_trains(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = Results(tmp_path / "out")
+    monkeypatch.setattr(ablations.sweep.worker, "train", None)
+    timed = make_plan([ask(measures=["throughput"])], "smoke", {}, [0])
+    trained = make_plan([ask()], "smoke", {}, [0])
+    assert not set(timed.wanted) & set(trained.wanted)
+    longer = make_plan([ask(measures=["throughput"])], "smoke", {"train.steps": 9}, [0])
+    assert set(longer.wanted) == set(timed.wanted), "how it would be trained does not matter"
+    assert run(timed, results, here, "cpu") == {"ok": 2, "timed": 1}
+    for trial in timed.wanted:
+        record = results.read(trial)
+        assert record is not None
+        assert (record.trained, record.status, list(record.measures)) == (
+            False,
+            "ok",
+            ["throughput"],
+        )
+        assert record.parameters
+    assert list(results.checkpoints.iterdir()) == []
+    assert run(timed, results, here, "cpu") == {}
 
 
 def test_a_diverged_trial_is_asked_nothing_more(ask: Ask, here: Any, tmp_path: Path) -> None:
@@ -212,6 +294,6 @@ def test_a_diverged_trial_is_asked_nothing_more(ask: Ask, here: Any, tmp_path: P
     for trial in plan.wanted:
         record = results.read(trial)
         assert record is not None
-        assert record.measures == ["quality"]
+        assert list(record.measures) == ["quality"]
         assert {reading.split for reading in record.readings} == {"train", "valid"}
         assert not record.examples

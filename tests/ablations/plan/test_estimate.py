@@ -91,7 +91,8 @@ def test_what_is_too_large_to_be_measured_has_no_time_and_the_others_have_theirs
 def made_here(want: Want, status: str = "ok", **env: Any) -> Record:
     env = {"code": want.code, "device": device_name(CPU), **env}
     reason = None if status == "ok" else "full"
-    return Record(want.trial, status, want.config, reason, env=env, measures=want.measures)
+    taken = {name: want.measure_code(name) for name in want.measures}
+    return Record(want.trial, status, want.config, reason, env=env, measures=taken)
 
 
 def test_times_that_records_hold_come_before_any_step(
@@ -195,8 +196,8 @@ def test_days_are_told_of_what_is_to_be_trained(
 ) -> None:
     """What is done takes none, unless it is made anew; what is damaged does."""
     stale, failed = long_plan.wanted.values()
-    done = {"config": {}, "measures": ["quality"]}
-    results.write(Record(stale.trial, "ok", env={"code": "other"}, **done))
+    done = {"config": {}, "measures": {"quality": stale.measure_code("quality")}}
+    results.write(Record(stale.trial, "ok", env={"code": {"model/norm.py": "other"}}, **done))
     results.write(Record(failed.trial, "oom", env={"code": failed.code}, reason="full", **done))
 
     def ahead(rerun: str | None) -> float:

@@ -17,9 +17,10 @@ from ablations.plan.merge import Cell, expand
 from ablations.plan.profile import Profile, read_profile
 from ablations.plan.question import catalogue, find, read_ablation
 from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, Source, parse_yaml, read_yaml
+from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import get, replaced
 from model.config import ConfigError
+from model.strict_yaml import Source, parse_yaml
 
 Ask = Callable[..., str]
 SEEDED = {"words": 200, "valid_words": 40, "test_words": 40}

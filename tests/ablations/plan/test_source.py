@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablations.plan.source import Source, parse_overrides, parse_yaml, read_yaml
+from ablations.plan.source import parse_overrides, read_yaml
 from ablations.plan.tree import get, referred, replaced
 from model.config import ConfigError
+from model.strict_yaml import Source, parse_yaml
 
 
 def problem(error: pytest.ExceptionInfo[ConfigError]) -> str:
@@ -154,7 +155,9 @@ def test_a_value_is_found_at_the_line_of_the_nearest_key_above_it() -> None:
 
 def test_overrides_are_read_as_in_yaml() -> None:
     words = ["model.n_heads=8", "a.rate=1e-3", "b=off", "c=null", "d={name: x, y: [1, 2]}", "e=x=y"]
-    assert parse_overrides(words) == {
+    values, factors = parse_overrides(words)
+    assert factors == {}
+    assert values == {
         "model.n_heads": 8,
         "a.rate": 0.001,
         "b": "off",
@@ -162,6 +165,23 @@ def test_overrides_are_read_as_in_yaml() -> None:
         "d": {"name": "x", "y": [1, 2]},
         "e": "x=y",
     }
+
+
+def test_a_list_is_a_factor_whose_levels_are_named_as_they_are_written() -> None:
+    words = ["model.d_model=32, 64", "a.rate=1e-3,3e-3", 'b="x,y"', "c=[1, 2]", "d={e: 1, f: 2}"]
+    values, factors = parse_overrides(words)
+    assert factors == {
+        "model.d_model": {"32": 32, "64": 64},
+        "a.rate": {"1e-3": 1e-3, "3e-3": 3e-3},
+    }
+    assert values == {"b": "x,y", "c": [1, 2], "d": {"e": 1, "f": 2}}
+
+
+@pytest.mark.parametrize("text", ["1,,2", "1,2,1", ",", "1,2,", "32, 32"])
+def test_a_list_has_different_levels_and_no_gap(text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_overrides([f"model.d_model={text}"])
+    assert problem(error).startswith(f"model.d_model={text}: expected ")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +276,8 @@ def test_no_value_of_the_environment_gets_in(written: str, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", "hunter2")
     monkeypatch.setenv("b", "hunter2")
     assert os.environ["HOME"] == "hunter2"
-    overrides = parse_overrides([f"model.d_model={written}"])
+    values, factors = parse_overrides([f"model.d_model={written}"])
+    overrides = values | factors
     with pytest.raises(ConfigError) as error:
         referred(overrides, {"b": 1}, "command line")
     assert "hunter2" not in problem(error) + repr(overrides)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.store.files import write_atomic
-from ablations.store.record import SCHEMA, STATUSES, Reading, Record, RecordError
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
+from ablations.store.schema import SCHEMA, STATUSES, RecordError
 from ablations.store.seal import seal, unseal, unseal_head
 
 TRIAL = "f302523445c7"
@@ -32,11 +33,17 @@ def record(**changes: Any) -> Record:
         "flops_per_token": 1.4e6,
         "env": {"commit": None, "dirty": False, "threads": 1},
         "data": {"task": "g2p", "sha256": "0"},
-        "measures": ["quality"],
+        "items": {"per": [0, 1, None, 2]},
+        "measures": {"quality": {"ablations/measure/quality.py": "0a"}},
         "readings": [
             Reading("loss", "nats/token", 1.93, split="valid", at={"step": 2000}),
             Reading("step_time", "s", samples=[0.03], reference=[0.04], session="a", against="b"),
-            Reading("attention", "probability", axes=["query", "key"], values=[[0.5, 0.5]]),
+            Reading(
+                "attention",
+                "probability",
+                axes={"query": ["r"], "key": ["r", "h"]},
+                values=[[0.5, 0.5]],
+            ),
             Reading("peak_memory", "bytes", reason="out of memory"),
         ],
         "examples": [{"input": "naïve", "target": "N AY IY V", "output": "…"}],
@@ -111,7 +118,7 @@ def test_a_head_says_what_its_record_says(results: Results) -> None:
     assert whole is not None
     for name in vars(head):
         assert getattr(head, name) == getattr(whole, name)
-    assert head.timed == {("step_time", "b")}
+    assert head.timed == {("training", "b")}
 
 
 def test_where_there_is_no_record_there_is_no_head(results: Results) -> None:
@@ -125,7 +132,8 @@ def test_words_that_look_like_a_record_do_not_fool_the_head(
     trap = '"against": "x",\n"readings": ['
     for reading in readings:
         reading.reason = trap + words
-    kept = Record(TRIAL, "ok", {trap: trap}, reason=trap, readings=readings, measures=[trap])
+    named = {"measures": {trap: {trap: trap}}, "failures": {trap: trap}}
+    kept = Record(TRIAL, "ok", {trap: trap}, reason=trap, readings=readings, **named)
     head, timed = unseal_head(seal(kept.to_dict()))
     plain = kept.to_dict()
     del plain["readings"]
@@ -161,7 +169,7 @@ def test_a_number_has_a_name_and_a_unit(metric: str, unit: str) -> None:
     [
         {"samples": [0.1, math.nan], "reference": [0.1, 0.1]},
         {"samples": [0.1, 0.1], "reference": [math.inf, 0.1]},
-        {"values": [[0.5, math.nan]], "axes": ["query", "key"]},
+        {"values": [[0.5, math.nan]], "axes": {"query": [0], "key": [0, 1]}},
     ],
 )
 def test_an_array_with_what_is_no_number_is_refused_where_it_is_made_or_can_be_written(
@@ -238,6 +246,7 @@ def test_what_is_not_refused_is_read_back_as_it_was(value: Any) -> None:
 def test_blanks_are_left_out_but_a_null_value_is_a_result(results: Results) -> None:
     results.write(record())
     loss, speed, picture, failed = stored(results)["readings"]
+    assert {each.pop("measure") for each in (loss, speed, picture, failed)} == {"training"}
     assert set(loss) == {"metric", "unit", "value", "split", "at"}
     assert set(speed) == {"metric", "unit", "samples", "reference", "session", "against"}
     assert set(picture) == {"metric", "unit", "axes", "values"}
@@ -315,7 +324,7 @@ def test_what_is_no_id_is_never_a_path(results: Results, trial: str) -> None:
 
 
 def test_a_plan_is_read_back_as_it_was_written(results: Results) -> None:
-    plan = {"schema": SCHEMA, "ablations": {"naïve": {"cells": []}}}
+    plan: dict[str, Any] = {"profile": "naïve", "ablations": {}}
     results.write_plan(plan)
     assert results.read_plan() == plan
 

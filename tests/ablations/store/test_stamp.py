@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ablations.plan.code import code
+from ablations.plan.code import code, measure_code
 from ablations.plan.merge import expand
 from ablations.plan.profile import read_profile
 from ablations.plan.question import catalogue, read_ablation
-from ablations.store import stamp
+from ablations.plan.resolve import resolve_trial
 from ablations.store.frozen import freeze
-from ablations.tasks.g2p import G2P
-from model.build import build
+from ablations.store.stamp import changed, digest_of, stamp
 
 Rewrite = Callable[[str], str]
 
@@ -39,28 +37,16 @@ class Part(nn.Module):
 '''
 
 
-def forget() -> None:
-    for cached in vars(stamp).values():
-        if hasattr(cached, "cache_clear"):
-            cached.cache_clear()
-
-
 @pytest.fixture
-def rewrite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rewrite]:
-    """Writes the part's file anew and gives the digest of a model that uses it."""
+def rewrite(tmp_path: Path) -> Rewrite:
+    """Writes the part's file anew and gives its digest."""
     file = tmp_path / "part_from_elsewhere.py"
-    file.write_text(PART)
-    monkeypatch.syspath_prepend(tmp_path)
-    model = importlib.import_module("part_from_elsewhere").Part()
-    monkeypatch.delitem(sys.modules, "part_from_elsewhere")
 
     def digest(text: str) -> str:
         file.write_text(text)
-        forget()
-        return stamp.digest(model, G2P(G2P.Config(words=10, valid_words=1, test_words=1)))
+        return digest_of(file)
 
-    yield digest
-    forget()
+    return digest
 
 
 @pytest.mark.parametrize(
@@ -103,63 +89,113 @@ def test_a_fingerprint_is_twelve_hex_digits_that_come_again(rewrite: Rewrite) ->
     assert set(first) <= set("0123456789abcdef")
 
 
-def modules(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> set[str]:
-    """The modules that count for a transformer with these choices."""
-    counted: set[str] = set()
-
-    def note(name: str) -> str:
-        counted.add(name)
-        return ""
-
-    monkeypatch.setattr(stamp, "_syntax", note)
+def files(**changes: Any) -> set[str]:
+    """The files that count for a transformer with these choices."""
     written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
-    task = G2P(G2P.Config(words=10, valid_words=1, test_words=1))
+    small = {"words": 10, "valid_words": 1, "test_words": 1}
     chosen = changes.pop("model", {**written, **changes})
-    stamp.digest(build(chosen, task.source_size, task.target_size, seed=None), task)
-    return counted
+    tree = {"model": chosen, "task": {"name": "g2p", **small}, "train": {}}
+    config = resolve_trial(tree)
+    return set(code(*(freeze(config[part]) for part in ("model", "task", "train"))))
 
 
-def test_what_a_trial_uses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert modules(monkeypatch) >= {
-        "model.transformer",
-        "model.block",
-        "model.attention",
-        "model.embedding",
-        "model.mixer.attention",
-        "model.position.sinusoidal",
-        "model.initialise",
-        "model.loss",
-        "model.batch",
-        "model.generate",
-        "ablations.train.loop",
-        "ablations.train.optimiser",
-        "ablations.tasks.g2p",
-        "ablations.tasks.batches.padded",
-        "ablations.tasks.data.stem",
+def test_what_a_trial_uses_counts() -> None:
+    assert files() >= {
+        "model/transformer.py",
+        "model/block.py",
+        "model/attention.py",
+        "model/embedding.py",
+        "model/mixer/attention.py",
+        "model/mixer/__init__.py",
+        "model/position/sinusoidal.py",
+        "model/initialise.py",
+        "model/loss.py",
+        "model/batch.py",
+        "ablations/train/loop.py",
+        "ablations/train/step.py",
+        "ablations/train/optimiser.py",
+        "ablations/train/schedule.py",
+        "ablations/tasks/g2p.py",
+        "ablations/tasks/batches/padded.py",
+        "ablations/tasks/data/stem.py",
     }
 
 
-def test_how_parts_are_joined_to_a_model_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_parts_are_joined_to_a_model_counts() -> None:
     """It decides, for one, what token vectors are multiplied by."""
-    assert "model.build" in modules(monkeypatch)
+    assert "model/build.py" in files()
 
 
-def test_a_part_that_is_not_used_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = modules(monkeypatch)
-    assert not {name for name in plain if name.startswith("model.recurrent")}
-    assert "model.position.learned" not in plain
-    assert "model.position.learned" in modules(monkeypatch, position="learned")
+def test_a_part_that_is_not_used_does_not_count() -> None:
+    plain = files()
+    assert not {name for name in plain if name.startswith("model/recurrent")}
+    assert "model/position/learned.py" not in plain
+    assert "model/position/learned.py" in files(position="learned")
 
 
-def test_a_rival_model_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = modules(monkeypatch, model={"name": "recurrent", "d_model": 8})
-    assert "model.recurrent.seq2seq" in counted
-    assert not counted & {"model.transformer", "model.block", "model.mixer.attention"}
+def test_a_rival_model_does_not_count() -> None:
+    counted = files(model={"name": "recurrent", "d_model": 8})
+    assert "model/recurrent/seq2seq.py" in counted
+    assert not counted & {"model/transformer.py", "model/block.py", "model/mixer/attention.py"}
 
 
-def test_what_only_plans_shows_or_stores_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    beside = {"commands", "plan", "expand", "runner", "progress", "worker", "timing", "config"}
-    assert not modules(monkeypatch) & {f"ablations.{name}" for name in beside}
+def test_what_only_plans_scores_shows_or_stores_does_not_count() -> None:
+    beside = ("commands", "plan", "sweep", "measure", "store", "tasks/scores")
+    counted = files()
+    assert not {name for name in counted for room in beside if f"ablations/{room}/" in name}
+    assert "model/generate.py" not in counted
+
+
+def sections() -> list[str]:
+    ablation, source = read_ablation(catalogue()["norm"])
+    cell = expand(ablation, source, read_profile("smoke"), {}, [0])[0]
+    return [freeze(cell.config[part]) for part in ("model", "task", "train")]
+
+
+def test_the_code_that_takes_a_score_counts_for_its_measure_alone() -> None:
+    trained_by, taken_by = code(*sections()), measure_code("quality", *sections())
+    assert set(taken_by) >= {
+        "ablations/measure/quality.py",
+        "ablations/tasks/scores/edits.py",
+        "model/generate.py",
+    }
+    assert not set(taken_by) & set(trained_by)
+    timed_by = measure_code("throughput", *sections())
+    assert {"ablations/measure/timing.py", "ablations/measure/session.py"} <= set(timed_by)
+    assert "ablations/measure/quality.py" not in timed_by
+
+
+# Whether it is still the same.
+
+
+def test_a_stamp_of_the_files_as_they_are_is_not_changed() -> None:
+    assert changed(code(*sections())) == changed(measure_code("quality", *sections())) == []
+
+
+def test_a_file_that_was_edited_or_is_gone_is_named() -> None:
+    now = code(*sections())
+    assert changed({**now, "model/norm.py": "0" * 12}) == ["model/norm.py"]
+    assert changed({**now, "model/of_then.py": "0" * 12}) == ["model/of_then.py"]
+
+
+def test_of_a_user_s_module_that_is_not_here_nothing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert changed({"part_of_mine": "0" * 12}) == []
+    (tmp_path / "part_of_mine.py").write_text(PART)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert changed({"part_of_mine": "0" * 12}) == ["part_of_mine"]
+    assert changed(stamp(["part_of_mine"])) == []
+
+
+def test_a_file_that_is_edited_is_read_again_in_the_same_process(tmp_path: Path) -> None:
+    file = tmp_path / "part.py"
+    file.write_text(PART)
+    first = digest_of(file)
+    kept = file.stat()
+    file.write_text(PART.replace("= 2", "= 3"))
+    os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))  # of the same size and time
+    assert digest_of(file) != first
 
 
 def test_variants_of_other_parts_are_made_by_other_code() -> None:
@@ -171,5 +207,5 @@ def test_variants_of_other_parts_are_made_by_other_code() -> None:
         )
         for cell in cells
     }
-    assert len(set(made_by.values())) == len(ablation.variants)
+    assert len({freeze(each) for each in made_by.values()}) == len(ablation.variants)
     assert all(made_by[label, 0] == made_by[label, 1] for label in ablation.variants)

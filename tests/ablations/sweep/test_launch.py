@@ -11,8 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
+from launching import fifo, job, outcomes, release
 
-from ablations.sweep.launch import Job, Launcher, Outcome, Progress, resolve
+from ablations.sweep.launch import Job, Launcher, Progress, resolve
 from ablations.sweep.launch.local import LocalLauncher
 
 HERE = Path(__file__).parents[1]
@@ -24,26 +25,6 @@ def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
     monkeypatch.syspath_prepend(HERE)
     with LocalLauncher(2, preload=(), grace=LONG) as launcher:
         yield launcher
-
-
-def job(name: str, function: str, seconds: float | None = None, **payload: Any) -> Job:
-    return Job(name, f"worker_jobs:{function}", payload, seconds=seconds)
-
-
-def outcomes(launcher: Launcher, *jobs: Job) -> dict[str, Outcome]:
-    for each in jobs:
-        launcher.submit(each)
-    return {event.job: event for event in launcher.events() if isinstance(event, Outcome)}
-
-
-def fifo(folder: Path, name: str) -> str:
-    os.mkfifo(folder / name)
-    return str(folder / name)
-
-
-def release(path: str, text: str = "") -> None:
-    with open(path, "w") as file:
-        file.write(text)
 
 
 def test_a_job_returns_what_its_function_returned(launcher: Launcher) -> None:
@@ -72,22 +53,6 @@ def test_an_exception_is_an_error_with_one_line_and_a_traceback(launcher: Launch
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        ("memory", "oom"),
-        ("accelerator", "oom"),
-        ("allocator", "oom"),
-        ("runtime", "error"),
-        ("exit", "error"),
-    ],
-)
-def test_memory_that_runs_out_is_told_from_other_errors(
-    launcher: Launcher, error: str, status: str
-) -> None:
-    assert outcomes(launcher, job("a", "fail", error=error))["a"].status == status
-
-
-@pytest.mark.parametrize(
     ("call", "words"),
     [
         ("worker_jobs:absent", "AttributeError: module 'worker_jobs' has no attribute 'absent'"),
@@ -105,13 +70,6 @@ def test_what_cannot_be_called_or_sent_back_is_an_error_of_that_job(
 def test_a_call_without_a_function_is_refused() -> None:
     with pytest.raises(ValueError, match=r"package\.module:function"):
         resolve("worker_jobs")
-
-
-def test_progress_arrives_in_order_and_before_the_outcome(launcher: Launcher) -> None:
-    launcher.submit(job("a", "count", steps=100))
-    *progress, outcome = launcher.events()
-    assert progress == [Progress("a", step / 100, f"step {step}") for step in range(100)]
-    assert isinstance(outcome, Outcome)
 
 
 def test_no_more_jobs_run_at_once_than_there_is_capacity(
@@ -162,64 +120,10 @@ def test_two_hundred_empty_jobs_run(launcher: Launcher) -> None:
     assert [found[str(i)].value["i"] for i in range(200)] == list(range(200))
 
 
-def test_a_job_may_be_submitted_while_events_are_read(launcher: Launcher) -> None:
-    launcher.submit(job("0", "echo"))
-    seen = []
-    for event in launcher.events():
-        seen.append(event.job)
-        if len(seen) < 4:
-            launcher.submit(job(str(len(seen)), "echo"))
-    assert seen == ["0", "1", "2", "3"]
-
-
 def test_events_go_on_where_their_reader_left_off(launcher: Launcher) -> None:
     launcher.submit(job("a", "count", steps=5))
     events = [next(iter(launcher.events())), *launcher.events()]
     assert events[:-1] == [Progress("a", step / 5, f"step {step}") for step in range(5)]
-
-
-def test_a_cancelled_job_ends_as_killed_and_the_others_go_on(
-    launcher: Launcher, tmp_path: Path
-) -> None:
-    pipes = {name: fifo(tmp_path, name) for name in "abc"}
-    for name, path in pipes.items():
-        launcher.submit(job(name, "hold", fifo=path))
-    launcher.cancel("c")
-    launcher.cancel("nobody")
-    ended = {}
-    for event in launcher.events():
-        if isinstance(event, Outcome):
-            ended[event.job] = (event.status, event.reason)
-        elif event.job == "a":
-            launcher.cancel("a")
-        else:
-            release(pipes["b"])
-    assert ended == {
-        "a": ("killed", "cancelled"),
-        "b": ("done", None),
-        "c": ("killed", "cancelled before it started"),
-    }
-
-
-def test_cancelling_all_leaves_each_job_an_outcome(launcher: Launcher, tmp_path: Path) -> None:
-    path = fifo(tmp_path, "never")
-    for name in "abcd":
-        launcher.submit(job(name, "hold", fifo=path))
-    ended = set()
-    for event in launcher.events():
-        launcher.cancel()
-        if isinstance(event, Outcome):
-            ended.add((event.job, event.status))
-    assert ended == {(name, "killed") for name in "abcd"}
-
-
-def test_a_job_that_stops_when_told_keeps_its_value(launcher: Launcher) -> None:
-    launcher.submit(job("a", "polite"))
-    for event in launcher.events():
-        if isinstance(event, Progress):
-            launcher.cancel("a")
-        else:
-            assert (event.status, event.value) == ("killed", "what there was so far")
 
 
 def test_what_a_job_prints_reaches_no_terminal_but_explains_a_failure(

@@ -261,7 +261,7 @@ class Garden(nn.Module):
 def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
     task = G2P(G2P.Config(words=10, valid_words=10, test_words=10))
     (greed, *_), _ = task.scores(Garden(), "test", "cpu")
-    readings, _ = Beam().take(Garden(), task, torch.device("cpu"), step=7)
+    readings = Beam().take(Garden(), task, torch.device("cpu"), step=7).readings
     (found, *_) = readings
     assert (found.metric, found.split, found.at) == (greed.metric, "test", {"step": 7, "beam": 4})
     assert found.value != greed.value

@@ -45,7 +45,8 @@ def test_a_task_is_learned(name: str, capsys: pytest.CaptureFixture[str]) -> Non
     begun = time.perf_counter(), time.process_time()
     model = build(config["model"], task.source_size, task.target_size, seed=0)
     training = train(model, task, TrainConfig(**config["train"]), 0, CPU, lambda *_: None)
-    readings, examples = Quality().take(model, task, CPU, config["train"]["steps"])
+    taken = Quality().take(model, task, CPU, config["train"]["steps"])
+    readings, examples = taken.readings, taken.examples
     took = time.perf_counter() - begun[0], time.process_time() - begun[1]
     metric, share = CLEARLY[name]
     found = {r.metric: r.value for r in readings if r.split == "test" and set(r.at) <= {"step"}}

@@ -186,6 +186,14 @@ def test_smoothing_moves_the_training_loss(task: G2P) -> None:
     assert losses(plain, "valid")[0] == losses(smooth, "valid")[0]
 
 
+def test_which_words_share_the_smoothing_moves_the_training_loss(task: G2P) -> None:
+    every, other = (
+        trained(task, train__smoothing=0.3, train__smoothing_over=over)[1]
+        for over in ("all", "other")
+    )
+    assert losses(every, "train")[1] != losses(other, "train")[1]
+
+
 def test_the_training_loss_is_a_mean_over_the_target_tokens_of_all_parts(task: G2P) -> None:
     config = trial()
     model = build(config["model"], task.source_size, task.target_size, seed=0)

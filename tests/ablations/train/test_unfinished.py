@@ -26,7 +26,7 @@ Found = tuple[dict[str, torch.Tensor], dict[str, Any]] | None
 
 
 def keeper(folder: Path, **stamp: str) -> Keeper:
-    return Keeper(folder / "abc.training", {**STAMP, **stamp})
+    return Keeper(folder / "abc.unfinished", {**STAMP, **stamp})
 
 
 def state(step: int) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -163,18 +163,21 @@ def test_killed_between_the_two_renames_one_is_left(tmp_path: Path) -> None:
     again.save(*state(3))
     again.save(*state(4))
     assert step_of(keeper(tmp_path).load()) == 4
-    assert {path.name for path in tmp_path.iterdir()} == {"abc.training", "abc.training.previous"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "abc.unfinished",
+        "abc.unfinished.previous",
+    }
 
 
 def test_nothing_is_left_of_a_training_that_has_ended(tmp_path: Path) -> None:
     results = Results(tmp_path)
     keep(results.checkpoints, 1, 2)
-    for name in ("abc.safetensors", "abd.training"):
+    for name in ("abc.safetensors", "abd.unfinished"):
         (results.checkpoints / name).touch()
     for _ in range(2):  # the second time there is nothing left to do
         results.forget_unfinished("abc")
     left = {path.name for path in results.checkpoints.iterdir()}
-    assert left == {"abc.safetensors", "abd.training"}
+    assert left == {"abc.safetensors", "abd.unfinished"}
 
 
 def test_to_end_a_training_its_folder_is_not_searched(
@@ -196,7 +199,7 @@ def test_a_failed_write_leaves_no_temporary_file(
     with pytest.raises(OSError, match="No space left"):
         kept.save(*state(3))
     monkeypatch.undo()
-    assert [path.name for path in tmp_path.iterdir()] == ["abc.training.previous"]
+    assert [path.name for path in tmp_path.iterdir()] == ["abc.unfinished.previous"]
     assert step_of(keeper(tmp_path).load()) == 2
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from ablations.train.settings import TrainConfig
 from ablations.train.tensors import pack
 from ablations.train.validation import validate
 from ablations.train.weights import copied, load_weights, named, restore, save_weights, stamp_of
+from model.batch import Batch
 from model.config import ConfigError
 
 CPU = torch.device("cpu")
@@ -67,6 +70,25 @@ def test_the_mean_is_that_of_the_formula(decay: float) -> None:
         share = min(decay, (1 + step) / (10 + step))
         slow = share * slow + (1 - share) * model.weight.detach()
     torch.testing.assert_close(mean.weights["weight"], slow, rtol=1e-12, atol=1e-12)
+
+
+def test_a_training_counts_the_steps_of_its_mean_from_one() -> None:
+    config = TrainConfig(steps=5, batch_tokens=60, evaluations=1, average=0.9)
+    trainer = Trainer(small_model(), Backwards(), config, 0, CPU)
+    slow, steps = copied(trainer.model), iter(range(1, 6))
+
+    def follow(*_: Any) -> None:
+        """By the formula, from the weights as they are after each step."""
+        step = next(steps)
+        share = min(0.9, (1 + step) / (10 + step))
+        for name, weight in named(trainer.model).items():
+            slow[name] = share * slow[name] + (1 - share) * weight
+
+    trainer.run(follow, None)
+    assert next(steps, None) is None
+    assert trainer.average is not None
+    for name, mean in trainer.average.weights.items():
+        torch.testing.assert_close(mean, slow[name], rtol=1e-5, atol=1e-6)
 
 
 def test_the_mean_of_tied_weights_is_taken_once_and_whole_numbers_stay() -> None:
@@ -122,6 +144,24 @@ def test_untrained_weights_are_never_the_best() -> None:
     assert "untrained" in (worse.training.reason or "") or "at step" in (
         worse.training.reason or ""
     )
+
+
+def test_of_a_training_that_only_gets_worse_the_least_bad_trained_weights_are_left() -> None:
+    """It reads right what is asked, and is taught wrong: each step takes it further away."""
+
+    class Misleading(Backwards):
+        def steps(self, *asked: Any) -> Iterator[tuple[Batch, ...]]:
+            for parts in super().steps(*asked):
+                yield tuple(replace(each, labels=torch.zeros_like(each.labels)) for each in parts)
+
+    rate = {"optimiser": {"name": "adam", "rate": 0.1}}
+    config = TrainConfig(steps=4, evaluations=4, batch_tokens=60, select="best", **rate)
+    trainer = Trainer(small_model(), Misleading(), config, 0, CPU)
+    trainer.run(lambda *_: None, None)
+    untrained, first, *later = valid_losses(trainer)
+    assert untrained < first < min(later)
+    assert trainer.best_loss == first
+    assert validate(trainer.model, trainer.task, CPU) == first
 
 
 def test_the_best_weights_do_not_move_with_the_model() -> None:

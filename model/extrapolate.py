@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from model.architecture import MODEL
 from model.build import build
 from model.config import ConfigError
 from model.count import Cost, count
-from model.kind import MODEL
 from model.meter import signature
 from model.recurrent.language import Recurrent
 from model.transformer import Transformer

@@ -13,8 +13,8 @@ from model import preset
 from model.block import Block
 from model.build import build, resolve
 from model.count import Cost, count
-from model.depth import FEW, MANY, Sketch
 from model.describe import as_text, describe
+from model.extrapolate import FEW, MANY, Sketch
 from model.mixer import MIXER
 from model.mixer.convolution import Convolution
 from model.residual import RESIDUAL, PreNorm
@@ -45,7 +45,7 @@ def built_whole(config: Any) -> tuple[nn.Module, Cost]:
 def test_a_few_blocks_tell_the_costs_and_the_tree_of_all(
     written: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.depth.MANY", FEW)
+    monkeypatch.setattr("model.extrapolate.MANY", FEW)
     config = resolve({**written, "depth": DEPTH})
     described = describe(config, V, V, LENGTH)
     assert described.sketch.more > 0

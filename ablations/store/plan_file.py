@@ -1,0 +1,105 @@
+"""plan.json: what was asked of a results folder, and which trial answers it.
+
+It is sealed as a record is. This is its only reader, so whoever has a plan has one of this shape:
+profile, and for each question by its name its entry with the cells of its table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ablations.store.schema import TRIAL, RecordError
+from ablations.store.seal import seal_whole, unseal
+
+ROLES = ("report", "tune")
+"""What a cell is for: a number that is reported, or a choice among settings."""
+
+
+def write_bytes(plan: dict[str, Any]) -> bytes:
+    """The bytes of plan.json; a plan that is not shaped like one is never written."""
+    _check(plan)
+    return seal_whole(plan)
+
+
+def read_bytes(data: bytes) -> dict[str, Any]:
+    """The plan in these bytes; a RecordError says in one line what is wrong with it."""
+    plan = unseal(data)
+    _check(plan)
+    return {"profile": plan["profile"], "ablations": plan["ablations"]}
+
+
+def _check(plan: Any) -> None:
+    _shaped(plan, _PLAN, "the plan")
+    for name, entry in plan["ablations"].items():
+        _shaped(entry, _ENTRY, f"ablation {name!r}")
+        _shaped(entry["metric"], _METRIC, f"the metric of ablation {name!r}")
+        for cell in entry["cells"]:
+            _shaped(cell, _CELL, f"a cell of ablation {name!r}")
+
+
+def _shaped(plain: Any, fields: Mapping[str, Callable[[Any], bool]], what: str) -> None:
+    if not isinstance(plain, dict):
+        raise RecordError(f"{what[:80]} is no object")
+    for name, fits in fields.items():
+        if name not in plain:
+            raise RecordError(f"{what[:80]} lacks '{name}'")
+        if not fits(plain[name]):
+            raise RecordError(f"{what[:80]} has a wrong '{name}': {repr(plain[name])[:40]}")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_seed(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_size(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value >= 0
+
+
+_PLAN = {"profile": _is_text, "ablations": _is_object}
+_ENTRY = {
+    "name": _is_text,
+    "question": _is_text,
+    "task": _is_text,
+    "control": _is_text,
+    "fixed": _is_text,
+    "moves": _is_text,
+    "claims": lambda value: isinstance(value, list) and all(map(_is_object, value)),
+    "overrides": _are_texts,
+    "profile": _is_text,
+    "metric": _is_object,
+    "fingerprint": _is_text,
+    "seeds": lambda value: isinstance(value, list) and all(map(_is_seed, value)),
+    "cells": lambda value: isinstance(value, list),
+}
+_METRIC = {
+    "name": _is_text,
+    "split": _is_text,
+    "unit": _is_text,
+    "label": _is_text,
+    "better": lambda value: value in ("lower", "higher"),
+}
+_CELL = {
+    "label": _is_text,
+    "seed": _is_seed,
+    "across": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+    "trial": lambda value: _is_text(value) and TRIAL.fullmatch(value) is not None,
+    "settings": _is_text,
+    "role": lambda value: value in ROLES,
+    "measures": _are_texts,
+    "work": _is_size,
+}

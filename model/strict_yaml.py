@@ -1,0 +1,109 @@
+"""Settings as people write them: YAML without its traps.
+
+Every value remembers where it was written, so that a mistake can be named by file and line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from model.config import ConfigError
+
+_FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan", re.IGNORECASE)
+_DIGITS = 400  # no number needs more, and Python reads no more than 4,300
+_INT = re.compile(r"[-+]?(0|[1-9]\d*)")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without its traps: `1e-3` is a number, `no` is a word, a key stands once."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (SafeLoader's own attribute)
+
+
+def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
+    text = node.value
+    if node.style is not None:  # quoted: words stay words
+        return text
+    if text in ("", "~", "null"):
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    if not _FLOAT.fullmatch(text):
+        return text
+    if len(text) > _DIGITS:
+        mark = node.start_mark
+        raise ConfigError([f"{mark.name}:{mark.line + 1}: a number of {len(text)} digits"])
+    if _INT.fullmatch(text):
+        return int(text)
+    return float(re.sub(r"\.(?=inf|nan)", "", text, flags=re.IGNORECASE))
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
+    seen: dict[Any, Any] = {}
+    for key_node, value_node in node.value:
+        key = str(loader.construct_object(key_node, deep=True))
+        if key in seen:
+            line = key_node.start_mark.line + 1
+            raise ConfigError([f"{key_node.start_mark.name}:{line}: '{key}' stands twice"])
+        seen[key] = loader.construct_object(value_node, deep=True)
+    return seen
+
+
+_Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+@dataclass
+class Source:
+    """One file or the command line: its values, and the line of each path in it."""
+
+    name: str
+    values: dict[str, Any]
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def place(self, path: str) -> str:
+        """Where a path, or the nearest thing above it, is written."""
+        while path and path not in self.lines:
+            path = path.rpartition(".")[0]
+        line = self.lines.get(path)  # 0: written in no file
+        return f"{self.name}:{line}" if line else self.name
+
+
+def parse_yaml(text: str, name: str) -> Source:
+    try:
+        loader = _Loader(text)
+        loader.name = name
+        node = loader.get_single_node()
+        values = {} if node is None else loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError([f"{name}:{line}: {error.problem}"]) from None
+    except yaml.YAMLError as error:
+        raise ConfigError([f"{name}: {str(error).splitlines()[0]}"]) from None
+    except RecursionError:
+        raise ConfigError([f"{name}: nested too deeply"]) from None
+    if not isinstance(values, dict):
+        raise ConfigError([f"{name}:1: expected `key: value` lines"])
+    source = Source(name, values)
+    if node is not None:
+        _note_lines(node, "", source.lines)
+    return source
+
+
+def _note_lines(node: yaml.Node, path: str, lines: dict[str, int]) -> None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = f"{path}.{key.value}" if path else str(key.value)
+            lines[below] = key.start_mark.line + 1
+            _note_lines(value, below, lines)
+
+
+def parse_value(text: str) -> Any:
+    """What stands behind the = of `path=value` on a command line, read as in a file."""
+    return parse_yaml(f"value: {text}", "command line").values["value"]

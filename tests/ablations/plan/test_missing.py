@@ -1,0 +1,174 @@
+"""What a folder lacks of a plan: asking changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_plans import BOTH, planned, record_of
+from torch import nn
+
+from ablations.plan.missing import missing, untimed
+from ablations.plan.wanted import Plan, Want
+from ablations.store.record import Reading, Record
+from ablations.store.results import Results
+from ablations.train.weights import save_weights, stamp_for
+
+Ask = Callable[..., str]
+
+
+def lacks(plan: Plan, results: Results, rerun: str | None = None) -> dict[str, list[str]]:
+    found = missing(plan, results, rerun)
+    return {
+        "train": [want.trial for want in found.train],
+        "measure": [want.trial for want, _ in found.measure],
+        "stale": [want.trial for want in found.stale],
+        "failed": [want.trial for want in found.failed],
+    }
+
+
+@pytest.fixture
+def plan(ask: Ask) -> Plan:
+    return planned(ask())
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+def test_an_empty_folder_lacks_everything(plan: Plan, results: Results) -> None:
+    assert lacks(plan, results)["train"] == list(plan.wanted)
+    assert [path for path in results.root.rglob("*") if path.is_file()] == []
+
+
+def test_a_whole_record_is_not_made_again(plan: Plan, results: Results) -> None:
+    for want in plan.wanted.values():
+        results.write(record_of(want))
+    for rerun in (None, "stale", "failed"):
+        assert not any(lacks(plan, results, rerun).values())
+
+
+def test_a_record_of_other_code_is_stale_and_made_anew_only_when_asked(
+    plan: Plan, results: Results
+) -> None:
+    old, new = plan.wanted.values()
+    results.write(record_of(old, env={"code": {"model/norm.py": "other"}}))
+    results.write(record_of(new))
+    expected = {"train": [], "measure": [], "stale": [old.trial], "failed": []}
+    assert lacks(plan, results) == lacks(plan, results, "failed") == expected
+    assert lacks(plan, results, "stale") == {**expected, "train": [old.trial]}
+
+
+@pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
+def test_a_failed_trial_is_tried_again_only_when_asked(
+    plan: Plan, results: Results, status: str
+) -> None:
+    bad, good = plan.wanted.values()
+    results.write(record_of(bad, status=status, reason="bad luck", measures={}))
+    results.write(record_of(good))
+    expected = {"train": [], "measure": [], "stale": [], "failed": [bad.trial]}
+    assert lacks(plan, results) == lacks(plan, results, "stale") == expected
+    assert lacks(plan, results, "failed") == {**expected, "train": [bad.trial]}
+
+
+@pytest.mark.parametrize("status", ["diverged", "stuck"])
+def test_a_training_that_went_badly_is_a_result_not_a_failure(
+    plan: Plan, results: Results, status: str
+) -> None:
+    for want in plan.wanted.values():
+        results.write(record_of(want, status=status))
+    assert not any(lacks(plan, results, "failed").values())
+
+
+def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
+    plan: Plan, results: Results
+) -> None:
+    kept, lost = plan.wanted.values()
+    for want in (kept, lost):
+        results.write(record_of(want, measures={}))
+    held = results.head(kept.trial)
+    assert held
+    save_weights(nn.Linear(1, 1), results.weights(kept.trial), stamp_for(held))
+    found = lacks(plan, results)
+    assert (found["measure"], found["train"]) == ([kept.trial], [lost.trial])
+
+
+def test_a_look_at_what_is_missing_moves_no_file(plan: Plan, results: Results) -> None:
+    first, _ = plan.wanted
+    results.trials.mkdir(parents=True)
+    results.path(first).write_text("{")
+    found = missing(plan, results, None)
+    assert [path.name for path in results.trials.iterdir()] == [f"{first}.json"]
+    assert list(found.unusable) == [first]
+    assert [want.trial for want in found.train] == list(plan.wanted)
+
+
+def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results) -> None:
+    plan = planned(ask(measures=BOTH), seeds=[0, 1])
+    for want in plan.wanted.values():
+        results.write(record_of(want))
+    found = missing(plan, results, None)
+    timed = {want.trial: want.timings for want in plan.wanted.values() if want.timings}
+    assert (found.train, found.measure, found.untimed) == ([], [], timed)
+    assert len(timed) == 2
+
+
+def test_a_look_does_not_take_readings_apart(
+    plan: Plan, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for want in plan.wanted.values():
+        results.write(record_of(want, readings=[Reading("loss", "nats/token", 1.0)]))
+    monkeypatch.setattr("ablations.store.record.Reading", None)
+    assert not any(lacks(plan, results).values())
+
+
+def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) -> None:
+    plan = planned(ask(measures=BOTH))
+    control, rival = plan.wanted.values()
+
+    def timed(against: str, made_by: dict[str, str] | None = None) -> Record:
+        reading = Reading("step_time", "s", samples=[1.0], reference=[1.0], against=against)
+        record = record_of(rival)
+        record.take("throughput", made_by or rival.measure_code("throughput"), [reading])
+        return record
+
+    assert untimed(rival, None) == untimed(rival, record_of(rival, status="error")) == []
+    assert untimed(rival, record_of(rival)) == [("throughput", control.trial)]
+    assert untimed(rival, timed("another")) == [("throughput", control.trial)]
+    assert untimed(rival, timed(control.trial)) == []
+    other = timed(control.trial, {"ablations/measure/timing.py": "before"})
+    assert untimed(rival, other) == [("throughput", control.trial)]
+
+
+OTHER = {"quality": {"ablations/measure/quality.py": "before"}}
+
+
+def keep_weights(want: Want, results: Results) -> None:
+    head = results.head(want.trial)
+    assert head is not None
+    save_weights(nn.Linear(1, 1), results.weights(want.trial), stamp_for(head))
+
+
+def test_a_measure_that_other_code_has_taken_is_taken_again_without_training(
+    plan: Plan, results: Results
+) -> None:
+    """Fault 44 where nothing is run."""
+    kept, lost = plan.wanted.values()
+    for want in (kept, lost):
+        results.write(record_of(want, measures=OTHER))
+    keep_weights(kept, results)
+    expected = {"train": [], "measure": [kept.trial], "stale": [lost.trial], "failed": []}
+    assert lacks(plan, results) == expected
+    assert lacks(plan, results, "stale") == {**expected, "train": [lost.trial]}
+
+
+def test_what_other_code_has_trained_is_not_measured_again_by_this_one(
+    plan: Plan, results: Results
+) -> None:
+    want, _ = plan.wanted.values()
+    results.write(record_of(want, env={"code": {"model/norm.py": "x"}}, measures=OTHER))
+    keep_weights(want, results)
+    assert want.trial not in lacks(plan, results)["measure"]
+    assert want.trial in lacks(plan, results)["stale"]

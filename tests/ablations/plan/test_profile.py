@@ -1,0 +1,95 @@
+"""How much a profile spends on a task, and which tasks it may not pass over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+
+from ablations.plan.profile import Profile, read_profile
+from ablations.plan.source import FOLDER
+from ablations.plan.wanted import make_plan
+from ablations.tasks import TASK
+from model.config import ConfigError
+from model.strict_yaml import parse_yaml
+
+Ask = Callable[..., str]
+SMALL = {"train.steps": 4}
+
+
+def profile(text: str, required: Collection[str] = ("train.steps",)) -> Profile:
+    return Profile("tiny", [0], {}, parse_yaml(text, "tiny.yaml"), list(required))
+
+
+def problem(spent: Profile, task: str, given: Collection[str] = ()) -> str:
+    with pytest.raises(ConfigError) as error:
+        spent.of(task, given)
+    (said,) = error.value.problems
+    assert "\n" not in said
+    return said
+
+
+def test_what_a_profile_says_of_a_task_is_what_it_sets() -> None:
+    spent = profile("copy: {train.steps: 4, model.depth: 1}\n")
+    assert spent.of("copy", ()) == {"train.steps": 4, "model.depth": 1}
+
+
+@pytest.mark.parametrize("text", ["", "mine:\n", "mine: {model.depth: 1}\n"])
+def test_a_task_that_a_small_profile_does_not_make_small_is_refused(text: str) -> None:
+    said = problem(profile(f"copy: {{train.steps: 4}}\n{text}"), "mine")
+    assert said.startswith("tiny.yaml")
+    assert "no train.steps for the task 'mine', which would run at full size" in said
+    assert "add `mine: {train.steps: …}` to ablations/profiles/tiny.yaml" in said
+    assert "or write train.steps=… on the command line" in said
+
+
+def test_the_question_or_the_command_line_may_say_it_instead() -> None:
+    assert profile("").of("mine", {"train.steps"}) == {}
+
+
+def test_a_profile_that_requires_nothing_leaves_a_task_as_its_base_has_it() -> None:
+    assert profile("", required=()).of("mine", ()) == {}
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smoke profile as it was before anyone thought of g2p."""
+    import ablations.plan.wanted
+
+    def read(name: str) -> Profile:
+        spent = read_profile(name)
+        spent.settings.values.pop("g2p", None)
+        return spent
+
+    monkeypatch.setattr(ablations.plan.wanted, "read_profile", read)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_plan_at_smoke_is_refused_before_it_would_train_at_full_size(ask: Ask) -> None:
+    sizes = {"task.words": 200, "task.valid_words": 40, "task.test_words": 40}
+    file = ask(settings=sizes)
+    with pytest.raises(ConfigError, match=r"smoke\.yaml\S*: no train\.steps for the task 'g2p'"):
+        make_plan([file], "smoke", {}, [0])
+
+    def steps(*asked: Any) -> set[int]:
+        return {want.config["train"]["steps"] for want in make_plan(*asked).wanted.values()}
+
+    assert steps([file], "smoke", SMALL, [0]) == {4}
+    assert min(steps([file], "quick", {}, [0])) > 500
+    assert steps([ask("own", settings={**sizes, **SMALL})], "smoke", {}, [0]) == {4}
+
+
+@pytest.mark.parametrize("task", TASK.parts)
+def test_every_task_has_a_small_size(task: str) -> None:
+    smoke = read_profile("smoke")
+    assert list(smoke.required) == ["train.steps"]
+    settings = smoke.settings.values.get(task)
+    assert settings, f"add the task {task} to ablations/profiles/smoke.yaml"
+    assert settings["train.steps"] <= 100
+
+
+def test_no_profile_spends_on_a_task_that_is_not_there() -> None:
+    for path in (FOLDER / "profiles").glob("*.yaml"):
+        unknown = read_profile(path.stem).settings.values.keys() - TASK.parts.keys()
+        assert not unknown, f"{path.name}: no task {unknown}"

@@ -1,0 +1,63 @@
+"""A cell and a unit are called the same wherever they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analysis import figures, report, tables
+from analysis.claims import claims, lines
+from analysis.evidence import Evidence, gather
+from analysis.names import cell_name
+from analysis.sentences import answers
+
+ACROSS, NAME = {"depth": "2", "data": "3k"}, "1 head [data=3k, depth=2]"
+
+
+def crossed(folder: Any, unit: str = "fraction") -> Evidence:
+    folder.ablation("heads", ["8 heads", "1 head"], seeds=[0, 1], crossings=[ACROSS])
+    for label, score in (("8 heads", 0.2), ("1 head", 0.3)):
+        timed = [folder.timing(1.1)]
+        folder.record(label, 0, score, across=ACROSS, unit=unit, readings=timed)
+        folder.record(label, 1, across=ACROSS, status="diverged")
+    return gather(folder.root)
+
+
+def test_a_cell_is_its_label_at_its_crossing() -> None:
+    assert cell_name("1 head", "data=3k") == "1 head [data=3k]"
+    assert cell_name("1 head", "") == "1 head"
+
+
+def test_a_crossed_cell_has_one_name_in_every_place(folder: Any) -> None:
+    evidence = crossed(folder)
+    (claim,) = claims(evidence)
+    assert list(evidence.contrasts["name"]) == [NAME]
+    assert evidence.speeds["name"].iloc[1] == NAME
+    assert f"  {NAME} against 8 heads: " in lines(claim)[2]
+    assert NAME in [failure["label"] for failure in report._failures(evidence.loaded.cells)]
+    control, variant = tables.contrasts_views(evidence)["heads"]["variant"]
+    assert (control, variant) == (f"{NAME.replace('1 head', '8 heads')} (control)", NAME)
+
+
+@pytest.mark.parametrize("unit", ["1", "fraction", "ratio"])
+def test_what_has_no_unit_is_given_none_anywhere(folder: Any, unit: str) -> None:
+    evidence = crossed(folder, unit)
+    (claim,) = claims(evidence)
+    ((_, answer),) = answers(evidence)
+    (ax,) = figures.compose("forest", figures.panels("forest", evidence)).axes
+    assert ax.get_xlabel() == "variant − control"
+    assert "(per 0.100, n = 1)" in lines(claim)[2]
+    assert "0.100 higher" in answer
+    assert "phone error rate" in tables.contrasts_views(evidence)["heads"]
+
+
+def test_a_unit_is_named_in_every_place(folder: Any) -> None:
+    evidence = crossed(folder, "nats/token")
+    (claim,) = claims(evidence)
+    ((_, answer),) = answers(evidence)
+    (ax,) = figures.compose("forest", figures.panels("forest", evidence)).axes
+    assert ax.get_xlabel() == "variant − control (nats/token)"
+    assert "(per 0.100 nats/token, n = 1)" in lines(claim)[2]
+    assert "0.100 nats/token higher" in answer
+    assert "phone error rate (nats/token)" in tables.contrasts_views(evidence)["heads"]

@@ -1,0 +1,110 @@
+"""Figures to hold to their contracts, and made-up results for them to draw."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from analysis import figures, style
+from analysis.evidence import Evidence, gather
+
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One figure: its name and the module of that name."""
+
+    name: str
+    module: Any
+
+    @property
+    def file(self) -> str:
+        return f"analysis/figures/{self.name}.py"
+
+    def compose(self, evidence: Evidence) -> Figure:
+        return figures.lay_out(self.module, self.module.panels(evidence))
+
+
+def every_subject() -> list[Subject]:
+    return [Subject(name, figures.find(name)) for name in figures.names()]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text as it was really drawn, and where."""
+
+    text: Text
+    box: Bbox
+
+    @property
+    def words(self) -> str:
+        return self.text.get_text()
+
+
+def written(figure: Figure) -> list[Written]:
+    """Every text that drawing the figure put on its canvas; ticks beyond the axis are not."""
+    found: list[Written] = []
+    draw = Text.draw
+
+    def remember(self: Text, renderer: Any, *rest: Any, **options: Any) -> None:
+        if self.get_visible() and self.get_text().strip():
+            found.append(Written(self, self.get_window_extent(renderer)))
+        draw(self, renderer, *rest, **options)
+
+    with patch.object(Text, "draw", remember), style.look():
+        FigureCanvasAgg(figure).draw()
+    return found
+
+
+@cache
+def made_up() -> Any:
+    """The maker of results folders that the tests of analysis use."""
+    path = Path(__file__).parents[1] / "analysis" / "conftest.py"
+    spec = spec_from_file_location("made_up_results", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def sweep() -> Evidence:
+    """Results as they really end: most of it well, some of it badly, some of it not yet."""
+    with tempfile.TemporaryDirectory() as place:
+        return gather(made_up().build_sweep(Path(place) / "run").root)
+
+
+@cache
+def called(label: str) -> Evidence:
+    """One variant of that name, trained and timed."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = made_up().Folder(Path(place) / "run")
+        folder.ablation("width", ["control", label], seeds=list(SEEDS))
+        for seed in SEEDS:
+            folder.record("control", seed, 0.25, readings=[folder.timing(1.0)])
+            score = 0.2 + 0.01 * seed
+            folder.record(label, seed, score, readings=[folder.timing(1.2)])
+        return gather(folder.root)
+
+
+@cache
+def nothing(planned: bool) -> Evidence:
+    """A folder before its first record: with a question in its plan, or with none."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = made_up().Folder(Path(place) / "run")
+        folder.results.write_plan(folder.plan)
+        if planned:
+            folder.ablation("width", ["control", "variant"])
+        return gather(folder.root)

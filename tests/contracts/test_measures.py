@@ -1,0 +1,41 @@
+"""Every measure keeps every contract on every kind of task, and each contract can be broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from measure_breakers import BROKEN
+from measure_checks import OF_MEASURES, OF_TIMINGS, Check, MeasureSubject, kinds
+
+from ablations.measure import discover, is_timing
+
+CASES = [
+    pytest.param(MeasureSubject(part, on), check, id=f"{name}-{on}-{check.__name__}")
+    for name, part in discover().parts.items()
+    for on in kinds()
+    for check in (OF_TIMINGS if is_timing(name) else OF_MEASURES)
+]
+
+
+@pytest.mark.parametrize(("subject", "check"), CASES)
+def test_every_measure_keeps_every_contract(subject: MeasureSubject, check: Check) -> None:
+    check(subject)
+
+
+@pytest.mark.parametrize(
+    ("check", "measure", "sentence"),
+    [pytest.param(*case, id=f"{case[1].__name__}-fails-{case[0].__name__}") for case in BROKEN],
+)
+def test_a_broken_measure_fails_its_contract(check: Check, measure: Any, sentence: str) -> None:
+    with pytest.raises(AssertionError, match=sentence) as failure:
+        check(MeasureSubject(measure, "recall"))
+    assert "ablations/measure/__init__.py" in str(failure.value)  # where it is owed
+
+
+def test_every_contract_has_a_broken_measure() -> None:
+    assert {case[0] for case in BROKEN} == {*OF_MEASURES, *OF_TIMINGS}
+
+
+def test_every_kind_of_task_is_measured() -> None:
+    assert len(kinds()) >= 4  # written from a source, written on, read off, a class

@@ -1,0 +1,122 @@
+"""Data or source that changes between plan and record: nothing is kept, and one line says so."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import PATH
+from small import SETTINGS
+
+from ablations.plan.wanted import Plan, make_plan
+from ablations.store.results import Results
+from ablations.sweep.launch import Changed
+from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.runner import run
+from model.norm import NORM
+
+Ask = Callable[..., str]
+PART = "norm_of_ours"
+SOURCE = f'''
+from pathlib import Path
+from model.norm import NORM, LayerNorm
+
+@NORM.register("{PART}")
+class Ours(LayerNorm):
+    """A user's own part; told to, it edits its own source when it is used."""
+
+    def forward(self, x):
+        here = Path(__file__)
+        if (here.parent / "edit").exists():
+            (here.parent / "edit").unlink()
+            here.write_text(here.read_text() + "\\nEDITED = True\\n")
+        return super().forward(x)
+'''
+
+
+def sweep(plan: Plan, results: Results, imports: tuple[str, ...] = ()) -> Any:
+    with LocalLauncher(1, preload=["ablations.sweep.worker"]) as launcher:
+        return run(plan, results, launcher, "cpu", imports)
+
+
+def kept(results: Results) -> list[str]:
+    return [path.name for path in results.trials.iterdir()] if results.trials.exists() else []
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """A user's own dictionaries."""
+    letters, phones = "abcdefgh", ["AA", "B", "K", "D", "EH", "F", "G", "HH"]
+    paths = {}
+    for number, split in enumerate(("train", "valid", "test")):
+        words = [letters[number] + a + b for a in letters for b in letters]
+        lines = [f"{w}\t{' '.join(phones[letters.index(c)] for c in w)}" for w in words]
+        paths[split] = tmp_path / f"{split}.tsv"
+        paths[split].write_text("\n".join(lines) + "\n")
+    return paths
+
+
+@pytest.mark.parametrize("how", ["swapped", "not readable any more", "gone"])
+def test_data_that_is_changed_after_the_plan_ends_the_sweep_and_leaves_no_record(
+    ask: Ask, tmp_path: Path, files: dict[str, Path], how: str
+) -> None:
+    """Fault 43."""
+    results = Results(tmp_path / "out")
+    named = {f"task.{split}": str(path) for split, path in files.items()}
+    sizes = {"task.words": None, "task.valid_words": None, "task.test_words": None}
+    question = ask(settings={**SETTINGS, **sizes})
+    plan = make_plan([question], "smoke", named, [0])
+    whole = files["train"].read_text()
+    files["train"].write_text(whole.replace("AA B", "B AA") if how == "swapped" else "\n")
+    if how == "gone":
+        files["train"].unlink()
+    with pytest.raises(Changed, match="the data of task g2p has changed since this sweep began"):
+        sweep(plan, results)
+    assert kept(results) == []
+    files["train"].write_text(whole)
+    assert sum(sweep(plan, results).values()) == len(plan.wanted)
+
+
+@pytest.fixture
+def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a part of the user's own, which driver and workers can import."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / f"{PART}.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), PATH]))
+    importlib.import_module(PART)
+    yield folder / f"{PART}.py"
+    del NORM.parts[PART], sys.modules[PART]
+
+
+def own_plan(ask: Ask) -> Plan:
+    variants: dict[str, Any] = {"with": {}, "ours": {"model.norm": PART}}
+    return make_plan([ask(control="ours", variants=variants)], "smoke", {}, [0])
+
+
+@pytest.mark.parametrize("when", ["before it trains", "while it trains"])
+def test_source_that_is_edited_after_the_plan_ends_the_sweep_and_its_trial_leaves_no_record(
+    ask: Ask, tmp_path: Path, part: Path, when: str
+) -> None:
+    """Fault 43."""
+    results = Results(tmp_path / "out")
+    plan = own_plan(ask)
+    ours = next(want.trial for want in plan.wanted.values() if PART in want.code)
+    _ = [want.measure_code("quality") for want in plan.wanted.values()]
+    if when == "before it trains":
+        part.write_text(SOURCE.replace("super()", "1.0 * super()"))
+    else:
+        (part.parent / "edit").touch()
+    with pytest.raises(Changed, match=f"{PART} changed since this sweep began"):
+        sweep(plan, results, (PART,))
+    assert f"{ours}.json" not in kept(results)
+    part.write_text(SOURCE)
+    counts = sweep(plan, results, (PART,))
+    assert not counts["error"]
+    assert f"{ours}.json" in kept(results)

@@ -1,0 +1,87 @@
+"""A mixer's options hold for the attention that reads the memory beside it, or have no place."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from model.build import build
+from model.config import ConfigError
+from model.family import NoOptions
+from model.mixer import MIXER
+from model.mixer.attention import Attention
+
+# What of a mixer's options changes the cross-attention beside it; all others are about its own
+# sequence: how far it sees, how it gets from one position to the next.
+REACHES = {
+    "attention": {"bias", "n_kv_heads"},
+    "basic": set(),
+    "convolution": {"bias"},
+    "gru": set(),
+    "lstm": set(),
+    "mingru": set(),
+    "none": set(),
+    "rnn": set(),
+    "window": {"bias", "n_kv_heads"},
+}
+OTHER = {
+    "bias": False, "n_kv_heads": 2, "reach": 3, "kernel": 5, "dilated": True, "form": "steps",
+    "forget_bias": 1.0,
+}  # fmt: skip
+
+
+def cross(mixer: Any) -> nn.Module:
+    written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "depth": 2}
+    with torch.device("meta"):
+        return build({**written, "mixer": mixer}, 9, 9, seed=None).decoder.blocks[1].cross
+
+
+def shapes(module: nn.Module) -> dict[str, Any]:
+    return {name: weight.shape for name, weight in module.named_parameters()}
+
+
+def options(name: str) -> list[str]:
+    return [field.name for field in fields(getattr(MIXER.part(name), "Config", NoOptions))]
+
+
+def test_every_mixer_says_which_options_reach_its_cross_attention() -> None:
+    missing = sorted(set(MIXER.parts) - set(REACHES))
+    assert not missing, (
+        f"mixer {missing}: say in REACHES of tests/model/test_crossing.py what reaches it"
+    )
+
+
+CASES = [(name, option) for name in REACHES for option in options(name)]
+
+
+@pytest.mark.parametrize(("name", "option"), CASES)
+def test_an_option_reaches_cross_attention_where_that_has_the_same(name: str, option: str) -> None:
+    plain, changed = cross(name), cross({"name": name, option: OTHER[option]})
+    assert (shapes(changed) != shapes(plain)) == (option in REACHES[name])
+
+
+@pytest.mark.parametrize("name", ["attention", "window"])
+def test_cross_attention_has_the_heads_and_biases_that_were_asked_for(name: str) -> None:
+    built = cross({"name": name, "bias": False, "n_kv_heads": 2})
+    assert isinstance(built, Attention)
+    assert built.n_kv_heads == 2
+    assert shapes(built) == {
+        "project.weight": (8, 8),
+        "project_memory.weight": (8, 8),  # two of four heads, for keys and for values
+        "out.weight": (8, 8),
+    }
+
+
+def test_a_mixer_without_such_options_crosses_as_plain_attention_does() -> None:
+    assert shapes(cross("gru")) == shapes(cross("attention"))
+
+
+def test_an_option_that_cross_attention_cannot_have_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="n_kv_heads=3: must divide n_heads=4"):
+        cross({"name": "window", "n_kv_heads": 3})
+    with pytest.raises(ConfigError, match=r"model\.mixer\.n_kv_heads: no such option"):
+        cross({"name": "gru", "n_kv_heads": 2})

@@ -1,0 +1,70 @@
+"""Whoever asks a model something leaves every part of it in the mode it was in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from model.batch import Batch
+from model.build import build
+from model.count import count
+from model.evaluating import evaluating
+from model.generate import Question, beam, greedy, sample
+from model.look import attention
+
+TOKENS = torch.tensor([[3, 4, 5]])
+QUESTION = Question(prompt=TOKENS)
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "attention": lambda model: attention(model, Batch(TOKENS, TOKENS)),
+    "greedy": lambda model: greedy(model, QUESTION, 3),
+    "sample": lambda model: sample(model, QUESTION, 3),
+    "beam": lambda model: beam(model, QUESTION, 3, width=2),
+    "count": lambda model: count(model.to("meta"), None, 4),
+}
+
+
+def half_frozen(training: bool) -> nn.Module:
+    """The first block is frozen, as in fine-tuning: it stays in evaluation mode."""
+    written = {"name": "transformer", "d_model": 8, "dropout": 0.5, "path": "explicit"}
+    model = build(written, None, 9, seed=0).train(training)
+    model.decoder.blocks[0].eval()
+    return model
+
+
+def modes(model: nn.Module) -> dict[str, bool]:
+    return {name: module.training for name, module in model.named_modules()}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", ASKED)
+def test_every_part_is_left_in_its_own_mode(name: str, training: bool) -> None:
+    model = half_frozen(training)
+    before = modes(model)
+    ASKED[name](model)
+    assert modes(model) == before
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_after_a_failure_too(name: str) -> None:
+    model = half_frozen(training=True)
+    before = modes(model)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("in the middle")
+
+    model.decoder.blocks[1].feedforward.register_forward_hook(fail)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        ASKED[name](model)
+    assert modes(model) == before
+
+
+def test_meanwhile_nothing_is_dropped() -> None:
+    model = half_frozen(training=True)
+    with evaluating(model):
+        assert not any(modes(model).values())
+        torch.testing.assert_close(*(model(Batch(TOKENS, TOKENS)) for _ in range(2)))
+    assert model.training
