@@ -1,0 +1,69 @@
+"""What few seeds can say: estimates, exact tests, margins, looks, and when to stay silent.
+
+Every function takes and gives plain numbers or arrays, draws nothing at random and reads no file.
+A difference is variant − control. What cannot be known is NaN, never zero.
+"""
+
+from analysis.stats.differences import Difference, Interval, interval, paired
+from analysis.stats.estimate import (
+    ALPHA,
+    LEVEL,
+    Estimate,
+    Tails,
+    mean_of,
+    paired_mean,
+    spread,
+    unpaired_mean,
+)
+from analysis.stats.families import FalseVerdicts, false_verdicts, holm
+from analysis.stats.pairs import Pairing, correlation, pairing
+from analysis.stats.power import POWER, SeedsNeeded, detectable, power_of, seeds_needed
+from analysis.stats.timing import Ratio, noise_floor, speed_verdict, timing_ratio
+from analysis.stats.words import (
+    BETTER,
+    FASTER,
+    NOT_RESOLVED,
+    NOT_RUN,
+    ONE_SEED,
+    SLOWER,
+    WORSE,
+    verdict,
+)
+
+__all__ = [
+    "ALPHA",
+    "BETTER",
+    "FASTER",
+    "LEVEL",
+    "NOT_RESOLVED",
+    "NOT_RUN",
+    "ONE_SEED",
+    "POWER",
+    "SLOWER",
+    "WORSE",
+    "Difference",
+    "Estimate",
+    "FalseVerdicts",
+    "Interval",
+    "Pairing",
+    "Ratio",
+    "SeedsNeeded",
+    "Tails",
+    "correlation",
+    "detectable",
+    "false_verdicts",
+    "holm",
+    "interval",
+    "mean_of",
+    "noise_floor",
+    "paired",
+    "paired_mean",
+    "pairing",
+    "power_of",
+    "seeds_needed",
+    "speed_verdict",
+    "spread",
+    "timing_ratio",
+    "unpaired_mean",
+    "verdict",
+]
