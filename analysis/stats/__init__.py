@@ -16,6 +16,17 @@ from analysis.stats.estimate import (
     unpaired_mean,
 )
 from analysis.stats.families import FalseVerdicts, false_verdicts, holm
+from analysis.stats.margins import (
+    REFUTED,
+    SUPPORTED,
+    UNDECIDED,
+    Tested,
+    better_by,
+    directed,
+    equal_within,
+    not_worse_by,
+    worse_by,
+)
 from analysis.stats.pairs import Pairing, correlation, pairing
 from analysis.stats.power import POWER, SeedsNeeded, detectable, power_of, seeds_needed
 from analysis.stats.timing import Ratio, noise_floor, speed_verdict, timing_ratio
@@ -39,7 +50,10 @@ __all__ = [
     "NOT_RUN",
     "ONE_SEED",
     "POWER",
+    "REFUTED",
     "SLOWER",
+    "SUPPORTED",
+    "UNDECIDED",
     "WORSE",
     "Difference",
     "Estimate",
@@ -49,13 +63,18 @@ __all__ = [
     "Ratio",
     "SeedsNeeded",
     "Tails",
+    "Tested",
+    "better_by",
     "correlation",
     "detectable",
+    "directed",
+    "equal_within",
     "false_verdicts",
     "holm",
     "interval",
     "mean_of",
     "noise_floor",
+    "not_worse_by",
     "paired",
     "paired_mean",
     "pairing",
@@ -66,4 +85,5 @@ __all__ = [
     "timing_ratio",
     "unpaired_mean",
     "verdict",
+    "worse_by",
 ]
