@@ -4,6 +4,7 @@ Every function takes and gives plain numbers or arrays, draws nothing at random 
 A difference is variant − control. What cannot be known is NaN, never zero.
 """
 
+from analysis.stats.basins import Basin, basin, difference_ends, difference_tails, mcnemar
 from analysis.stats.differences import Difference, Interval, interval, paired
 from analysis.stats.estimate import (
     ALPHA,
@@ -29,6 +30,8 @@ from analysis.stats.margins import (
 )
 from analysis.stats.pairs import Pairing, correlation, pairing
 from analysis.stats.power import POWER, SeedsNeeded, detectable, power_of, seeds_needed
+from analysis.stats.ranks import Ranked, sign_test, signed_rank
+from analysis.stats.shares import boschloo, fisher, share_ends, share_tails
 from analysis.stats.timing import Ratio, noise_floor, speed_verdict, timing_ratio
 from analysis.stats.words import (
     BETTER,
@@ -55,23 +58,31 @@ __all__ = [
     "SUPPORTED",
     "UNDECIDED",
     "WORSE",
+    "Basin",
     "Difference",
     "Estimate",
     "FalseVerdicts",
     "Interval",
     "Pairing",
+    "Ranked",
     "Ratio",
     "SeedsNeeded",
     "Tails",
     "Tested",
+    "basin",
     "better_by",
+    "boschloo",
     "correlation",
     "detectable",
+    "difference_ends",
+    "difference_tails",
     "directed",
     "equal_within",
     "false_verdicts",
+    "fisher",
     "holm",
     "interval",
+    "mcnemar",
     "mean_of",
     "noise_floor",
     "not_worse_by",
@@ -80,6 +91,10 @@ __all__ = [
     "pairing",
     "power_of",
     "seeds_needed",
+    "share_ends",
+    "share_tails",
+    "sign_test",
+    "signed_rank",
     "speed_verdict",
     "spread",
     "timing_ratio",
