@@ -5,6 +5,7 @@ A difference is variant − control. What cannot be known is NaN, never zero.
 """
 
 from analysis.stats.basins import Basin, basin, difference_ends, difference_tails, mcnemar
+from analysis.stats.crossings import Crossing, crossing
 from analysis.stats.differences import Difference, Interval, interval, paired
 from analysis.stats.estimate import (
     ALPHA,
@@ -32,6 +33,7 @@ from analysis.stats.pairs import Pairing, correlation, pairing
 from analysis.stats.power import POWER, SeedsNeeded, detectable, power_of, seeds_needed
 from analysis.stats.ranks import Ranked, sign_test, signed_rank
 from analysis.stats.shares import boschloo, fisher, share_ends, share_tails
+from analysis.stats.slopes import exponent, growth, interaction, local_exponents, seed_slopes
 from analysis.stats.timing import Ratio, noise_floor, speed_verdict, timing_ratio
 from analysis.stats.words import (
     BETTER,
@@ -59,6 +61,7 @@ __all__ = [
     "UNDECIDED",
     "WORSE",
     "Basin",
+    "Crossing",
     "Difference",
     "Estimate",
     "FalseVerdicts",
@@ -73,15 +76,20 @@ __all__ = [
     "better_by",
     "boschloo",
     "correlation",
+    "crossing",
     "detectable",
     "difference_ends",
     "difference_tails",
     "directed",
     "equal_within",
+    "exponent",
     "false_verdicts",
     "fisher",
+    "growth",
     "holm",
+    "interaction",
     "interval",
+    "local_exponents",
     "mcnemar",
     "mean_of",
     "noise_floor",
@@ -90,6 +98,7 @@ __all__ = [
     "paired_mean",
     "pairing",
     "power_of",
+    "seed_slopes",
     "seeds_needed",
     "share_ends",
     "share_tails",
