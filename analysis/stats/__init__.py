@@ -18,6 +18,15 @@ from analysis.stats.estimate import (
     unpaired_mean,
 )
 from analysis.stats.families import FalseVerdicts, false_verdicts, holm
+from analysis.stats.looks import (
+    BASIN_LOOKS,
+    LEVEL_LOOKS,
+    Decision,
+    Looks,
+    Planned,
+    decide,
+    decide_family,
+)
 from analysis.stats.margins import (
     REFUTED,
     SUPPORTED,
@@ -48,9 +57,11 @@ from analysis.stats.words import (
 
 __all__ = [
     "ALPHA",
+    "BASIN_LOOKS",
     "BETTER",
     "FASTER",
     "LEVEL",
+    "LEVEL_LOOKS",
     "NOT_RESOLVED",
     "NOT_RUN",
     "ONE_SEED",
@@ -62,11 +73,14 @@ __all__ = [
     "WORSE",
     "Basin",
     "Crossing",
+    "Decision",
     "Difference",
     "Estimate",
     "FalseVerdicts",
     "Interval",
+    "Looks",
     "Pairing",
+    "Planned",
     "Ranked",
     "Ratio",
     "SeedsNeeded",
@@ -77,6 +91,8 @@ __all__ = [
     "boschloo",
     "correlation",
     "crossing",
+    "decide",
+    "decide_family",
     "detectable",
     "difference_ends",
     "difference_tails",
