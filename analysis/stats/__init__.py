@@ -18,6 +18,7 @@ from analysis.stats.estimate import (
     unpaired_mean,
 )
 from analysis.stats.families import FalseVerdicts, false_verdicts, holm
+from analysis.stats.items import TwoLucks, two_lucks
 from analysis.stats.looks import (
     BASIN_LOOKS,
     LEVEL_LOOKS,
@@ -86,6 +87,7 @@ __all__ = [
     "SeedsNeeded",
     "Tails",
     "Tested",
+    "TwoLucks",
     "basin",
     "better_by",
     "boschloo",
@@ -123,6 +125,7 @@ __all__ = [
     "speed_verdict",
     "spread",
     "timing_ratio",
+    "two_lucks",
     "unpaired_mean",
     "verdict",
     "worse_by",
