@@ -44,8 +44,10 @@ class Looks:
         return 1 - alpha * self.weights[look]
 
 
-LEVEL_LOOKS = Looks((3, 5, 10), (0.2, 0.3, 0.5))
-BASIN_LOOKS = Looks((5, 10), (0.5, 0.5))  # three seeds cannot decide a share
+# Effects of two standard deviations and more, which five seeds can show, cost little power at ten.
+LEVEL_LOOKS = Looks((3, 5, 10), (0.1, 0.3, 0.6))
+# Three seeds cannot decide a share. At five, .3 lets through 5 against 1 (p = .011).
+BASIN_LOOKS = Looks((5, 10), (0.3, 0.7))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def test_a_clear_difference_is_decided_by_three_seeds() -> None:
     found = stats.decide(stats.Planned(differences(CLEAR), level))
     # t = 1 / (.02 / √3) with df 2, one-sided, over the first look's weight.
     t = math.sqrt(3) / 0.02
-    by_hand = (1 - t / math.sqrt(t**2 + 2)) / 2 / 0.2
+    by_hand = (1 - t / math.sqrt(t**2 + 2)) / 2 / 0.1
     assert (found.word, found.n, found.look) == (stats.SUPPORTED, 3, 0)
     assert found.p == pytest.approx(by_hand, rel=1e-6)
     assert len(found.tested) == 1
@@ -46,7 +46,7 @@ def test_what_no_look_decides_keeps_its_smallest_weighted_p() -> None:
     assert (found.word, found.n, found.look) == (stats.UNDECIDED, 10, 2)
     by_hand = [
         level(differences(UNCLEAR[:n])).p / weight
-        for n, weight in zip((3, 5, 10), (0.2, 0.3, 0.5), strict=True)
+        for n, weight in zip((3, 5, 10), (0.1, 0.3, 0.6), strict=True)
     ]
     assert found.p == pytest.approx(min(1.0, *by_hand))
 
@@ -85,7 +85,15 @@ def test_a_basin_is_looked_at_by_five_and_by_ten() -> None:
         planned = stats.Planned(differences(hits[:n]), basin, stats.BASIN_LOOKS)
         assert stats.decide(planned).word == word
     found = stats.decide(stats.Planned(differences(hits), basin, stats.BASIN_LOOKS))
-    assert found.p == pytest.approx(2**-10 / 0.5)
+    assert found.p == pytest.approx(2**-10 / 0.3)
+
+
+def test_five_against_one_is_decided_by_five_seeds() -> None:
+    pairs = np.array([[1.0, 1.0], *[[1.0, 0.0]] * 4])
+    found = stats.decide(stats.Planned(pairs, basin, stats.BASIN_LOOKS))
+    assert (found.word, found.n) == (stats.SUPPORTED, 5)
+    # Worst case at a half: 11 of the 1,024 outcomes of ten fair coins are as extreme.
+    assert found.p == pytest.approx(11 / 1024 / 0.3)
 
 
 def test_before_the_first_look_nothing_is_known() -> None:
@@ -110,7 +118,7 @@ def test_a_neighbour_that_falls_lowers_the_hurdle_and_the_early_look_then_decide
 
     # p / w of the first: .035, .9, .9; of the second .8, .01, –. Family of two: .07 > .05 at
     # first; once the second has fallen at .02, .035 stands alone.
-    first, second = stats.decide_family([fixed(0.007, 0.27, 0.45), fixed(0.16, 0.003)])
+    first, second = stats.decide_family([fixed(0.0035, 0.27, 0.54), fixed(0.08, 0.003)])
     assert (second.word, second.n, second.p) == (stats.SUPPORTED, 5, pytest.approx(0.02))
     assert (first.word, first.n, first.p) == (stats.SUPPORTED, 3, pytest.approx(0.035))
 
@@ -136,8 +144,8 @@ def test_a_look_that_knows_nothing_decides_nothing_and_the_next_one_may() -> Non
 
 
 def test_the_interval_of_a_look_spends_its_share() -> None:
-    assert stats.LEVEL_LOOKS.level(0) == pytest.approx(1 - 0.05 * 0.2)
-    assert stats.LEVEL_LOOKS.level(2, alpha=0.1) == pytest.approx(0.95)
+    assert stats.LEVEL_LOOKS.level(0) == pytest.approx(1 - 0.05 * 0.1)
+    assert stats.LEVEL_LOOKS.level(2, alpha=0.1) == pytest.approx(0.94)
 
 
 @pytest.mark.parametrize(
