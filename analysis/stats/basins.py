@@ -97,6 +97,7 @@ def _lowest(d: int, n: int, tail: float, shared_luck: bool) -> float:
     return low
 
 
+@lru_cache(maxsize=4096)
 def _worst(d: int, n: int, null: float, shared_luck: bool) -> float:
     """max over the unknown p01 of P(D ≥ d) with p10 = p01 + null."""
     highest = ((1 - null) / 2) ** 2 if shared_luck else (1 - null) / 2

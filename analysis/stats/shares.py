@@ -76,9 +76,11 @@ def _boschloo_table(n: int, m: int) -> NDArray[np.float64]:
     first = stats.binom.pmf(np.arange(n + 1)[:, None], n, RATES)
     second = stats.binom.pmf(np.arange(m + 1)[:, None], m, RATES)
     chance_OR = (first[:, None, :] * second[None, :, :]).reshape(order.size, RATES.size)
+    rank = np.argsort(order)
+    worst = np.cumsum(chance_OR[rank], axis=0).max(axis=1)
+    last = np.searchsorted(order[rank], order[rank], side="right") - 1  # ties come in together
     table = np.empty(order.size)
-    for value in np.unique(order):
-        table[order == value] = chance_OR[order <= value].sum(axis=0).max()
+    table[rank] = worst[last]
     return np.minimum(1.0, table).reshape(n + 1, m + 1)
 
 
