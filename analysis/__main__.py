@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _answer(arguments: Sequence[str] | None) -> int:
     parser = _Parser(prog="python -m analysis", description=__doc__)
     parser.add_argument("command", help="report, claims or figure")
-    parser.add_argument("name", nargs="?", help="which figure")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a figure, or ids of claims")
     parser.add_argument("--results", type=Path, default=Path("results/quick"), metavar="DIR")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     try:
@@ -37,9 +37,11 @@ def _answer(arguments: Sequence[str] | None) -> int:
         _choose(options.command, COMMANDS, "command")
         if options.command == "figure":
             return _figure(options)
-        if options.name is not None:
-            raise ValueError(f"{options.command} takes no name, but was given {options.name!r}")
-        return _report(options) if options.command == "report" else _claims(options)
+        if options.command == "claims":
+            return _claims(options)
+        if options.names:
+            raise ValueError(f"report takes no name, but was given {options.names[0][:60]!r}")
+        return _report(options)
     except (ValueError, RecordError) as error:
         complain(" ".join(str(error).split()))
         return 2
@@ -64,7 +66,7 @@ def _claims(options: argparse.Namespace) -> int:
     from analysis.claims import claims, lines
     from analysis.evidence import gather
 
-    found = claims(gather(options.results))
+    found = claims(gather(options.results), options.names)
     if options.json:
         _print_json(found)
     else:
@@ -78,19 +80,20 @@ def _claims(options: argparse.Namespace) -> int:
 def _figure(options: argparse.Namespace) -> int:
     from analysis import figures
 
-    if options.name is None:
+    if len(options.names) != 1:
         raise ValueError(f"which figure? one of: {', '.join(figures.names())}")
-    _choose(options.name, figures.names(), "figure")
+    (name,) = options.names
+    _choose(name, figures.names(), "figure")
     from analysis import style
     from analysis.evidence import gather
 
     evidence = gather(options.results)
-    frames = figures.panels(options.name, evidence)
+    frames = figures.panels(name, evidence)
     if not frames:
-        complain(f"nothing to draw yet: no trial of this folder feeds {options.name!r}")
+        complain(f"nothing to draw yet: no trial of this folder feeds {name!r}")
         return 1
-    figure = figures.compose(options.name, frames)
-    _print_paths(style.save(figure, evidence.loaded.root / "figures", options.name), options.json)
+    figure = figures.compose(name, frames)
+    _print_paths(style.save(figure, evidence.loaded.root / "figures", name), options.json)
     return 0
 
 

@@ -1,63 +1,79 @@
-"""Each registered claim beside the contrasts that bear on it."""
+"""Each registered claim with its verdict, for the terminal, the page and `claims.json`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from analysis.evidence import Evidence
-from analysis.load import listed
-from analysis.names import cell_name
 from analysis.sentences import bounds, number
-from analysis.units import after_number
-
-FIELDS = (
-    *("label", "across", "control", "metric", "split", "unit", "difference", "low", "high"),
-    *("n", "planned", "p_holm", "detectable", "verdict", "note"),
-)
+from analysis.verdicts import Verdict, verdicts
 
 
-def claims(evidence: Evidence) -> list[dict[str, Any]]:
-    """Statement, source and evidence of every claim of the plan, in its order."""
-    found = []
-    for name, ablation in evidence.loaded.ablations.items():
-        frame = evidence.contrasts
-        rows = listed(frame[frame["ablation"] == name])
-        done, planned = evidence.loaded.done(name)
-        found += [
-            {
-                "id": claim.get("id", ""),
-                "statement": claim.get("statement", ""),
-                "source": claim.get("source", ""),
-                "ablation": name,
-                "task": ablation["task"],
-                "trials": planned,
-                "done": done,
-                "evidence": [{field: _plain(row[field]) for field in FIELDS} for row in rows],
-            }
-            for claim in ablation.get("claims") or ()
-        ]
-    return found
+def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Every claim of the plan, or those that are asked for, a row for each scope."""
+    found = verdicts(evidence.loaded)
+    known = {each.id for each in found}
+    for name in asked:
+        if name not in known:
+            raise ValueError(
+                f"no claim {name[:60]!r} in this folder: run a question that decides it"
+            )
+    return [_document(each, evidence) for each in found if not asked or each.id in asked]
 
 
-def lines(claim: dict[str, Any]) -> list[str]:
-    """A claim for the terminal: what it says, then a line per contrast."""
-    head = f"{claim['id']}: {claim['statement']} ({claim['source']})"
-    partial = "" if claim["done"] == claim["trials"] else ", partial"
-    where = f"  {claim['ablation']} on {claim['task']}: {claim['done']} of {claim['trials']} trials"
-    return [head, where + partial, *(f"  {_line(row)}" for row in claim["evidence"])]
-
-
-def _line(row: dict[str, Any]) -> str:
-    name = cell_name(row["label"], row["across"])
-    text = f"{name} against {row['control']}: {row['verdict']}"
-    if row["difference"] is None:
-        return text
-    low, high = (math.nan if row[end] is None else row[end] for end in ("low", "high"))
-    interval = f", 95 % interval {bounds(low, high)}" if not math.isnan(low) else ""
-    size = number(row["difference"], (high - low) / 2)
-    return f"{text} ({row['metric']} {size}{after_number(row['unit'])}{interval}, n = {row['n']})"
+def _document(each: Verdict, evidence: Evidence) -> dict[str, Any]:
+    """Strict JSON: what is not known is null."""
+    done, planned = evidence.loaded.done(each.scope["question"])
+    first = each.evidence[0]
+    told = {"effect": first["effect"], "interval": first["interval"], "done": done}
+    return _plain({**asdict(each), **told, "trials": planned})
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def lines(claim: dict[str, Any]) -> list[str]:
+    """A claim for the terminal: the verdict first, then a line for each of its predictions."""
+    reason = f" ({claim['reason']})" if claim["reason"] else ""
+    scope = claim["scope"]
+    size = "" if scope["parameters"] is None else f", {scope['parameters']:,} parameters"
+    partial = "" if claim["done"] == claim["trials"] else ", partial"
+    return [
+        f"{claim['id']}: {claim['verdict']}{reason}",
+        f"  {claim['statement']} ({claim['source']})",
+        f"  {scope['question']} on {scope['task']}{size}, n = {claim['n']}{partial}",
+        *(f"  {_line(each)}" for each in claim["evidence"]),
+        *_needed(claim),
+    ]
+
+
+def _line(each: dict[str, Any]) -> str:
+    than = f" than {each['than']}" if each["than"] else ""
+    text = f"{' over '.join(each['of'])} {each['predicts']}{than}"
+    if each["shares"]:
+        told = ", ".join(f"{name} {hits} of {n}" for name, (hits, n) in each["shares"].items())
+        return f"{text}: past it {told}"
+    if each["effect"] is None:
+        return text
+    low, high = (math.nan if end is None else end for end in each["interval"])
+    level = f"{100 * each['level']:.3g} % interval"
+    ends = f", {level} {bounds(low, high)}" if not math.isnan(low) else ""
+    return f"{text}: {each['metric']} {number(each['effect'], (high - low) / 2)}{ends}"
+
+
+def _needed(claim: dict[str, Any]) -> list[str]:
+    if claim["needed"] is None:
+        return []
+    low, high = (math.inf if end is None else end for end in claim["needed"])
+    if math.isinf(low):
+        return ["  no number of seeds would decide it at this size"]
+    upper = "many" if math.isinf(high) else f"{high:.0f}"
+    return [f"  it would take {low:.0f} to {upper} seeds"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,10 @@ def write(evidence: Evidence) -> list[Path]:
         drawing = style.inline(saved[0].read_text(encoding="utf-8"), name, alt)
         shown.append({"name": name, "svg": drawing, "caption": figures.caption(name)})
     paths += tables.write(evidence)
+    listed_claims = evidence.loaded.root / "claims.json"
+    document = json.dumps(claims(evidence), indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomic(listed_claims, document + "\n")
+    paths.append(listed_claims)
     page = evidence.loaded.root / "report" / "index.html"
     write_atomic(page, render(evidence, shown))
     return [*paths, page]
@@ -89,7 +94,7 @@ def _questions(evidence: Evidence) -> list[dict[str, Any]]:
                 "moves": ablation.get("moves") or "",
                 "overrides": ablation.get("overrides") or [],
                 "seeds": ablation.get("seeds") or [],
-                "claims": [claim for claim in known if claim["ablation"] == name],
+                "claims": [claim for claim in known if claim["scope"]["question"] == name],
                 "done": done,
                 "planned": planned,
                 "table": views[name],

@@ -102,6 +102,11 @@ def _note_lines(node: yaml.Node, path: str, lines: dict[str, int]) -> None:
             below = f"{path}.{key.value}" if path else str(key.value)
             lines[below] = key.start_mark.line + 1
             _note_lines(value, below, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            below = f"{path}.{index}"
+            lines[below] = value.start_mark.line + 1
+            _note_lines(value, below, lines)
 
 
 def parse_value(text: str) -> Any:

@@ -74,6 +74,7 @@ def plan_document(
                 "profile": "smoke",
                 "metric": {"name": "per", "split": "valid", "unit": "edits/phone",
                            "better": "lower", "label": "phone error rate"},
+                "metrics": {},
                 "fingerprint": "0" * 12,
                 "seeds": sorted({cell.get("seed", 0) for cell in cells}),
                 "cells": [_cell(cell) for cell in cells],

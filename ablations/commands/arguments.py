@@ -35,8 +35,8 @@ def names_of(options: Namespace) -> list[str]:
         return list(options.names)
     deciding: dict[str, list[str]] = {}
     for name, path in catalogue().items():
-        for claim in read_ablation(path)[0].claims:
-            deciding.setdefault(claim["id"], []).append(name)
+        for claim, _ in read_ablation(path)[0].predictions:
+            deciding.setdefault(claim.id, []).append(name)
     for claim in options.claim:
         if claim not in deciding:
             raise ConfigError([f"--claim {claim[:100]}: no such claim. {nearest(claim, deciding)}"])

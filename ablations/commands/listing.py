@@ -25,7 +25,7 @@ def act(options: Namespace) -> int:
                 "task": ablation.task,
                 "control": ablation.control,
                 "variants": list(ablation.variants),
-                "claims": [claim["id"] for claim in ablation.claims],
+                "claims": [claim.id for claim, _ in ablation.predictions],
             }
             for name, ablation in found.items()
         ]

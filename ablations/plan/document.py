@@ -33,7 +33,8 @@ def title(entry: Mapping[str, Any], profile: str) -> str:
 
 
 def _entry(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> dict[str, Any]:
-    metric = load_task(freeze(cells[0].config["task"])).metrics[ablation.metric]
+    metrics = load_task(freeze(cells[0].config["task"])).metrics
+    metric = metrics[ablation.metric]
     set_here = {path: json.dumps(value) for path, value in plan.overrides.items()}
     set_here |= {path: ",".join(levels) for path, levels in plan.factors.items()}
     order = {place: index for index, place in enumerate(_place(vars(cell)) for cell in cells)}
@@ -44,10 +45,14 @@ def _entry(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> 
         "control": ablation.control,
         "fixed": ablation.fixed,
         "moves": ablation.moves,
-        "claims": ablation.claims,
+        "claims": [
+            {**vars(claim), "predicts": [each.to_dict() for each in predicted]}
+            for claim, predicted in ablation.predictions
+        ],
         "overrides": sorted(f"{path}={text}" for path, text in set_here.items()),
         "profile": plan.profile.name,
         "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
+        "metrics": {name: vars(each) for name, each in metrics.items()},
         "fingerprint": _fingerprint(cells),
         "seeds": sorted({cell.seed for cell in cells}),
         "cells": [

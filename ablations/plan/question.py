@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ablations.plan.ledger import Claim, find_claim
+from ablations.plan.prediction import Prediction, read_prediction
 from ablations.plan.source import FOLDER, located, read_yaml
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
@@ -31,6 +34,7 @@ class Ablation:
     moves: str
     """What moves with the axis, unasked."""
     claims: list[Any] = field(default_factory=list)
+    """Of each claim that is decided here its id, and what it `predicts`."""
     settings: dict[str, Any] = field(default_factory=dict)
     """{path: value} for every variant."""
     across: dict[str, Any] = field(default_factory=dict)
@@ -54,13 +58,49 @@ class Ablation:
                 for level, paths in levels.items()
                 if not isinstance(paths or {}, Mapping)
             ]
-        problems += [
-            f"claims: expected an id, a statement and a source, got {claim!r}"
-            for claim in self.claims
-            if not isinstance(claim, Mapping) or not isinstance(claim.get("id"), str)
-        ]
         if problems:
             raise ConfigError(problems)
+        self.predictions  # noqa: B018 (a ConfigError says what is wrong with one)
+
+    @cached_property
+    def predictions(self) -> list[tuple[Claim, list[Prediction]]]:
+        """What each claim predicts here, in the order of the file."""
+        problems: list[str] = []
+        found = []
+        seen: set[str] = set()
+        for index, written in enumerate(self.claims):
+            place = f"claims.{index}"
+            try:
+                claim, predictions = self._predicted(written, place)
+            except ConfigError as error:
+                problems += error.problems
+                continue
+            if claim.id in seen:
+                problems.append(f"{place}.id: '{claim.id}' stands twice")
+            seen.add(claim.id)
+            found.append((claim, predictions))
+        if problems:
+            raise ConfigError(problems)
+        return found
+
+    def _predicted(self, written: Any, place: str) -> tuple[Claim, list[Prediction]]:
+        if not isinstance(written, Mapping) or written.keys() != {"id", "predicts"}:
+            raise ConfigError([f"{place}: expected an id and what it predicts, got {written!r}"])
+        predicts = written["predicts"]
+        if not isinstance(predicts, list) or not predicts:
+            raise ConfigError([f"{place}.predicts: expected a list of predictions"])
+        try:
+            claim = find_claim(str(written["id"]))
+        except ConfigError as error:
+            raise ConfigError([f"{place}.id: {problem}" for problem in error.problems]) from None
+        levels = {factor: list(options) for factor, options in self.across.items()}
+        variants = list(self.variants)
+        return claim, [
+            read_prediction(
+                each, f"{place}.predicts.{index}", variants, levels, self.metric, self.control
+            )
+            for index, each in enumerate(predicts)
+        ]
 
     def varies(self, path: str) -> bool:
         """Whether a variant or a level replaces this path, or something above it in the control.

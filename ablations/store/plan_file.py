@@ -82,6 +82,7 @@ _ENTRY = {
     "overrides": _are_texts,
     "profile": _is_text,
     "metric": _is_object,
+    "metrics": lambda value: _is_object(value) and all(map(_is_object, value.values())),
     "fingerprint": _is_text,
     "seeds": lambda value: isinstance(value, list) and all(map(_is_seed, value)),
     "cells": lambda value: isinstance(value, list),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ablations.plan.prediction import VOCABULARY, Prediction
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import FAILED
@@ -30,12 +31,27 @@ LONG = "post-norm, as the paper of 2017 had it and few have it since"
 PER = {"name": "per", "split": "valid", "better": "lower", "label": "phone error rate"}
 
 
+def predicted(word: str, *of: str, **fields: Any) -> dict[str, Any]:
+    """A prediction as a plan tells it."""
+    known = {"metric": "per", "kind": VOCABULARY[word].kind, "split": "valid"}
+    return Prediction(word=word, of=of, **{**known, **fields}).to_dict()
+
+
+def claim(name: str, *predicts: dict[str, Any]) -> dict[str, Any]:
+    words = {"id": name, "statement": "It matters.", "source": "V17"}
+    return {**words, "predicts": list(predicts)}
+
+
 class Folder:
     """A results folder under construction: ablations are planned, trials are recorded."""
 
     def __init__(self, root: Path) -> None:
         self.results = Results(root)
         self.plan: dict[str, Any] = {"profile": "smoke", "ablations": {}}
+
+    def claimed(self, name: str, word: str, *of: str, **fields: Any) -> dict[str, Any]:
+        """A claim of one prediction, whose words are its name."""
+        return {**claim(name, predicted(word, *of, **fields)), "statement": name, "source": name}
 
     @property
     def root(self) -> Path:
@@ -52,7 +68,8 @@ class Folder:
             "control": labels[0],
             "fixed": "width, depth, steps, data",
             "moves": "nothing",
-            "claims": [{"id": f"{name}.matters", "statement": "It matters.", "source": "V17"}],
+            "claims": [claim(f"{name}.matters", predicted("worse", labels[-1], than=labels[0]))],
+            "metrics": {},
             "overrides": [],
             "metric": PER,
             "seeds": [0, 1, 2],
@@ -166,7 +183,7 @@ def build_sweep(root: Path) -> Folder:
         seeds=seeds,
         claims=[
             {
-                "id": "position.needed",
+                **claim("position.needed", predicted("worse", "none", than="sinusoidal", by=0.1)),
                 "statement": "Without positions an encoder-decoder loses most of its quality",
                 "source": "CS224N, UMass, MIT, STAT453",
             }

@@ -141,7 +141,7 @@ def test_hostile_names_are_inert_wherever_they_stand(folder: Any) -> None:
             fixed=name,
             moves=name,
             overrides=[name],
-            claims=[{"id": name, "statement": name, "source": name}],
+            claims=[folder.claimed(name, "worse", name, than=f"control {name}")],
             metric={"name": "per", "split": "valid", "better": "lower", "label": name},
             seeds=[0, 1],
             crossings=[{name: name}],

@@ -13,6 +13,7 @@ from small import DATA, SETTINGS, Trap, config, plan_document, question
 
 from ablations.commands import main
 from ablations.plan.document import merge_into
+from ablations.plan.prediction import Prediction
 from ablations.plan.question import find
 from ablations.plan.wanted import make_plan
 from ablations.store.record import Reading, Record
@@ -21,6 +22,7 @@ from ablations.store.schema import RecordError
 from analysis.__main__ import main as analyse
 from model.config import ConfigError
 
+PLACES = ("report", "figures", "tables", "claims.json")
 NAMES = ["../../x", "/etc/x", "a\0b", "x" * 5000, "..", "~/x", "C:\\x", "a\nb", "-rf", "${HOME}"]
 SECRET = "hunter2-in-no-file"
 TRIAL = "f302523445c7"
@@ -58,8 +60,10 @@ def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
     ]  # fmt: skip
     metric = {"name": "per", "split": "valid", "better": "lower", "label": "../../x"}
     metric["unit"] = "1"
+    told = Prediction(word="worse", of=(NAMES[1],), than=NAMES[0], metric="per", kind="level")
+    predicted = told.to_dict()
     entry = {"question": "../../x", "task": "../../x", "control": NAMES[0],
-             "claims": [{"id": "../../x", "statement": "x", "source": "/etc/x"}],
+             "claims": [{"id": "../../x", "statement": "x", "source": "x", "predicts": [predicted]}],
              "fixed": "x", "moves": "x", "metric": metric}  # fmt: skip
     plan = plan_document(dict.fromkeys(NAMES, cells), **entry)
     results.write_plan({**plan, "profile": "../../x"})
@@ -75,7 +79,7 @@ def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
     assert made
     for name in made:
         assert Path(name).is_relative_to(inside)
-        assert Path(name).relative_to(inside).parts[0] in ("report", "figures", "tables")
+        assert Path(name).relative_to(inside).parts[0] in PLACES
     assert main(["status", "--results", str(results.root)]) == 0
     assert main(["clean", "--results", str(results.root), "--yes"]) == 0
     assert files(tmp_path) == before | made

@@ -1,0 +1,186 @@
+"""What a claim predicts of a question's readings, in a small closed vocabulary.
+
+    - {worse: none, by: 0.1, because: a tenth of all phones}
+
+One word says what is predicted, of which variant; the rest where it is looked for. All of it is
+registered before the seeds that decide it run, also whether it is about a *level* (the mean of
+paired differences) or a *basin* (the share of seeds past a threshold): the data never chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from model.config import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the vocabulary: what it means, and which fields it needs or may have."""
+
+    means: str
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    names: int = 1
+    """How many variants it speaks of; 2 stands for two or more."""
+    kind: str = "level"
+
+
+VOCABULARY = {
+    "better": Word("better than the other, by at least a margin", takes=("than", "by", "because")),
+    "worse": Word("worse than the other, by at least a margin", takes=("than", "by", "because")),
+    "equal": Word("no further apart than a margin", ("within", "because"), ("than",)),
+    "worst": Word("worse than every other variant"),
+    "ordered": Word("each better than the next", names=2),
+    "fails": Word("most of its seeds fail where the other's do not", takes=("than",), kind="basin"),
+    "trains": Word("most of its seeds do not fail", kind="basin"),
+    "grows": Word("its lead over the other grows along a factor", ("along",), ("than",)),
+    "exponent": Word("a power of a factor, within bounds", ("along", "between")),
+    "crosses": Word("the lead changes sides along a factor", ("along",), names=2),
+    "ratio": Word("so many times the other, within bounds", ("between",), ("than",)),
+    "exact": Word("a number to rounding", ("within", "fails_for"), ("value",)),
+}
+COMMON = ("metric", "split", "at", "across", "kind", "threshold", "arms")
+_NUMBERS = ("by", "within", "value", "threshold")
+_CHOICES = {"kind": ("level", "basin"), "arms": ("fixed", "tuned")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """One thing that a claim predicts."""
+
+    word: str
+    of: tuple[str, ...]
+    """The variants it speaks of."""
+    metric: str
+    kind: str
+    than: str | None = None
+    by: float = 0.0
+    within: float | None = None
+    because: str | None = None
+    """Why a difference of this size matters."""
+    between: tuple[float | None, float | None] | None = None
+    value: float = 0.0
+    fails_for: str | None = None
+    """The positive control: the variant for which it must not hold."""
+    along: str | None = None
+    threshold: float | None = None
+    split: str = "test"
+    at: dict[str, Any] = field(default_factory=dict)
+    across: dict[str, str] = field(default_factory=dict)
+    arms: str = "fixed"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_prediction(
+    written: Any,
+    place: str,
+    variants: Sequence[str],
+    factors: Mapping[str, Sequence[str]],
+    metric: str,
+    control: str,
+) -> Prediction:
+    """A prediction as its YAML writes it; ConfigError lists all that is wrong with it."""
+    if not isinstance(written, Mapping):
+        raise ConfigError([f"{place}: expected a word and a variant, got {str(written)[:60]!r}"])
+    said = [key for key in written if key in VOCABULARY]
+    if len(said) != 1:
+        words = ", ".join(VOCABULARY)
+        raise ConfigError([f"{place}: expected one of {words}; found {len(said)} of them"])
+    word = VOCABULARY[said[0]]
+    given = {key: value for key, value in written.items() if key != said[0]}
+    subject = written[said[0]]
+    of = tuple(subject) if isinstance(subject, list) else (subject,)
+    problems = _wrong_names(of, word, f"{place}.{said[0]}", variants)
+    problems += _wrong_fields(given, word, place)
+    problems += _wrong_values(given, place, variants, factors)
+    kind = given.get("kind", word.kind)
+    is_count = said[0] in ("fails", "trains")
+    if kind == "basin" and not is_count and "threshold" not in given:
+        problems.append(f"{place}.kind: a basin needs the threshold that its seeds are past")
+    if given.get("by") and not given.get("because"):
+        problems.append(f"{place}.by: say in a word why that size matters: because: …")
+    if problems:
+        raise ConfigError(problems)
+    needs_other = "than" in (*word.needs, *word.takes)
+    registered = {"metric": metric, "kind": kind, **given}
+    registered |= {"between": tuple(given["between"])} if "between" in given else {}
+    if needs_other:
+        registered.setdefault("than", control)
+    return Prediction(word=said[0], of=of, **registered)
+
+
+def _wrong_names(of: tuple[Any, ...], word: Word, place: str, variants: Sequence[str]) -> list[str]:
+    problems = [
+        f"{place}: no variant '{str(name)[:60]}'. {nearest(str(name)[:60], variants)}"
+        for name in of
+        if name not in variants
+    ]
+    if word.names == 1 and len(of) != 1:
+        problems.append(f"{place}: speaks of one variant, not of {len(of)}")
+    if word.names == 2 and (len(of) < 2 or len(set(map(str, of))) < len(of)):
+        problems.append(f"{place}: speaks of two variants or more, each once")
+    return problems
+
+
+def _wrong_fields(given: Mapping[str, Any], word: Word, place: str) -> list[str]:
+    known = (*word.needs, *word.takes, *COMMON)
+    problems = [
+        f"{place}.{key}: does not belong here. {nearest(str(key), known)}"
+        for key in given
+        if key not in known
+    ]
+    return problems + [f"{place}: lacks '{key}'" for key in word.needs if key not in given]
+
+
+def _wrong_values(
+    given: Mapping[str, Any],
+    place: str,
+    variants: Sequence[str],
+    factors: Mapping[str, Sequence[str]],
+) -> list[str]:
+    problems = [
+        f"{place}.{key}: expected a number, got {given[key]!r}"
+        for key in _NUMBERS
+        if key in given and not _is_number(given[key])
+    ]
+    problems += [
+        f"{place}.{key}: must not be negative"
+        for key in ("by", "within")
+        if _is_number(given.get(key)) and given[key] < 0
+    ]
+    problems += [
+        f"{place}.{key}: expected {' or '.join(choices)}, got {given[key]!r}"
+        for key, choices in _CHOICES.items()
+        if key in given and given[key] not in choices
+    ]
+    problems += [
+        f"{place}.{key}: no variant '{given[key]}'. {nearest(str(given[key]), variants)}"
+        for key in ("than", "fails_for")
+        if key in given and given[key] not in variants
+    ]
+    if "along" in given and given["along"] not in factors:
+        hint = nearest(str(given["along"]), factors) if factors else "It is crossed with nothing."
+        problems.append(f"{place}.along: no factor '{given['along']}'. {hint}")
+    for factor, level in (given.get("across") or {}).items():
+        if level not in factors.get(factor, ()):
+            problems.append(f"{place}.across.{factor}: no level '{level}'")
+    between = given.get("between")
+    if between is not None and not _is_range(between):
+        problems.append(f"{place}.between: expected [low, high], null for an open end")
+    return problems
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_range(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) != 2 or value == [None, None]:
+        return False
+    ends = [end for end in value if end is not None]
+    return all(map(_is_number, ends)) and ends == sorted(ends)

@@ -1,0 +1,57 @@
+"""What an arm scored, seed by seed: one metric at one place, of trials that ended well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from analysis.load import READING, WAITING, Loaded
+
+FINE = "ok"
+
+
+def scores(
+    loaded: Loaded,
+    ablation: str,
+    label: str,
+    across: str,
+    metric: str,
+    split: str,
+    at: Mapping[str, Any],
+) -> dict[Any, float]:
+    """Seed → value at the last step; a null there is no score.
+
+    A score at other coordinates (a longer input, one bucket) is another measurement: those in `at`
+    must be there, and no others.
+    """
+    frame = loaded.readings
+    mine = frame[
+        (frame["ablation"] == ablation)
+        & (frame["label"] == label)
+        & (frame["across"] == across)
+        & (frame["status"] == FINE)
+        & (frame["metric"] == metric)
+        & (frame["split"].isna() | (frame["split"] == split))
+    ]
+    for name in frame.columns.difference(READING):
+        there = mine[name] == at[name] if name in at else mine[name].isna()
+        mine = mine[there]
+    if set(at) - set(frame.columns):
+        return {}
+    order = pd.to_numeric(mine["step"]).fillna(math.inf).sort_values(kind="stable").index
+    last = mine.loc[order].groupby("seed", sort=False).tail(1)
+    last = last[last["value"].notna()]
+    return dict(zip(last["seed"], last["value"].astype(float), strict=True))
+
+
+def outcomes(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, str]:
+    """Seed → how its trial ended, of those that have."""
+    cells = loaded.cells
+    mine = cells[
+        (cells["ablation"] == ablation) & (cells["label"] == label) & (cells["across"] == across)
+    ]
+    ended = mine[mine["outcome"] != WAITING]
+    return dict(zip(ended["seed"], ended["outcome"], strict=True))

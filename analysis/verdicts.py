@@ -1,0 +1,216 @@
+"""Verdicts: what the readings of a question make of each claim that it registers.
+
+A claim is looked at after the first 3, 5 and 10 of its planned seeds (one that is about a share of
+seeds after 5 and 10), never after others that happen to be stored; the error is spent over the
+looks, Holm goes over the question's claims, run or not, and the first decision stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis import stats
+from analysis.load import Loaded
+from analysis.predictions import Predicted, joint
+from analysis.scores import outcomes, scores
+from analysis.stats import Decision, Looks, Planned, Tested
+
+SUPPORTED, REFUTED, UNDECIDED, NOT_RUN = "supported", "refuted", "undecided", "not run"
+TIMES = ("step_time",)  # whose samples are blocks of one process
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim at one scope."""
+
+    id: str
+    statement: str
+    source: str
+    verdict: str
+    reason: str
+    scope: dict[str, Any]
+    n: int = 0
+    p: float = math.nan
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+    """What was found for each of its predictions."""
+    needed: tuple[float, float] | None = None
+    """Seeds that it would take, from and to."""
+
+
+def verdicts(loaded: Loaded) -> list[Verdict]:
+    """Every claim of the plan, in its order."""
+    return [each for name in loaded.ablations for each in _of_question(loaded, name)]
+
+
+def _of_question(loaded: Loaded, name: str) -> list[Verdict]:
+    entry = loaded.ablations[name]
+    claims = [
+        _Claimed(claim, [Predicted(loaded, name, each) for each in claim["predicts"]])
+        for claim in entry["claims"]
+    ]
+    order = sorted({cell["seed"] for cell in entry["cells"] if cell["role"] == "report"})
+    family = [claimed.planned(order) for claimed in claims]
+    decisions = stats.decide_family(family, declared=len(claims))
+    return [
+        claimed.verdict(loaded, name, decision, list(planned.seeds))
+        for claimed, decision, planned in zip(claims, decisions, family, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    claim: dict[str, Any]
+    predicted: list[Predicted]
+
+    @property
+    def looks(self) -> Looks:
+        is_basin = any(each.is_basin for each in self.predicted)
+        return stats.BASIN_LOOKS if is_basin else stats.LEVEL_LOOKS
+
+    def planned(self, order: Sequence[Any]) -> Planned:
+        """Its seeds in their order, as far as every trial before has ended."""
+        ended = set.intersection(*(each.ended() for each in self.predicted))
+        prefix = []
+        for seed in order:
+            if seed not in ended:
+                break
+            prefix.append(seed)
+        return Planned(np.array(prefix, dtype=object), self.test, self.looks)
+
+    def test(self, seeds: NDArray[Any]) -> Tested:
+        if self.is_timed:
+            return Tested()
+        return joint([each.test(list(seeds)) for each in self.predicted])
+
+    @property
+    def is_timed(self) -> bool:
+        return any(each.plain["metric"] in TIMES for each in self.predicted)
+
+    def verdict(
+        self, loaded: Loaded, name: str, decision: Decision, seeds: Sequence[Any]
+    ) -> Verdict:
+        word, reason = decision.word, ""
+        control = undertrained(loaded, name)
+        if not seeds:
+            word, reason = NOT_RUN, "no seed has ended in every arm that it looks at"
+        elif control:
+            word, reason = UNDECIDED, f"undertrained: {control}"
+        elif word == UNDECIDED:
+            reason = self._why(decision, seeds)
+        used = seeds[: decision.n] or seeds
+        level = self.looks.level(max(decision.look, 0))
+        return Verdict(
+            id=self.claim["id"],
+            statement=self.claim["statement"],
+            source=self.claim["source"],
+            verdict=word,
+            reason=reason,
+            scope=_scope(loaded, name),
+            n=len(used),
+            p=decision.p,
+            evidence=[_evidence(each, used, level) for each in self.predicted],
+            needed=self._needed(used) if word == UNDECIDED else None,
+        )
+
+    def _why(self, decision: Decision, seeds: Sequence[Any]) -> str:
+        if self.is_timed:
+            return "timed in one process; three are needed"
+        first = self.looks.seeds[0]
+        if len(seeds) < first:
+            return f"{len(seeds)} seed{'s' * (len(seeds) != 1)}; {first} are needed for a look"
+        if decision.tested and math.isnan(decision.tested[-1].p):
+            return "a seed failed or has no score, so its level cannot be told"
+        return "too noisy for so few seeds"
+
+    def _needed(self, seeds: Sequence[Any]) -> tuple[float, float] | None:
+        """By the prediction that needs most, where its size and spread are known."""
+        found = []
+        for each in self.predicted:
+            estimate = each.difference(seeds)
+            if each.is_basin or not estimate.error > 0:
+                continue
+            sd = estimate.error * math.sqrt(estimate.n)
+            is_equal = each.plain["within"] is not None
+            margin = each.plain["within"] if is_equal else each.plain["by"]
+            distance = abs(margin - abs(estimate.value))
+            needed = stats.seeds_needed(distance, sd, estimate.n, equal=is_equal)
+            found.append((needed.low, needed.high))
+        return max(found, key=lambda pair: pair[1]) if found else None
+
+
+def _evidence(each: Predicted, seeds: Sequence[Any], level: float) -> dict[str, Any]:
+    """One prediction with what was measured for it."""
+    estimate = each.difference(seeds)
+    low, high = estimate.ends(level) if estimate.error > 0 else (math.nan, math.nan)
+    return {
+        "predicts": each.plain["word"],
+        "of": list(each.plain["of"]),
+        "than": each.plain["than"],
+        "metric": each.plain["metric"],
+        "at": each.plain["at"],
+        "margin": each.plain["within"] if each.plain["within"] is not None else each.plain["by"],
+        "because": each.plain["because"],
+        "kind": each.plain["kind"],
+        "effect": estimate.value,
+        "interval": [low, high],
+        "level": level,
+        "n": estimate.n,
+        "shares": _shares(each, seeds) if each.is_basin else None,
+    }
+
+
+def _shares(each: Predicted, seeds: Sequence[Any]) -> dict[str, list[int]]:
+    """Of each variant of a basin: how many seeds are past it, of how many."""
+    named = [name for name in (*each.plain["of"], each.plain["than"]) if name is not None]
+    past = {name: [each.past(name, a, seeds) for a in each.crossings] for name in named}
+    return {name: [sum(map(sum, told)), sum(map(len, told))] for name, told in past.items()}
+
+
+def _scope(loaded: Loaded, name: str) -> dict[str, Any]:
+    """Where it was tried: the verdict holds there, and nowhere else."""
+    entry = loaded.ablations[name]
+    cells = loaded.cells[loaded.cells["ablation"] == name]
+    control = cells[cells["label"] == entry["control"]]["parameters"].dropna()
+    parameters = int(control.max()) if len(control) else None
+    return {
+        "question": name,
+        "task": entry["task"],
+        "profile": entry["profile"],
+        "parameters": parameters,
+    }
+
+
+def undertrained(loaded: Loaded, name: str) -> str:
+    """Why a question's control cannot be judged by; empty if it can."""
+    entry = loaded.ablations[name]
+    metric, control = entry["metric"], entry["control"]
+    places = {
+        across
+        for label, across in zip(loaded.cells["label"], loaded.cells["across"], strict=True)
+        if label == control
+    }
+    stuck = ended = 0
+    for across in places:
+        found = outcomes(loaded, name, control, across).values()
+        stuck += sum(outcome == "stuck" for outcome in found)
+        ended += len(found)
+        own = scores(loaded, name, control, across, metric["name"], metric["split"], {})
+        for kind in ("trivial", "copied"):
+            other = f"{kind}_{metric['name']}"
+            trivial = scores(loaded, name, control, across, other, metric["split"], {})
+            if own and trivial and not _beats(own, trivial, metric["better"]):
+                told = "copying its source" if kind == "copied" else "an answer without looking"
+                return f"{control} scores no better than {told}"
+    return f"{stuck} of {ended} of its controls are stuck" if 2 * stuck > ended else ""
+
+
+def _beats(own: dict[Any, float], trivial: dict[Any, float], better: str) -> bool:
+    sign = 1 if better == "higher" else -1
+    mean, other = (sum(side.values()) / len(side) for side in (own, trivial))
+    return sign * mean > sign * other
