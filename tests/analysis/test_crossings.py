@@ -78,6 +78,14 @@ def test_a_level_without_spread_rules_nothing_out_unless_a_resolution_is_registe
     assert stats.crossing(LEVELS, values, resolution=0.01).shown
 
 
+def test_beside_a_level_without_a_band_the_crossing_reaches_to_the_level_that_is_sure() -> None:
+    values = seeds([-1.0, -1.0, 1.0, 1.0])
+    values[:, 1] = -1.0
+    found = stats.crossing(LEVELS, values)
+    assert found.shown
+    assert (found.low, found.high) == pytest.approx((1.0, 4.0))
+
+
 curves = st.lists(
     st.lists(st.floats(-2, 2).map(lambda x: round(x, 3)), min_size=4, max_size=4),
     min_size=3,

@@ -81,13 +81,15 @@ def test_items_of_one_size_are_items_without_sizes() -> None:
 
 
 def test_with_sizes_the_mean_is_the_rate_over_all_items_by_hand() -> None:
-    # Errors (2, 1) and (0, 3) on items of 4 and 2 tokens: 6 / (2 · 6) = ½ an error per token.
-    found = stats.two_lucks([[2, 1], [0, 3]], sizes_I=[4, 2])
-    assert found.both.value == pytest.approx(0.5)
-    # ½ + (d − size/2) / 3: rows (½, ½), (−1/6, 7/6), so both seeds have the mean ½.
-    expected = stats.two_lucks([[0.5, 0.5], [-1 / 6, 7 / 6]])
+    # Errors (4, 1) and (3, 1) on items of 4 and 2 tokens: 9 / (2 · 6) = ¾ an error per token.
+    found = stats.two_lucks([[4, 1], [3, 1]], sizes_I=[4, 2])
+    assert found.both.value == pytest.approx(0.75)
+    # ¾ + (d − ¾ size) / 3, the mean size: rows (13/12, 7/12) and (9/12, 7/12).
+    expected = stats.two_lucks([[13 / 12, 7 / 12], [9 / 12, 7 / 12]])
+    assert found.items > 0
     assert found.items == pytest.approx(expected.items)
     assert found.rest == pytest.approx(expected.rest)
+    assert found.ends() == pytest.approx(expected.ends())
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1), (0, 0)])

@@ -65,6 +65,15 @@ def test_an_exact_power_law_has_no_spread_but_for_rounding() -> None:
     assert math.isnan(found.error)
 
 
+def test_rounding_of_large_counts_is_no_spread_of_an_exponent() -> None:
+    factors = np.array([[1e12], [3e12], [7e12], [1.1e13], [1.3e13]])
+    counts = factors * np.array(SIZES) ** 2.0
+    assert np.std(stats.seed_slopes(np.log(SIZES[:2]), np.log(counts[:, :2]))) > 0
+    for found in (stats.exponent(SIZES, counts), *stats.local_exponents(SIZES, counts)):
+        assert found.value == pytest.approx(2.0)
+        assert math.isnan(found.error)
+
+
 def test_local_exponents_show_where_a_law_bends() -> None:
     bend_L = np.where(np.array(SIZES) <= 128, np.array(SIZES), np.array(SIZES) ** 2 / 128)
     wobble_S = np.array([[0.9], [1.0], [1.1]])
