@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from ablations.store.record import Reading, Record
+from ablations.store.record import Reading, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from ablations.store.stamp import Stamp, changed
+from ablations.store.stamp import Stamp
 from analysis.names import printable
 from analysis.versions import other_code
 
@@ -99,13 +99,12 @@ def load(root: str | Path) -> Loaded:
         unreadable=unreadable,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
         readings=pd.DataFrame(readings, columns=[*READING, *coordinates]),
-        stale=frozenset(trial for trial, record in records.items() if _is_stale(record)),
+        stale=frozenset(
+            cell["trial"]
+            for cell, measures in _cells(plan)
+            if cell["trial"] in records and is_stale(records[cell["trial"]], measures)
+        ),
     )
-
-
-def _is_stale(record: Record) -> bool:
-    """Whether other code has made it, or taken one of its measures, than is here now."""
-    return any(map(changed, [record.env.get("code") or {}, *record.measures.values()]))
 
 
 def _mismatch(cell: dict[str, Any], record: Record) -> str | None:
@@ -120,10 +119,12 @@ def _mismatch(cell: dict[str, Any], record: Record) -> str | None:
 def _of_one_version(
     readings: list[dict[str, Any]], records: dict[str, Record]
 ) -> list[dict[str, Any]]:
-    """In each ablation, the readings of every measure that one version of its code has taken."""
+    """In each ablation, the readings of every measure that one version of the code has made:
+    trained and taken."""
     stamps: dict[tuple[str, str], dict[str, Stamp]] = {}
     for row in readings:
-        made_by = records[row["trial"]].measures.get(row["measure"], {})
+        record = records[row["trial"]]
+        made_by = {**(record.env.get("code") or {}), **record.measures.get(row["measure"], {})}
         stamps.setdefault((row["ablation"], row["measure"]), {})[row["trial"]] = made_by
     left_out = {key: other_code(taken_by) for key, taken_by in stamps.items()}
     return [r for r in readings if r["trial"] not in left_out[r["ablation"], r["measure"]]]

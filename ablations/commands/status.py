@@ -101,10 +101,9 @@ class Seen:
     measures: dict[str, Stamp] = field(default_factory=dict)
     failures: frozenset[str] = frozenset()
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether other code has made it, or one of its measures, than is here now."""
-        made_by = [self.code or {}, *self.measures.values()]
+    def is_stale(self, asked: Asked) -> bool:
+        """Whether other code has made it, or what is asked of it, than is here now."""
+        made_by = [self.code or {}, *(self.measures.get(name, {}) for name in asked.measures)]
         return any(map(changed, made_by))
 
     def lacks(self, asked: Asked) -> bool:
@@ -143,10 +142,11 @@ class Watched:
                 counts["waiting"] += 1
             else:
                 counts[seen.status] += 1
-                counts["stale"] += seen.is_stale
-                stale_by[seen.status] += seen.is_stale
-                unmeasured += seen.lacks(asked[trial])
-                is_owed |= seen.lacks(asked[trial]) and not seen.failures
+                is_stale, lacks = seen.is_stale(asked[trial]), seen.lacks(asked[trial])
+                counts["stale"] += is_stale
+                stale_by[seen.status] += is_stale
+                unmeasured += lacks
+                is_owed |= lacks and not is_stale and not seen.failures
                 left.finished(trial, seen.seconds if seen.status in WHOLE else None)
         for trial in running:
             left.running(trial, time.time() - leases[trial].since)

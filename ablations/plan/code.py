@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from ablations.plan.resolve import model_on_meta
-from ablations.store.stamp import Stamp, stamp
+from ablations.store.stamp import Stamp, is_counted, stamp
 from ablations.tasks.cache import load_task
 
 # Where training's numbers go and how they are scored, not where they come from.
@@ -35,7 +35,10 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     roots = {type(module).__module__ for module in model.modules()}
     roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
     roots |= {family.part(choice["name"]).__module__ for family, choice in choices}
-    roots |= {"ablations.train.loop", "model.initialise", type(load_task(frozen_task)).__module__}
+    task = load_task(frozen_task)
+    held = {type(part).__module__ for part in (task, *vars(task).values())}  # such as its tokens
+    roots |= {"ablations.train.loop", "model.initialise", *filter(is_counted, held)}
+    roots = {name for name in roots if not _is_aside(name)}
     return stamp(roots, _is_aside) | stamp([_JOINT], lambda _: True)
 
 

@@ -91,15 +91,17 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
     notes = []
     for name, entry in asked.items():
         before = tables.get(name)
-        if before is not None and not _is_same(before, entry):
+        if before is not None and not _holds_all(entry, before):
             kept = f"{name} @{before['fingerprint'][:6]}"
-            tables[kept] = before
+            tables[kept] = _unite(tables[kept], before) if kept in tables else before
             notes.append(f"{name}: asked differently before; that table is kept as '{kept}'")
-            before = None
-        elif before is not None and (lost := _labels(before) - _labels(entry)):
-            gone = ", ".join(sorted(lost))
-            notes.append(f"{name}: no longer asks for {gone}; the records stay")
-        tables[name] = entry if before is None else _unite(before, entry)
+        # One that was kept earlier may be what is asked now; or the one before has some of it.
+        alike = [key for key in tables if key == name or key.startswith(f"{name} @")]
+        for key in [key for key in alike if _is_same(tables[key], entry)]:
+            entry = _unite(tables[key], entry)
+            if key != name and _holds_all(entry, tables[key]):
+                del tables[key]
+        tables[name] = entry
     merged = {**earlier, "ablations": tables}
     if is_first or merged != earlier:
         results.write_plan(merged)
@@ -110,8 +112,10 @@ def _place(cell: Mapping[str, Any]) -> tuple[str, str]:
     return cell["label"], freeze(cell["across"])
 
 
-def _labels(entry: Mapping[str, Any]) -> set[str]:
-    return {cell["label"] for cell in entry["cells"]}
+def _holds_all(entry: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
+    """Whether nothing of the earlier table would be lost in this one."""
+    places = {_place(cell) for cell in entry["cells"]}
+    return _is_same(earlier, entry) and all(_place(cell) in places for cell in earlier["cells"])
 
 
 def _is_same(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

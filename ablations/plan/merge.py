@@ -66,7 +66,7 @@ def expand(
         (typed, overrides),
     )
     for layer, paths in layers:
-        for path, value in paths.items():
+        for path, value in sorted(paths.items(), key=lambda item: item[0].count(".")):
             tree = replaced(tree, path, referred(value, tree, layer.name))
     levels = [
         [(factor, level, paths or {}) for level, paths in options.items()]

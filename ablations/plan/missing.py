@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ablations.plan.wanted import Plan, Want
@@ -44,7 +45,7 @@ def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
     found = Missing()
     for want in plan.wanted.values():
         try:
-            _compare(want, results, rerun, found)
+            _compare(want, plan.wanted, results, rerun, found)
         except NewerRecordError:
             raise
         except RecordError as error:
@@ -53,7 +54,9 @@ def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
     return found
 
 
-def _compare(want: Want, results: Results, rerun: str | None, found: Missing) -> None:
+def _compare(
+    want: Want, wanted: Mapping[str, Want], results: Results, rerun: str | None, found: Missing
+) -> None:
     head = results.head(want.trial)
     if head is None:
         found.train.append(want)
@@ -73,22 +76,19 @@ def _compare(want: Want, results: Results, rerun: str | None, found: Missing) ->
         found.measure.append((want, record))
     elif is_lacking:
         found.train.append(want)
-    elif pairs := untimed(want, head):
+    elif pairs := untimed(want, head, wanted):
         found.untimed[want.trial] = pairs
 
 
 def owed_measures(want: Want, head: Record | RecordHead) -> list[str]:
     """Measures that a trial's record lacks, or that other code has taken than would take them now.
 
-    A trial that other code has trained is stale as a whole: what is measured of it stays.
+    A trial that other code has trained is stale as a whole, and nothing more is taken of it: its
+    weights with the model of now would be a third thing.
     """
-    is_stale = head.env.get("code") != want.code
-    return [
-        name
-        for name in want.measures
-        if name not in head.measures
-        or (not is_stale and head.measures[name] != want.measure_code(name))
-    ]
+    if head.env.get("code") != want.code:
+        return []
+    return [name for name in want.measures if head.measures.get(name) != want.measure_code(name)]
 
 
 def _has_weights(head: RecordHead, results: Results) -> bool:
@@ -98,13 +98,31 @@ def _has_weights(head: RecordHead, results: Results) -> bool:
     return stamp_of(results.weights(head.trial)) == stamp_for(head)
 
 
-def untimed(want: Want, record: Record | RecordHead | None) -> list[tuple[str, str]]:
-    """The timings that a trial's record lacks, or that other code has taken."""
-    if record is None or record.status not in TRAINED:
+def untimed(
+    want: Want, record: Record | RecordHead | None, wanted: Mapping[str, Want]
+) -> list[tuple[str, str]]:
+    """The timings that a trial's record lacks, or that other code has taken.
+
+    A ratio is of two models: it is out of date too where the reference's code has changed.
+    """
+    if record is None or record.status not in TRAINED or record.env.get("code") != want.code:
         return []
     return [
         (measure, reference)
         for measure, reference in want.timings
         if (measure, reference) not in record.timed
         or record.measures.get(measure) != want.measure_code(measure)
+        or not _is_beside(record, measure, wanted.get(reference), reference)
     ]
+
+
+def _is_beside(
+    record: Record | RecordHead, measure: str, reference: Want | None, trial: str
+) -> bool:
+    """Whether the last session beside a reference has timed it as it is now."""
+    sessions = record.env.get("sessions", {}).values()
+    held = [s for s in sessions if (s.get("measure"), s.get("against")) == (measure, trial)]
+    if reference is None or not held:
+        return reference is None
+    timed = held[-1].get("code") or {}
+    return all(timed.get(file) == digest for file, digest in reference.code.items())

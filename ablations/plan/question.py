@@ -118,7 +118,7 @@ class Ablation:
 def crossed(ablation: Ablation, factors: Mapping[str, Mapping[str, Any]]) -> Ablation:
     """The same question at every level of some more settings: path → level → value."""
     across = dict(ablation.across)
-    for path, levels in factors.items():
+    for path, levels in sorted(factors.items(), key=lambda item: item[0].count(".")):
         if ablation.varies(path):
             raise ConfigError([f"{path}: this ablation varies it, so it cannot be crossed with it"])
         name = path.rpartition(".")[2]

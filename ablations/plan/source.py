@@ -68,7 +68,8 @@ def parse_overrides(words: Iterable[str]) -> tuple[dict[str, Any], dict[str, dic
 
 def _levels(path: str, text: str) -> dict[str, Any]:
     levels = [level.strip() for level in text.split(",")]
-    if "" in levels or len(set(levels)) < len(levels):
+    values = [parse_value(level) for level in levels]
+    if "" in levels or any(value in values[:index] for index, value in enumerate(values)):
         problem = "a list of different values" if "" not in levels else "a value between commas"
         raise ConfigError([f"{path}={text[:80]}: expected {problem}, such as {path}=1,2"])
-    return {level: parse_value(level) for level in levels}
+    return dict(zip(levels, values, strict=True))

@@ -97,6 +97,9 @@ def make_plan(
             raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
     chosen = profile.seeds if seeds is None else seeds
     crossings = {path: dict(levels) for path, levels in (factors or {}).items()}
+    swallowed = [p for p in overrides for above in crossings if p.startswith(f"{above}.")]
+    if swallowed:
+        raise ConfigError([f"{p}: every level replaces what is above it" for p in swallowed])
     read = {name: read_ablation(path) for name, path in named}
     read = {name: (crossed(asked, crossings), source) for name, (asked, source) in read.items()}
     if not large:

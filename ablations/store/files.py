@@ -14,11 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ablations.store.schema import SCHEMA as SCHEMA
-from ablations.store.schema import STATUSES as STATUSES
-from ablations.store.schema import NewerRecordError as NewerRecordError
-from ablations.store.schema import RecordError as RecordError
-
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 

@@ -6,12 +6,13 @@ This room is the only door between measuring and analysing, so it knows neither 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ablations.store.identity import decisive, settings
 from ablations.store.schema import SCHEMA, check_head, check_readings, check_schema
-from ablations.store.stamp import Stamp
+from ablations.store.stamp import Stamp, changed
 
 T = TypeVar("T", "Record", "RecordHead")
 
@@ -147,6 +148,12 @@ class RecordHead:
         check_head(head)
         wanted = {name: head[name] for name in cls.__dataclass_fields__ if name in head}
         return cls(**wanted, timed=timed)
+
+
+def is_stale(held: Record | RecordHead, asked: Iterable[str]) -> bool:
+    """Whether other code has made it, or one of the measures that are asked for, than is here."""
+    made_by = [held.env.get("code") or {}, *(held.measures.get(name, {}) for name in asked)]
+    return any(map(changed, made_by))
 
 
 def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:

@@ -15,11 +15,7 @@ from typing import Any
 from ablations.store import plan_file
 from ablations.store.files import NotAFileError, _beside, _cleared, read_file, write_atomic
 from ablations.store.record import Record, RecordHead, T
-from ablations.store.schema import SCHEMA as SCHEMA
-from ablations.store.schema import STATUSES as STATUSES
-from ablations.store.schema import TRIAL
-from ablations.store.schema import NewerRecordError as NewerRecordError
-from ablations.store.schema import RecordError as RecordError
+from ablations.store.schema import TRIAL, NewerRecordError, RecordError
 from ablations.store.seal import seal, unseal, unseal_head
 
 

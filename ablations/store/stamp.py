@@ -10,6 +10,8 @@ import ast
 import hashlib
 import importlib.util
 import os
+import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -22,10 +24,11 @@ Stamp = dict[str, str]
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ("model", "ablations")
+_LIBRARIES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")}
 
 
 def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: False) -> Stamp:
-    """The modules, and all that these import from this project, as they are written now.
+    """The modules, and all of this project's and the user's that these import, as they are now.
 
     What is aside is neither listed nor followed.
     """
@@ -93,17 +96,39 @@ def _is_text(line: ast.stmt) -> bool:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    """What a module imports from this project at its top level."""
+    """What a module imports at its top level from this project, or from a user's own code."""
     found: set[str] = set()
     for node in _parse(_file(module)).body:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom):
+            above = _absolute(module, node)
+            names = [above, *(f"{above}.{alias.name}" for alias in node.names)]
         else:
             continue
-        found |= {name for name in names if _is_ours(name) and _found(name) is not None}
+        found |= {name for name in names if is_counted(name)}
     return frozenset(found)
+
+
+def _absolute(module: str, node: ast.ImportFrom) -> str:
+    """The module that `from … import` names, also where it is written with dots."""
+    if not node.level:
+        return node.module or ""
+    is_package = _file(module).name == "__init__.py"
+    package = module.split(".")[: None if is_package else -1]
+    package = package[: len(package) - node.level + 1]
+    return ".".join([*package, node.module] if node.module else package)
+
+
+@cache
+def is_counted(module: str) -> bool:
+    """Whether a module's code counts: ours, and a user's own; no library's."""
+    if not module or module.split(".")[0] in sys.stdlib_module_names:
+        return False
+    path = _found(module)
+    if path is None or _is_ours(module):
+        return path is not None
+    return not any(path.is_relative_to(place) for place in _LIBRARIES)
 
 
 def _is_ours(module: str) -> bool:

@@ -121,6 +121,8 @@ class TrialPiece:
         if outcome.status != "done":
             return outcome.status, f"trained, not all measured: {outcome.reason}"
         is_whole = not owed_measures(self._want, record)
+        if is_whole and record.failures.pop(MEASURING, ""):
+            results.write(record)
         return record.status if is_whole else "error", _headline(record)
 
     def _fail(self, outcome: Outcome, again: bool) -> tuple[str, str]:
@@ -195,6 +197,11 @@ class SessionPiece:
                 for trial in (self._reference.trial, *candidates)
                 for file, digest in plan.wanted[trial].code.items()
             },
+            untrained=[
+                trial
+                for trial in (self._reference.trial, *candidates)
+                if not plan.wanted[trial].trained
+            ],
             timing=plan.profile.timing,
         )
         call = "ablations.sweep.worker:run_session"
@@ -220,7 +227,8 @@ class SessionPiece:
 
     def _is_untimed(self, trial: str, record: Record | RecordHead | None) -> bool:
         pair = self._measure, self._reference.trial
-        return pair in untimed(self._setting.plan.wanted[trial], record)
+        wanted = self._setting.plan.wanted
+        return pair in untimed(wanted[trial], record, wanted)
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
@@ -234,7 +242,8 @@ class SessionPiece:
                 for each in record.readings
                 if each.measure == self._measure and each.against != self._reference.trial
             ]
-        sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"]}
+        beside = {"measure": self._measure, "against": self._reference.trial}
+        sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"] | beside}
         timed = replace(record, env={**record.env, "sessions": sessions})
         timed.take(self._measure, made_by, readings)
         return Record.from_dict(timed.to_dict())

@@ -53,6 +53,8 @@ class SessionOrder(Order):
     reference: dict[str, Any]
     candidates: dict[str, dict[str, Any]]
     """Trial → config."""
-    models: dict[str, str] = field(default_factory=dict)
-    """Source files that the timed models are made of."""
+    models: Stamp
+    """The source files that the timed models are made of."""
+    untrained: list[str] = field(default_factory=list)
+    """Which of the trials are timed only."""
     timing: dict[str, Any]

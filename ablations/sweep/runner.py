@@ -56,9 +56,8 @@ def run(
     setting = Setting(plan, results, device, list(imports), rerun, limit, call)
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
-            notes = merge_into(results, plan)
-            trials, timings, more, is_proven, earlier = _begin(setting)
-            notes += more
+            trials, timings, notes, is_proven, earlier = _begin(setting)
+            notes = merge_into(results, plan) + notes  # after a look that may refuse the folder
         wants = [plan.wanted[piece.id] for piece in trials]
         # What cannot be trained here takes no time, whatever its size.
         expected = {w.trial: w.work for w in wants if may_fit(w, device.partition(":")[0])}

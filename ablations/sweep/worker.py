@@ -52,7 +52,7 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     with noticing() as notice:
         report(0.0, "starting")
         _import(order)
-        _check_data(order)
+        _check_data(order.config, order.trial, order.trained)
         check_code([order.code, *order.measures.values()])
         record = _run_trial(order, report, notice)
         check_code([order.code, *order.measures.values()])
@@ -71,11 +71,7 @@ def _run_trial(order: TrialOrder, report: Report, notice: Notice) -> Record:
         record.env = {
             **order.env,
             "code": order.code,
-            "torch": torch.__version__,
-            "numerics": numerics(device),
-            "python": platform.python_version(),
-            "device": device_name(device),
-            "threads": torch.get_num_threads(),
+            **_place(device),
             "started": started.isoformat(timespec="seconds"),
         }
     if order.trained:
@@ -134,6 +130,8 @@ def _measure(
             record.failures[name] = f"{type(error).__name__}: {error}"
             continue
         record.take(name, made_by, taken.readings)
+        if order.record is not None:  # where it was trained says nothing of this
+            record.env.setdefault("later", {})[name] = _place(device)
         record.examples = taken.examples or record.examples
         record.items |= taken.items
 
@@ -142,6 +140,8 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     """Time candidates beside their reference: the session, and the readings of each trial."""
     order = SessionOrder(**payload)
     _import(order)
+    for trial, config in {order.against: order.reference, **order.candidates}.items():
+        _check_data(config, trial, trial not in order.untrained)
     check_code([order.code, order.models])
     device = torch.device(order.device)
     taken = time_session(
@@ -159,19 +159,30 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     return {"session": secrets.token_hex(4), "env": env, "readings": readings}
 
 
+def _place(device: torch.device) -> dict[str, Any]:
+    """Where numbers are computed."""
+    return {
+        "torch": torch.__version__,
+        "numerics": numerics(device),
+        "python": platform.python_version(),
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+    }
+
+
 def _import(order: Order) -> None:
     for module in order.imports:
         importlib.import_module(module)
 
 
-def _check_data(order: TrialOrder) -> None:
+def _check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
     """Refuse data that is not what the trial's id was made of."""
     try:
-        is_same = identity_of(order.config, order.trained) == order.trial
+        is_same = identity_of(config, trained) == trial
     except ConfigError:  # it can no longer be read at all
         is_same = False
     if not is_same:
-        raise Changed(f"the data of task {order.config['task']['name']} has changed")
+        raise Changed(f"the data of task {config['task']['name']} has changed")
 
 
 def check_code(stamps: Iterable[Mapping[str, str]]) -> None:

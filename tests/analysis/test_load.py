@@ -220,3 +220,20 @@ def test_no_folder_and_no_plan_are_refused(tmp_path: Path) -> None:
         load(tmp_path / "nowhere")
     with pytest.raises(RecordError, match="no plan"):
         load(tmp_path)
+
+
+def test_trainings_by_two_versions_of_the_code_do_not_stand_in_one_table(folder: Any) -> None:
+    folder.ablation("position", ["control"], seeds=[0, 1, 2])
+    now = digest_of(ROOT / "model/norm.py")
+    for seed, digest in enumerate((now, now, "before")):
+        folder.record("control", seed, 0.3, env={"code": {"model/norm.py": digest}})
+    loaded = load(folder.root)
+    assert set(loaded.readings["seed"]) == {0, 1}
+    assert loaded.stale == {folder.trial("control", 2)}
+
+
+def test_a_measure_that_nobody_asks_for_makes_no_record_stale(folder: Any) -> None:
+    folder.ablation("position", ["control"], seeds=[0])
+    taken = {"quality": {}, "calibration": {"model/norm.py": "before"}}
+    folder.record("control", 0, 0.3, measures=taken)
+    assert load(folder.root).stale == frozenset()

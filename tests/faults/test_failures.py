@@ -219,3 +219,15 @@ def test_nothing_is_trained_beside_another_sweeps_timing(
         assert other.take(TIMING)
         assert sweep({"a": {}}) == {"ok": 1}
     assert waits == [None, None, None]
+
+
+def test_a_measuring_that_failed_and_then_succeeded_is_no_longer_told(results: Results) -> None:
+    weights = stamp_for(good(results, "a"))
+    save_weights(nn.Linear(1, 1), results.weights("a"), weights)
+    failed = Outcome("a", "timeout", reason="longer than 1 s")
+    piece(results, "quality").keep(failed, lambda name: True, again=False)
+    assert held(results, "a").failures == {"measuring": "timeout (longer than 1 s)"}
+    value = {**held(results, "a").to_dict(), "measures": {"quality": {}}}
+    done = piece(results, "quality").keep(Outcome("a", "done", value), lambda name: True, False)
+    assert done[0] == "ok"
+    assert held(results, "a").failures == {}

@@ -63,7 +63,7 @@ def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
     told = Prediction(word="worse", of=(NAMES[1],), than=NAMES[0], metric="per", kind="level")
     predicted = told.to_dict()
     entry = {"question": "../../x", "task": "../../x", "control": NAMES[0],
-             "claims": [{"id": "../../x", "statement": "x", "source": "x", "predicts": [predicted]}],
+             "claims": [{"id": "../../x", "statement": "x", "source": "", "predicts": [predicted]}],
              "fixed": "x", "moves": "x", "metric": metric}  # fmt: skip
     plan = plan_document(dict.fromkeys(NAMES, cells), **entry)
     results.write_plan({**plan, "profile": "../../x"})

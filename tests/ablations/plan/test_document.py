@@ -108,7 +108,7 @@ def test_a_table_of_other_settings_stands_beside_the_first_and_that_is_said(
     assert merge_into(results, changed) == []
 
 
-def test_a_variant_that_is_added_joins_the_table_and_one_that_is_gone_is_named(
+def test_a_variant_that_is_added_joins_the_table_and_one_that_is_gone_is_kept(
     ask: Ask, tmp_path: Path
 ) -> None:
     results = Results(tmp_path / "out")
@@ -116,9 +116,23 @@ def test_a_variant_that_is_added_joins_the_table_and_one_that_is_gone_is_named(
     assert merge_into(results, planned(ask(question="Another?"), seeds=[0])) == []
     more = {"with": {}, "without": {"model.position": "none"}, **POST}
     assert merge_into(results, planned(ask(variants=more), seeds=[0])) == []
-    (note,) = merge_into(results, planned(ask(variants=POST), seeds=[0]))
-    assert note == "small: no longer asks for without; the records stay"
-    assert results.read_plan()["ablations"] == document(planned(ask(variants=POST), seeds=[0]))
+    whole = document(planned(ask(variants=more), seeds=[0]))["small"]
+    for _ in range(2):
+        merge_into(results, planned(ask(variants=POST), seeds=[0]))
+        kept = f"small @{whole['fingerprint'][:6]}"
+        less = document(planned(ask(variants=POST), seeds=[0]))["small"]
+        assert results.read_plan()["ablations"] == {kept: whole, "small": less}
+
+
+def test_a_table_that_was_kept_is_found_again_with_all_its_seeds(ask: Ask, tmp_path: Path) -> None:
+    results = Results(tmp_path / "out")
+    other = {"settings": {**SETTINGS, "model.d_model": 8}}
+    first, second = planned(ask(), seeds=[0, 1, 2]), planned(ask(**other), seeds=[0])
+    for plan in (first, second, planned(ask(), seeds=[0]), second):
+        merge_into(results, plan)
+    tables = results.read_plan()["ablations"]
+    kept = f"small @{document(first)['small']['fingerprint'][:6]}"
+    assert tables == {"small": document(second)["small"], kept: document(first)["small"]}
 
 
 def test_the_same_question_with_other_overrides_stands_beside_it_under_their_name(

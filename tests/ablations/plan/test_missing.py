@@ -132,14 +132,22 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
         reading = Reading("step_time", "s", samples=[1.0], reference=[1.0], against=against)
         record = record_of(rival)
         record.take("throughput", made_by or rival.measure_code("throughput"), [reading])
+        session = {"measure": "throughput", "against": against, "code": beside}
+        record.env["sessions"] = {"a": session}
         return record
 
-    assert untimed(rival, None) == untimed(rival, record_of(rival, status="error")) == []
-    assert untimed(rival, record_of(rival)) == [("throughput", control.trial)]
-    assert untimed(rival, timed("another")) == [("throughput", control.trial)]
-    assert untimed(rival, timed(control.trial)) == []
+    beside = control.code
+
+    assert (
+        untimed(rival, None, {})
+        == untimed(rival, record_of(rival, status="error"), {}, plan.wanted)
+        == []
+    )
+    assert untimed(rival, record_of(rival), plan.wanted) == [("throughput", control.trial)]
+    assert untimed(rival, timed("another"), plan.wanted) == [("throughput", control.trial)]
+    assert untimed(rival, timed(control.trial), plan.wanted) == []
     other = timed(control.trial, {"ablations/measure/timing.py": "before"})
-    assert untimed(rival, other) == [("throughput", control.trial)]
+    assert untimed(rival, other, plan.wanted) == [("throughput", control.trial)]
 
 
 OTHER = {"quality": {"ablations/measure/quality.py": "before"}}
@@ -172,3 +180,27 @@ def test_what_other_code_has_trained_is_not_measured_again_by_this_one(
     keep_weights(want, results)
     assert want.trial not in lacks(plan, results)["measure"]
     assert want.trial in lacks(plan, results)["stale"]
+
+
+def test_a_stale_record_is_measured_no_further_though_its_weights_are_there(
+    plan: Plan, results: Results
+) -> None:
+    """Its weights in the model of now would be a third thing, under a stamp that says otherwise."""
+    want, _ = plan.wanted.values()
+    results.write(record_of(want, env={"code": {"model/norm.py": "x"}}, measures={}))
+    keep_weights(want, results)
+    found = lacks(plan, results)
+    assert want.trial not in found["measure"] + found["train"]
+    assert want.trial in found["stale"]
+
+
+def test_times_beside_a_reference_that_has_changed_are_out_of_date(ask: Ask) -> None:
+    plan = planned(ask(measures=BOTH))
+    control, rival = plan.wanted.values()
+    record = record_of(rival)
+    reading = Reading("step_time", "s", samples=[1.0], reference=[1.0], against=control.trial)
+    record.take("throughput", rival.measure_code("throughput"), [reading])
+    for code, expected in ((control.code, []), ({**control.code, "model/norm.py": "x"}, [1])):
+        session = {"measure": "throughput", "against": control.trial, "code": code}
+        record.env["sessions"] = {"a": session}
+        assert len(untimed(rival, record, plan.wanted)) == len(expected)

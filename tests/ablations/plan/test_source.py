@@ -177,7 +177,7 @@ def test_a_list_is_a_factor_whose_levels_are_named_as_they_are_written() -> None
     assert values == {"b": "x,y", "c": [1, 2], "d": {"e": 1, "f": 2}}
 
 
-@pytest.mark.parametrize("text", ["1,,2", "1,2,1", ",", "1,2,", "32, 32"])
+@pytest.mark.parametrize("text", ["1,,2", "1,2,1", ",", "1,2,", "32, 32", "1,1.0", "null,~"])
 def test_a_list_has_different_levels_and_no_gap(text: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_overrides([f"model.d_model={text}"])

@@ -154,3 +154,23 @@ def test_every_profile_says_how_to_time(name: str) -> None:
     profile = read_profile(name)
     assert validate(TimingConfig, profile.timing, "timing").blocks >= 2
     assert len(set(profile.seeds)) == len(profile.seeds) > 1
+
+
+# What the command line sets.
+
+
+def test_what_is_set_deeper_is_set_later_in_whatever_order_it_is_typed(ask: Ask) -> None:
+    deep, whole = {"model.norm.eps": 0.5}, {"model.norm": "rms"}
+    plans = [make_plan([ask()], "smoke", both, [0]) for both in (deep | whole, whole | deep)]
+    one, two = (list(plan.wanted) for plan in plans)
+    assert one == two
+    assert {w.config["model"]["norm"]["eps"] for w in plans[0].wanted.values()} == {0.5}
+    levels = {"model.norm.eps": {"0.5": 0.5, "0.1": 0.1}, "model.norm": {"layer": "layer"}}
+    crossed = make_plan([ask()], "smoke", {}, [0], factors=levels)
+    assert {w.config["model"]["norm"]["eps"] for w in crossed.wanted.values()} == {0.5, 0.1}
+
+
+def test_a_setting_that_every_level_would_replace_is_refused(ask: Ask) -> None:
+    levels = {"model.norm": {"layer": "layer", "rms": "rms"}}
+    with pytest.raises(ConfigError, match=r"model\.norm\.eps: every level replaces"):
+        make_plan([ask()], "smoke", {"model.norm.eps": 0.5}, [0], factors=levels)

@@ -209,3 +209,17 @@ def test_variants_of_other_parts_are_made_by_other_code() -> None:
     }
     assert len({freeze(each) for each in made_by.values()}) == len(ablation.variants)
     assert all(made_by[label, 0] == made_by[label, 1] for label in ablation.variants)
+
+
+def test_what_a_user_s_module_imports_of_the_user_s_own_counts_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "parts_of_mine"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import near\n")
+    (package / "near.py").write_text("import json, numpy\nfrom .far import FACTOR\n")
+    (package / "far.py").write_text("from parts_helper import x\nFACTOR = 2\n")
+    (tmp_path / "parts_helper.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    near = ["parts_of_mine", "parts_of_mine.far", "parts_of_mine.near"]
+    assert sorted(stamp(["parts_of_mine"])) == ["parts_helper", *near]
