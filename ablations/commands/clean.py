@@ -16,10 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from ablations.commands.arguments import as_json, place, results_of
-from ablations.store.files import writer_of
+from ablations.store.files import is_left
 from ablations.store.record import TRAINED, RecordHead
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -113,9 +111,9 @@ def _litter(file: os.DirEntry[str], reason: str) -> Litter:
 
 def _is_left(file: os.DirEntry[str]) -> bool:
     """Whether nobody writes this temporary file any more."""
-    writer = writer_of(file.name)
-    if writer is not None and not psutil.pid_exists(writer):
-        return True
+    known = is_left(file.name)
+    if known is not None:
+        return known
     return time.time() - file.stat(follow_symlinks=False).st_mtime > _HOUR
 
 

@@ -8,14 +8,12 @@ import hashlib
 import os
 import re
 import secrets
-import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
-
+from ablations.store.machine import is_running, machine, started
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -55,14 +53,23 @@ def read_file(path: str | Path) -> bytes:
         return file.read()
 
 
-def writer_of(temporary: str) -> int | None:
-    """The process of this machine that wrote, or writes, a temporary file; None: who knows."""
-    match = re.fullmatch(rf"\..+\.{_HOST}-(\d{{1,9}})-[0-9a-f]{{8}}\.tmp", temporary)
-    return int(match[1]) if match else None
+def is_left(temporary: str) -> bool | None:
+    """Whether the writer of a temporary file is gone; None: it is elsewhere, so who knows.
+
+    Elsewhere is another machine, or another pid namespace of this one.
+    """
+    match = re.fullmatch(rf"\..+\.{_here()}-(\d{{1,9}})-([0-9a-f]+)-[0-9a-f]{{8}}\.tmp", temporary)
+    return None if match is None else not is_running(int(match[1]), int(match[2], 16) / 100)
+
+
+def _here() -> str:
+    return hashlib.sha256(machine().encode()).hexdigest()[:8]
 
 
 def _beside(path: Path) -> Path:
-    return path.parent / f".{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    me = os.getpid()
+    writer = f"{_here()}-{me}-{round(100 * started(me)):x}"
+    return path.parent / f".{path.name}.{writer}-{secrets.token_hex(4)}.tmp"
 
 
 @contextlib.contextmanager

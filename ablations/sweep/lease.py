@@ -14,8 +14,6 @@ import json
 import os
 import secrets
 import signal
-import socket
-import sys
 import tempfile
 import threading
 import time
@@ -24,11 +22,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Self
 
-import psutil
-
 from ablations.store.files import NotAFileError, open_file
+from ablations.store.machine import HOST as HOST
+from ablations.store.machine import is_running, machine, started
 
-HOST = socket.gethostname()
 _LOCK = ".lock"
 _POLL = 0.02  # seconds between two tries for the lock
 
@@ -64,7 +61,7 @@ class Leases:
         self.folder, self.patience = folder, patience
         self._beat, self._wait, self._clock = beat, wait, clock
         me, token = os.getpid(), secrets.token_hex(8)
-        self._me = Lease("", HOST, _machine(), me, _started(me), token, clock())
+        self._me = Lease("", HOST, machine(), me, started(me), token, clock())
         self._held: set[str] = set()
         self._done = threading.Event()
         self._heart: threading.Thread | None = None
@@ -200,7 +197,8 @@ class Leases:
 
     def _is_alive(self, lease: Lease, silence: float) -> bool:
         is_here = lease.machine == self._me.machine
-        return silence < self.patience and (not is_here or _is_running(lease))
+        alive = not is_here or is_running(lease.pid, lease.started)
+        return silence < self.patience and alive
 
     def _now(self) -> float:
         """The time by which the folder's files are dated, whatever the clock here shows."""
@@ -236,38 +234,7 @@ def _read(path: Path) -> tuple[Lease, float] | None:
             lease, beat = Lease(**json.load(file)), os.fstat(file.fileno()).st_mtime
     except (FileNotFoundError, NotAFileError, ValueError, TypeError, RecursionError):
         return None
-    is_sound = isinstance(lease.pid, int) and lease.pid > 0 and isinstance(lease.since, int | float)
+    times = (lease.started, lease.since)
+    is_sound = isinstance(lease.pid, int) and lease.pid > 0
+    is_sound = is_sound and all(isinstance(time, int | float) for time in times)
     return (lease, beat) if is_sound and lease.name == path.name else None
-
-
-def _machine() -> str:
-    """Where a process id means the same: containers may share a name, and not their processes."""
-    parts = [HOST]
-    with contextlib.suppress(OSError):  # Linux alone has these
-        parts.append(os.readlink("/proc/self/ns/pid"))
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-    return " ".join(parts)
-
-
-def _started(pid: int) -> float:
-    """When a living process began; on Linux in ticks: a time of day moves when the clock is set."""
-    if sys.platform == "linux":
-        state, *rest = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        is_dead, started = state == b"Z", float(rest[18])
-    else:
-        process = psutil.Process(pid)
-        is_dead, started = process.status() == psutil.STATUS_ZOMBIE, process.create_time()
-    if is_dead:  # and only not buried
-        raise ProcessLookupError(pid)
-    return started
-
-
-def _is_running(lease: Lease) -> bool:
-    """Whether the very process that made the lease is there."""
-    try:
-        os.kill(lease.pid, 0)
-        return _started(lease.pid) == lease.started
-    except (ProcessLookupError, psutil.NoSuchProcess, OverflowError):
-        return False
-    except (OSError, psutil.AccessDenied):  # another user's, and hidden: its heartbeat must do
-        return True

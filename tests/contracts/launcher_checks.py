@@ -181,7 +181,7 @@ def tells_a_killed_job(subject: LauncherSubject) -> None:
 def ends_a_job_at_its_time_limit(subject: LauncherSubject) -> None:
     """With all that the job had started."""
     with subject.open() as launcher, Watch(subject.patience) as watch:
-        launcher.submit(job("a", "parent", seconds=1.0))
+        launcher.submit(job("a", "parent", seconds=3.0))
         for event in launcher.events():
             if isinstance(event, Progress):
                 watch.add(*map(int, event.note.split()))
@@ -196,7 +196,7 @@ def ends_what_runs_when_told(subject: LauncherSubject) -> None:
     """One alone: the others go on."""
     ended: dict[str, Outcome] = {}
     with subject.open() as launcher:
-        launcher.submit(job("a", "stubborn", seconds=2.0))
+        launcher.submit(job("a", "stubborn", seconds=20.0))
         launcher.submit(job("b", "echo"))
         for event in launcher.events():
             if isinstance(event, Progress):
@@ -225,7 +225,7 @@ def keeps_what_a_stopped_job_returns(subject: LauncherSubject) -> None:
 
 def leaves_nothing_running_when_closed(subject: LauncherSubject) -> None:
     with subject.open() as launcher, Watch(subject.patience) as watch:
-        launcher.submit(job("a", "parent", seconds=5.0))
+        launcher.submit(job("a", "parent", seconds=20.0))
         progress = next(iter(launcher.events()))
         assert isinstance(progress, Progress)
         watch.add(*map(int, progress.note.split()))

@@ -33,7 +33,7 @@ class LauncherSubject:
 
 
 def local() -> LocalLauncher:
-    return LocalLauncher(2, preload=(), grace=0.3)
+    return LocalLauncher(2, preload=(), grace=2.0)
 
 
 LAUNCHERS = [

@@ -17,7 +17,8 @@ from small import plan_document
 
 from ablations.commands import clean, main
 from ablations.commands.clean import Litter, litter
-from ablations.store.files import write_atomic, writer_of
+from ablations.store.files import is_left, write_atomic
+from ablations.store.machine import started
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
@@ -151,8 +152,20 @@ def test_what_somebody_may_still_write_stays(results: Results) -> None:
     """Temporary files that are young, or whose writer is alive; here, and on a machine unknown."""
     put(results.trials / ".x.json.0123.tmp", age=3500)
     put(temporary_of(os.getpid(), results))
-    assert writer_of(temporary_of(os.getpid(), results).name) == os.getpid()
+    put(temporary_of(os.getpid(), results), age=3700)
+    assert is_left(temporary_of(os.getpid(), results).name) is False
     assert list(litter(results)) == []
+
+
+def test_a_temporary_file_whose_writers_number_another_process_has_now_is_left(
+    results: Results,
+) -> None:
+    mine = temporary_of(os.getpid(), results)
+    begun = f"-{os.getpid()}-{round(100 * started(os.getpid())):x}-"
+    earlier = f"-{os.getpid()}-{round(100 * started(os.getpid())) - 100:x}-"
+    assert begun in mine.name
+    file = put(mine.with_name(mine.name.replace(begun, earlier)))
+    assert [each.path for each in litter(results)] == [file]
 
 
 def test_what_a_running_trial_needs_stays(results: Results) -> None:

@@ -377,7 +377,9 @@ def test_the_heart_beats_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", '{"name": "a"', "[]", "null", '{"name": "a"}', "\x80\xff", "{}" * 3]
+    "text",
+    ["", '{"name": "a"', "[]", "null", '{"name": "a"}', "\x80\xff", "{}" * 3, "[" * 100_000],
+    ids=range(8),
 )
 def test_a_torn_lease_is_nobodys(make: Callable[..., Leases], tmp_path: Path, text: str) -> None:
     (tmp_path / "leases").mkdir()
@@ -385,6 +387,15 @@ def test_a_torn_lease_is_nobodys(make: Callable[..., Leases], tmp_path: Path, te
     leases = make()
     assert leases.live() == []
     assert leases.take("a")
+
+
+@pytest.mark.parametrize("field", ["pid", "started", "since"])
+def test_a_lease_without_a_number_where_one_belongs_is_nobodys(
+    make: Callable[..., Leases], tmp_path: Path, field: str
+) -> None:
+    make().take("a")
+    rewrite(tmp_path / "leases/a", **{field: None})
+    assert make().live() == []
 
 
 def test_a_lease_under_anothers_name_is_nobodys(
