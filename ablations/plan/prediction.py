@@ -73,7 +73,9 @@ class Prediction:
     arms: str = "fixed"
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As JSON has it."""
+        between = None if self.between is None else list(self.between)
+        return {**asdict(self), "of": list(self.of), "between": between}
 
 
 def read_prediction(

@@ -114,10 +114,10 @@ def test_a_worker_that_returns_nonsense_spoils_no_record(results: Results, value
 def test_weights_of_a_retraining_that_was_cut_are_not_measured_for_the_old_record(
     results: Results,
 ) -> None:
-    held = good(results, "a", env={"code": ANOTHER})
+    held = good(results, "a")
     plan = toy_plan({"a": {}})
     plan.wanted["a"].measures.append("quality")
-    for code, is_measured in ((ANOTHER, True), (TOY, False)):
+    for code, is_measured in ((TOY, True), (ANOTHER, False)):
         stamp = {**stamp_for(held), "code": short(code)}
         save_weights(nn.Linear(1, 1), results.weights("a"), stamp)
         lacks = missing(plan, results, None)

@@ -145,6 +145,7 @@ def session(
         reference=control.config,
         candidates={control.trial: control.config, other.trial: other.config},
         models=control.code | other.code,
+        untrained=[control.trial, other.trial],
         timing={**TINY, "shapes": [shape]},
     )
     told = run_session(order.payload(), lambda *_: None)
@@ -238,6 +239,7 @@ def test_a_measure_asked_for_later_is_taken_without_training(
         assert (list(old.measures), list(new.measures)) == ([], ["quality"])
         assert new.readings[: len(old.readings)] == old.readings
         assert (new.readings, new.examples) == (straight.readings, straight.examples)
+        assert set(new.env.pop("later")) == {"quality"}
         assert (new.status, new.config, new.env) == (old.status, old.config, old.env)
 
 
@@ -258,7 +260,10 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_
     monkeypatch.setattr(ablations.sweep.worker, "train", None)  # which would be called in vain
     run(plan, results, here, "cpu")
     for trial, record in trained.items():
-        assert results.read(trial) == record
+        again = results.read(trial)
+        assert again is not None
+        assert again.env.pop("later")["quality"]["torch"] == torch.__version__
+        assert again == record
     assert record is not None
     assert len(record.items["per"]) == len(record.items["wer"]) == 40
 

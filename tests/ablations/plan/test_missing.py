@@ -138,11 +138,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
 
     beside = control.code
 
-    assert (
-        untimed(rival, None, {})
-        == untimed(rival, record_of(rival, status="error"), {}, plan.wanted)
-        == []
-    )
+    assert untimed(rival, None, {}) == untimed(rival, record_of(rival, status="error"), {}) == []
     assert untimed(rival, record_of(rival), plan.wanted) == [("throughput", control.trial)]
     assert untimed(rival, timed("another"), plan.wanted) == [("throughput", control.trial)]
     assert untimed(rival, timed(control.trial), plan.wanted) == []
