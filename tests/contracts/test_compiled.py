@@ -86,7 +86,14 @@ def agree(model: nn.Module, subject: Subject, backend: str = "aot_eager", **how:
     return sum(counters["graph_break"].values())
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=title)
+def tried(subject: Subject) -> Any:
+    """Mixers and positions at every commit: they hold the views and masks that a compiler trips
+    over. The rest, a minute of it, in the soak tests."""
+    is_quick = title(subject).startswith(("mixer-", "position-", "model-transformer"))
+    return pytest.param(subject, marks=[] if is_quick else pytest.mark.soak, id=title(subject))
+
+
+@pytest.mark.parametrize("subject", map(tried, SUBJECTS))
 def test_compiled_logits_and_gradients_are_the_eager_ones(subject: Subject) -> None:
     breaks = BREAKS.get(title(subject), 0)
     model = copy.deepcopy(subject.moved())
@@ -108,10 +115,9 @@ def torn(subject: Subject) -> nn.Module:
     return model
 
 
-ATTENTIVE = ("attention", "basic", "window")
-
-
-@pytest.mark.parametrize("name", ATTENTIVE)
+@pytest.mark.parametrize(
+    "name", ["window", *(pytest.param(n, marks=pytest.mark.soak) for n in ("attention", "basic"))]
+)
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
 def test_gradients_are_right_across_a_break_too(name: str, kind: str) -> None:
     subject = around(MIXER, name, kind, depth=1)

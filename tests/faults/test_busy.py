@@ -36,6 +36,7 @@ def busy() -> Iterator[None]:
         other.wait()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("busy")
 def test_tests_of_ctrl_c_pass_on_a_busy_machine_that_ignores_it() -> None:
     """Fault 53. As under nohup, or in the background of a shell."""

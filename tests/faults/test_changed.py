@@ -61,7 +61,10 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-@pytest.mark.parametrize("how", ["swapped", "not readable any more", "gone"])
+RARER = [pytest.param(how, marks=pytest.mark.soak) for how in ("not readable any more", "gone")]
+
+
+@pytest.mark.parametrize("how", ["swapped", *RARER])
 def test_data_that_is_changed_after_the_plan_ends_the_sweep_and_leaves_no_record(
     ask: Ask, tmp_path: Path, files: dict[str, Path], how: str
 ) -> None:

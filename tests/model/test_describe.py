@@ -362,7 +362,7 @@ MISTAKES = {
     "name=recurent": "model: no model 'recurent'. Did you mean 'recurrent'?",
     "model=5": "expected a model's name",
     "norm=${d_model}": "model.norm: '${d_model}' is not a value",
-    "d_model={": "'d_model={': not a value",
+    "d_model={": "'d_model={': expected the node content",
     "=5": "'=5': expected key=value, such as n_heads=8",
     "d_model=8 model.d_model=16": "d_model: given twice",
     "d_model=1000000000 n_heads=1": "no tensor can be that large",
