@@ -93,7 +93,7 @@ def tried(subject: Subject) -> Any:
     return pytest.param(subject, marks=[] if is_quick else pytest.mark.soak, id=title(subject))
 
 
-@pytest.mark.parametrize("subject", map(tried, SUBJECTS))
+@pytest.mark.parametrize("subject", [*map(tried, SUBJECTS)])
 def test_compiled_logits_and_gradients_are_the_eager_ones(subject: Subject) -> None:
     breaks = BREAKS.get(title(subject), 0)
     model = copy.deepcopy(subject.moved())
