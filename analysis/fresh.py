@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import ablations.store
-from ablations.store.files import write_atomic
+from ablations.store.files import read_file, write_atomic
 
 CODE = (Path(__file__).parent, *map(Path, ablations.store.__path__))
 LIBRARIES = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
@@ -33,7 +33,7 @@ def inputs(root: Path) -> str:
 def paths(root: Path) -> list[Path] | None:
     """What the last report wrote, if it is still there as written and nothing else has changed."""
     try:
-        noted = json.loads((root / "report" / "inputs.json").read_text(encoding="utf-8"))
+        noted = json.loads(read_file(root / "report" / "inputs.json"))
         written = {root / name: content for name, content in noted["paths"].items()}
         is_fresh = noted["inputs"] == inputs(root) and all(
             digest(path) == content for path, content in written.items()
