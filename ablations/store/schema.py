@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any
 
 SCHEMA = 2
@@ -179,9 +180,16 @@ def _are_stamps(value: Any) -> bool:
 
 def _are_items(value: Any) -> bool:
     return type(value) is dict and all(
-        type(each) is list and all(item is None or _is_number(item) for item in each)
-        for each in value.values()
+        type(each) is list and _are_numbers(each) for each in value.values()
     )
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    """Finite or null, in few steps: a record has thousands of items."""
+    kinds = set(map(type, values))
+    if kinds <= {int, NoneType}:
+        return all(abs(value) < _LARGEST for value in {*values} - {None})
+    return all(value is None or _is_number(value) for value in values)
 
 
 def _is_words(value: Any) -> bool:

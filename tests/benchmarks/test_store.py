@@ -73,16 +73,30 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     return record
 
 
-def stored(record: Record, want: Want) -> bytes:
+def stored(record: Record, want: Want, plan: Plan) -> bytes:
     """The same record under another trial's name, without putting its readings together anew."""
     record.trial, record.config, record.env["code"] = want.trial, want.config, want.code
+    record.env["sessions"] = {
+        str(index): {"measure": measure, "against": against, "code": plan.wanted[against].code}
+        for index, (measure, against) in enumerate(want.timings)
+    }
     plain = record.to_dict()
-    plain["measures"] = [*want.measures, *(measure for measure, _ in want.timings)]
+    taken = [*want.measures, *(measure for measure, _ in want.timings)]
+    plain["measures"] = {name: want.measure_code(name) for name in taken}
     head = seal({**plain, "readings": []}).rpartition(b"\n\n")[0].partition(b"\n")[2]
     samples = [1 / 3] * 8
     times = [
-        vars(Reading("step_time", "s", samples=samples, reference=samples, against=against))
-        for _, against in want.timings
+        vars(
+            Reading(
+                "step_time",
+                "s",
+                samples=samples,
+                reference=samples,
+                against=against,
+                measure=measure,
+            )
+        )
+        for measure, against in want.timings
     ]
     lines = [json.dumps({k: v for k, v in reading.items() if v}).encode() for reading in times]
     rest = b"\n".join([head, b",\n".join([*lines, _lines(record)]), b"]}", b""])
@@ -111,8 +125,9 @@ def test_a_finished_sweep_is_recognised(
 ) -> None:
     results = Results(tmp_path / "out")
     results.trials.mkdir(parents=True)
-    for want in planned(tmp_path, trials).wanted.values():
-        results.path(want.trial).write_bytes(stored(real, want))
+    plan = planned(tmp_path, trials)
+    for want in plan.wanted.values():
+        results.path(want.trial).write_bytes(stored(real, want, plan))
     size = results.path(want.trial).stat().st_size
     assert results.read(want.trial) is not None
     run(planned(tmp_path, trials), results, Idle(), "cpu")  # writes the plan

@@ -220,7 +220,7 @@ def too_few(config: Any, option: str, number: int, what: str, wider: str) -> lis
 
 def each_right(outputs: Sequence[Any], truths: Sequence[Any]) -> list[float]:
     """1 where an answer is right, else 0."""
-    return [float(a == b) for a, b in zip(outputs, truths, strict=True)]
+    return [int(a == b) for a, b in zip(outputs, truths, strict=True)]
 
 
 def share_right(outputs: Sequence[Any], truths: Sequence[Any]) -> float:

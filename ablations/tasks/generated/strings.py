@@ -113,7 +113,7 @@ class Strings(Generated):
         }
 
     def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
-        wrong = [float(edits(*both)) for both in zip(outputs, truths, strict=True)]
+        wrong: list[float] = [edits(*both) for both in zip(outputs, truths, strict=True)]
         return {"sequence_accuracy": each_right(outputs, truths), "token_error": wrong}
 
     def trivial(self, split: str) -> dict[str, float]:

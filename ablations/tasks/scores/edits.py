@@ -68,10 +68,12 @@ def score(outputs: Sequence[Ids], references: Sequence[References]) -> list[Scor
             measured = [(output, choose(output, said)) for output, said in pairs]
             counts = [edits(*both) for both in measured]
             per, wer = error_rates(counts, measured)
-            wrong = [float(number > 0) for number in counts]
+            items: list[list[float] | None] = [None, None]  # of the scoring that decides
+            if not ending:
+                items = [[*counts], [int(number > 0) for number in counts]]
             scores += [
-                Score(f"per{ending}", per, items=[float(number) for number in counts]),
-                Score(f"wer{ending}", wer, items=wrong),
+                Score(f"{rate}{ending}", value, items=each)
+                for rate, value, each in zip(("per", "wer"), (per, wer), items, strict=True)
             ]
         else:
             reason = f"no {note}"
