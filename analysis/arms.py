@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from analysis.load import READING, WAITING, Loaded
+from analysis.load import WAITING, Loaded
 from analysis.names import cell_name
+from analysis.scores import final_readings
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Arm:
 def arms(loaded: Loaded, ablation: str) -> list[Arm]:
     """The control and the variants of one ablation, in the order of the plan."""
     cells = loaded.cells[loaded.cells["ablation"] == ablation]
-    final = _final_scores(loaded, ablation)
+    metric = loaded.ablations[ablation]["metric"]
+    final = final_readings(loaded, ablation, metric["name"], metric["split"], {})
     found = []
     for (label, across), rows in cells.groupby(["label", "across"], sort=False):
         own = final[(final["label"] == label) & (final["across"] == across)]
@@ -72,21 +73,3 @@ def arms(loaded: Loaded, ablation: str) -> list[Arm]:
             )
         )
     return found
-
-
-def _final_scores(loaded: Loaded, ablation: str) -> pd.DataFrame:
-    """The metric at the last step of each ok trial; a null there is no score."""
-    metric = loaded.ablations[ablation]["metric"]
-    frame = loaded.readings
-    # A score at other coordinates (a longer input, one bucket) is another measurement.
-    elsewhere = frame[[name for name in frame if name not in READING]].notna().any(axis=1)
-    mine = frame[
-        (frame["ablation"] == ablation)
-        & (frame["status"] == "ok")
-        & (frame["metric"] == metric["name"])
-        & (frame["split"] == metric["split"])
-        & ~elsewhere
-    ]
-    order = pd.to_numeric(mine["step"]).fillna(math.inf).sort_values(kind="stable").index
-    last = mine.loc[order].groupby(["label", "across", "seed"], sort=False).tail(1)
-    return last[last["value"].notna()]

@@ -13,6 +13,31 @@ from analysis.load import READING, WAITING, Loaded
 FINE = "ok"
 
 
+def final_readings(
+    loaded: Loaded, ablation: str, metric: str, split: str, at: Mapping[str, Any]
+) -> pd.DataFrame:
+    """A metric at the last step of each ok trial; a null there is no score.
+
+    A score at other coordinates (a longer input, one bucket) is another measurement: those in `at`
+    must be there, and no others.
+    """
+    frame = loaded.readings
+    mine = frame[
+        (frame["ablation"] == ablation)
+        & (frame["status"] == FINE)
+        & (frame["metric"] == metric)
+        & (frame["split"].isna() | (frame["split"] == split))
+    ]
+    if set(at) - set(frame.columns):
+        return mine.iloc[:0]
+    for name in frame.columns.difference(READING):
+        there = mine[name] == at[name] if name in at else mine[name].isna()
+        mine = mine[there]
+    order = pd.to_numeric(mine["step"]).fillna(math.inf).sort_values(kind="stable").index
+    last = mine.loc[order].groupby(["label", "across", "seed"], sort=False).tail(1)
+    return last[last["value"].notna()]
+
+
 def scores(
     loaded: Loaded,
     ablation: str,
@@ -22,29 +47,10 @@ def scores(
     split: str,
     at: Mapping[str, Any],
 ) -> dict[Any, float]:
-    """Seed → value at the last step; a null there is no score.
-
-    A score at other coordinates (a longer input, one bucket) is another measurement: those in `at`
-    must be there, and no others.
-    """
-    frame = loaded.readings
-    mine = frame[
-        (frame["ablation"] == ablation)
-        & (frame["label"] == label)
-        & (frame["across"] == across)
-        & (frame["status"] == FINE)
-        & (frame["metric"] == metric)
-        & (frame["split"].isna() | (frame["split"] == split))
-    ]
-    for name in frame.columns.difference(READING):
-        there = mine[name] == at[name] if name in at else mine[name].isna()
-        mine = mine[there]
-    if set(at) - set(frame.columns):
-        return {}
-    order = pd.to_numeric(mine["step"]).fillna(math.inf).sort_values(kind="stable").index
-    last = mine.loc[order].groupby("seed", sort=False).tail(1)
-    last = last[last["value"].notna()]
-    return dict(zip(last["seed"], last["value"].astype(float), strict=True))
+    """Seed → what one arm scored in the end."""
+    final = final_readings(loaded, ablation, metric, split, at)
+    own = final[(final["label"] == label) & (final["across"] == across)]
+    return dict(zip(own["seed"], own["value"].astype(float), strict=True))
 
 
 def outcomes(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, str]:
