@@ -6,12 +6,15 @@ named with its reason, and the rest goes on.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from ablations.store.frozen import freeze
 from ablations.store.record import Reading, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -20,6 +23,7 @@ from analysis.names import printable
 from analysis.versions import other_code
 
 WAITING, UNREADABLE = "waiting", "unreadable"
+RUNNER_UP = "runner-up"
 
 CELL = ["ablation", "label", "across", "seed", "trial"]
 OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
@@ -50,9 +54,14 @@ class Loaded:
     stale: frozenset[str] = frozenset()
     """Trials whose record was made by other code than is here."""
 
-    @property
+    @cached_property
     def ablations(self) -> dict[str, dict[str, Any]]:
-        return self.plan["ablations"]
+        """The tables that report something; the others only choose among settings."""
+        return {
+            name: entry
+            for name, entry in self.plan["ablations"].items()
+            if any(cell["role"] == "report" for cell in entry["cells"]) or not entry["cells"]
+        }
 
     def done(self, ablation: str | None = None) -> tuple[int, int]:
         """Distinct trials that have a usable record, and distinct trials planned."""
@@ -71,19 +80,45 @@ def load(root: str | Path) -> Loaded:
     plan = printable(results.read_plan())
     records: dict[str, Record] = {}
     unreadable: dict[str, str] = {}
+    for trial in dict.fromkeys(cell["trial"] for cell, _ in _cells(plan, ("report", RUNNER_UP))):
+        try:
+            record = _read(results, trial)
+        except RecordError as error:
+            unreadable[trial] = str(printable(str(error)))
+        else:
+            if record is not None:
+                records[trial] = record
+    return _picture(results.root, plan, records, unreadable)
+
+
+def runners_up(loaded: Loaded, ablation: str) -> list[str]:
+    """The variants of a table for which another setting has tuned as well."""
+    cells = loaded.ablations[ablation]["cells"]
+    return list(dict.fromkeys(cell["label"] for cell in cells if cell["role"] == RUNNER_UP))
+
+
+def with_runner_up(loaded: Loaded, ablation: str, label: str) -> Loaded:
+    """One table of the folder, as if tuning had chosen the other setting for this variant."""
+    entry = loaded.ablations[ablation]
+    swapped = [cell for cell in entry["cells"] if cell["label"] == label]
+    places = {(freeze(c["across"]), c["seed"]) for c in swapped if c["role"] == RUNNER_UP}
+    cells = [
+        {**cell, "role": "report"} if cell in swapped and cell["role"] == RUNNER_UP else cell
+        for cell in entry["cells"]
+        if not (cell in swapped and cell["role"] == "report"
+                and (freeze(cell["across"]), cell["seed"]) in places)
+    ]  # fmt: skip
+    plan = {**loaded.plan, "ablations": {ablation: {**entry, "cells": cells}}}
+    return _picture(loaded.root, plan, loaded.records, loaded.unreadable)
+
+
+def _picture(
+    root: Path, plan: dict[str, Any], records: dict[str, Record], unreadable: dict[str, str]
+) -> Loaded:
     outcomes: list[dict[str, Any]] = []
     readings: list[dict[str, Any]] = []
     for cell, measures in _cells(plan):
-        trial = cell["trial"]
-        if trial not in records and trial not in unreadable:
-            try:
-                record = _read(results, trial)
-            except RecordError as error:
-                unreadable[trial] = str(printable(str(error)))
-            else:
-                if record is not None:
-                    records[trial] = record
-        known, fault = records.get(trial), unreadable.get(trial)
+        known, fault = records.get(cell["trial"]), unreadable.get(cell["trial"])
         if known is not None and (fault := _mismatch(cell, known)):
             known = None
         outcomes.append({**cell, **_outcome(known, fault, measures)})
@@ -93,7 +128,7 @@ def load(root: str | Path) -> Loaded:
     readings = _of_one_version(readings, records)
     coordinates = sorted({name for row in readings for name in row} - set(READING))
     return Loaded(
-        root=results.root,
+        root=root,
         plan=plan,
         records=records,
         unreadable=unreadable,
@@ -140,7 +175,9 @@ def crossing(across: dict[str, Any]) -> str:
     return ", ".join(f"{name}={across[name]}" for name in sorted(across))
 
 
-def _cells(plan: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
+def _cells(
+    plan: dict[str, Any], roles: Collection[str] = ("report",)
+) -> list[tuple[dict[str, Any], list[str]]]:
     return [
         (
             {
@@ -155,7 +192,7 @@ def _cells(plan: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
         )
         for name, ablation in plan["ablations"].items()
         for cell in ablation["cells"]
-        if cell["role"] == "report"
+        if cell["role"] in roles
     ]
 
 

@@ -16,13 +16,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from analysis import stats
 from analysis.load import Loaded, crossing
-from analysis.scores import FINE, outcomes, scores
-from analysis.stats import Estimate, Tested
+from analysis.scores import FINE, curves, errors_by_item, outcomes, scores, steps_to_reach
+from analysis.stats import Estimate, Tested, TwoLucks
 
+STEPS = "steps_to_reach"  # a level of validation loss, told by `at: {loss: …}`
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -70,6 +72,9 @@ class Predicted:
         return set.intersection(*found) if found else set()
 
     def values(self, label: str, across: dict[str, str]) -> dict[Any, float]:
+        if self.plain["metric"] == STEPS:
+            level = float(self.plain["at"]["loss"])
+            return steps_to_reach(self.loaded, self.ablation, label, crossing(across), level)
         place = (self.ablation, label, crossing(across), self.plain["metric"], self.plain["split"])
         return scores(self.loaded, *place, self.plain["at"])
 
@@ -79,13 +84,54 @@ class Predicted:
         one, two = (np.array([side.get(s, math.nan) for s in seeds]) for side in sides)
         return one, two
 
-    def difference(self, seeds: Sequence[Any]) -> Estimate:
+    def apart(
+        self, label: str, other: str, across: dict[str, str], seeds: Sequence[Any]
+    ) -> Estimate | TwoLucks:
+        """The mean difference over these seeds; where errors by item are known, for other test
+        items as well as for other seeds."""
+        estimate = stats.paired_mean(*self.pair(label, other, across, seeds))
+        if not estimate.error > 0 or self.plain["at"] or self.plain["split"] != "test":
+            return estimate
+        place = self.ablation, crossing(across)
+        sides = [
+            errors_by_item(self.loaded, place[0], name, place[1], self.plain["metric"])
+            for name in (label, other)
+        ]
+        held = [side[seed] for side in sides for seed in seeds if seed in side]
+        if len(held) < 2 * len(seeds) or len({len(errors) for errors in held}) != 1:
+            return estimate
+        one, two = np.array(held[: len(seeds)]), np.array(held[len(seeds) :])
+        return stats.two_lucks(one - two)
+
+    def difference(self, seeds: Sequence[Any]) -> Estimate | TwoLucks:
         """Of the first variant from the one it is compared with, where there is such a one."""
-        if self.plain["than"] is None or len(self.crossings) != 1:
+        if self.plain["than"] is None or len(self.crossings) != 1 or self.plain["metric"] == STEPS:
             return Estimate(0)
-        return stats.paired_mean(
-            *self.pair(self.plain["of"][0], self.plain["than"], self.crossings[0], seeds)
-        )
+        return self.apart(self.plain["of"][0], self.plain["than"], self.crossings[0], seeds)
+
+    def still_moves(self, seeds: Sequence[Any]) -> float:
+        """How much of its margin the difference moved over the last third of training.
+
+        Along the way there is only the validation loss; a share of the control's loss stands for
+        the same share of its score. NaN where that cannot be told.
+        """
+        label, other = self.plain["of"][0], self.plain["than"]
+        moved = [math.nan]
+        for across in self.crossings:
+            own, control = (
+                curves(self.loaded, self.ablation, name, crossing(across))
+                for name in (label, other)
+            )
+            held = self.values(other, across)
+            both = [seed for seed in seeds if seed in own and seed in control and seed in held]
+            if not both:
+                continue
+            shift = np.mean([_late(own[seed]) - _late(control[seed]) for seed in both])
+            loss = np.mean([control[seed].iloc[-1] for seed in both])
+            score = abs(np.mean([held[seed] for seed in both]))
+            if loss > 0 and score > 0:
+                moved.append(float(abs(shift) / loss * score / self.plain["within"]))
+        return float(np.nanmax(moved)) if len(moved) > 1 else math.nan
 
     def past(self, label: str, across: dict[str, str], seeds: Sequence[Any]) -> list[bool]:
         """Whether each seed ended well, and past the threshold where there is one."""
@@ -99,6 +145,12 @@ class Predicted:
     def test(self, seeds: Sequence[Any]) -> Tested:
         """What these seeds say of it."""
         return WORDS[self.plain["word"]](self, seeds)
+
+
+def _late(curve: pd.Series) -> float:
+    """How far a curve moves over the last third of its steps."""
+    before = curve[curve.index <= curve.index[-1] * 2 / 3]
+    return float(curve.iloc[-1] - (before.iloc[-1] if len(before) else curve.iloc[0]))
 
 
 def joint(tested: Sequence[Tested]) -> Tested:
@@ -124,18 +176,18 @@ def _leads(p: Predicted, label: str, other: str, seeds: Sequence[Any], by: float
         if p.is_basin:
             one, two = p.past(label, across, seeds), p.past(other, across, seeds)
             found.append(stats.directed(stats.basin(one, two).tails, "higher"))
+        elif p.plain["metric"] == STEPS:
+            ranked = stats.signed_rank(*p.pair(label, other, across, seeds))
+            found.append(stats.directed(ranked.tails, "lower"))
         else:
-            estimate = stats.paired_mean(*p.pair(label, other, across, seeds))
-            found.append(stats.better_by(estimate, by, p.better))
+            found.append(stats.better_by(p.apart(label, other, across, seeds), by, p.better))
     return joint(found)
 
 
 def _equal(p: Predicted, seeds: Sequence[Any]) -> Tested:
     label, other = p.plain["of"][0], p.plain["than"]
-    pairs = [p.pair(label, other, across, seeds) for across in p.crossings]
-    return joint(
-        [stats.equal_within(stats.paired_mean(*pair), p.plain["within"]) for pair in pairs]
-    )
+    apart = [p.apart(label, other, across, seeds) for across in p.crossings]
+    return joint([stats.equal_within(each, p.plain["within"]) for each in apart])
 
 
 def _worst(p: Predicted, seeds: Sequence[Any]) -> Tested:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.load import READING, WAITING, Loaded
 
@@ -61,3 +63,62 @@ def outcomes(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any
     ]
     ended = mine[mine["outcome"] != WAITING]
     return dict(zip(ended["seed"], ended["outcome"], strict=True))
+
+
+def curves(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, pd.Series]:
+    """Seed → validation loss by step, of trials that ended well."""
+    frame = loaded.readings
+    mine = frame[
+        (frame["ablation"] == ablation)
+        & (frame["label"] == label)
+        & (frame["across"] == across)
+        & (frame["status"] == FINE)
+        & (frame["metric"] == "loss")
+        & (frame["split"] == "valid")
+        & frame["value"].notna()
+        & frame["step"].notna()
+    ]
+    return {
+        seed: pd.Series(
+            own["value"].astype(float).to_numpy(), index=own["step"].astype(float).to_numpy()
+        ).sort_index()
+        for seed, own in mine.groupby("seed", sort=False)
+    }
+
+
+def steps_to_reach(
+    loaded: Loaded, ablation: str, label: str, across: str, level: float
+) -> dict[Any, float]:
+    """Seed → the first evaluation at which the validation loss is at most this; inf if none is.
+
+    A seed that failed never arrived.
+    """
+    ended = outcomes(loaded, ablation, label, across)
+    arrived = dict.fromkeys(ended, math.inf)
+    for seed, curve in curves(loaded, ablation, label, across).items():
+        past = curve.index[curve <= level]
+        arrived[seed] = float(past[0]) if len(past) else math.inf
+    return arrived
+
+
+def errors_by_item(
+    loaded: Loaded, ablation: str, label: str, across: str, metric: str
+) -> dict[Any, NDArray[np.float64]]:
+    """Seed → what each test item adds to the score, of which it is the mean."""
+    cells = loaded.cells
+    mine = cells[
+        (cells["ablation"] == ablation)
+        & (cells["label"] == label)
+        & (cells["across"] == across)
+        & (cells["outcome"] == FINE)
+    ]
+    found = {}
+    held = scores(loaded, ablation, label, across, metric, "test", {})
+    for seed, trial in zip(mine["seed"], mine["trial"], strict=True):
+        items = loaded.records[trial].items.get(metric)
+        if seed not in held or not items or None in items:
+            continue
+        errors = np.array(items, dtype=np.float64)
+        mean = float(errors.mean())
+        found[seed] = errors * (held[seed] / mean) if mean else errors
+    return found

@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ablations.store.seeds import DECIDING
 from analysis import stats
-from analysis.load import Loaded
+from analysis.load import Loaded, runners_up, with_runner_up
 from analysis.predictions import Predicted, joint
 from analysis.scores import outcomes, scores
-from analysis.stats import Decision, Looks, Planned, Tested
+from analysis.stats import Decision, Looks, Planned, Tested, TwoLucks
 
 SUPPORTED, REFUTED, UNDECIDED, NOT_RUN = "supported", "refuted", "undecided", "not run"
 TIMES = ("step_time",)  # whose samples are blocks of one process
+MOVING = 0.5  # of its margin, over the last third of the steps
+HOPELESS = ("undertrained", "still moving")  # for more seeds
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Verdict:
     """What was found for each of its predictions."""
     needed: tuple[float, float] | None = None
     """Seeds that it would take, from and to."""
+    asks: dict[str, int] = field(default_factory=dict)
+    """Variant → seeds of the next look that may decide it."""
 
 
 def verdicts(loaded: Loaded) -> list[Verdict]:
@@ -49,17 +54,38 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
 
 
 def _of_question(loaded: Loaded, name: str) -> list[Verdict]:
+    found = _decided(loaded, name)
+    others = {
+        label: _decided(with_runner_up(loaded, name, label), name)
+        for label in runners_up(loaded, name)
+    }
+    return [
+        claimed.verdict(
+            loaded,
+            name,
+            decision,
+            seeds,
+            {label: other[i][1].word for label, other in others.items()},
+        )
+        for i, (claimed, decision, seeds) in enumerate(found)
+    ]
+
+
+def _decided(loaded: Loaded, name: str) -> list[tuple[_Claimed, Decision, list[Any]]]:
+    """What the seeds of each claim say; only those that nobody has looked at decide."""
     entry = loaded.ablations[name]
     claims = [
-        _Claimed(claim, [Predicted(loaded, name, each) for each in claim["predicts"]])
+        _Claimed(
+            claim, [Predicted(loaded, name, each) for each in claim["predicts"]], entry["arms"]
+        )
         for claim in entry["claims"]
     ]
-    order = sorted({cell["seed"] for cell in entry["cells"] if cell["role"] == "report"})
-    family = [claimed.planned(order) for claimed in claims]
-    decisions = stats.decide_family(family, declared=len(claims))
+    planned = {cell["seed"] for cell in entry["cells"] if cell["role"] == "report"}
+    family = [claimed.planned([seed for seed in DECIDING if seed in planned]) for claimed in claims]
+    decisions = stats.decide_family(family, declared=max(entry["declared"], len(claims)))
     return [
-        claimed.verdict(loaded, name, decision, list(planned.seeds))
-        for claimed, decision, planned in zip(claims, decisions, family, strict=True)
+        (claimed, decision, list(held.seeds))
+        for claimed, decision, held in zip(claims, decisions, family, strict=True)
     ]
 
 
@@ -67,6 +93,17 @@ def _of_question(loaded: Loaded, name: str) -> list[Verdict]:
 class _Claimed:
     claim: dict[str, Any]
     predicted: list[Predicted]
+    arms: str
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is about tuned arms, and these are not."""
+        return self.predicted[0].plain["arms"] == "tuned" != self.arms
+
+    @property
+    def labels(self) -> list[str]:
+        """Every variant that it looks at."""
+        return list(dict.fromkeys(label for each in self.predicted for label in each.labels))
 
     @property
     def looks(self) -> Looks:
@@ -76,6 +113,7 @@ class _Claimed:
     def planned(self, order: Sequence[Any]) -> Planned:
         """Its seeds in their order, as far as every trial before has ended."""
         ended = set.intersection(*(each.ended() for each in self.predicted))
+        ended = set() if self.is_elsewhere else ended
         prefix = []
         for seed in order:
             if seed not in ended:
@@ -93,16 +131,33 @@ class _Claimed:
         return any(each.plain["metric"] in TIMES for each in self.predicted)
 
     def verdict(
-        self, loaded: Loaded, name: str, decision: Decision, seeds: Sequence[Any]
+        self,
+        loaded: Loaded,
+        name: str,
+        decision: Decision,
+        seeds: Sequence[Any],
+        otherwise: dict[str, str],
     ) -> Verdict:
+        """`otherwise` is what it would be with the other setting that a variant tuned as well."""
         word, reason = decision.word, ""
         control = undertrained(loaded, name)
-        if not seeds:
-            word, reason = NOT_RUN, "no seed has ended in every arm that it looks at"
+        changed = [
+            label for label, other in otherwise.items() if label in self.labels and other != word
+        ]
+        moving = word == SUPPORTED and self._is_moving(seeds[: decision.n])
+        if self.is_elsewhere:
+            word, reason = NOT_RUN, "its arms are not tuned here: run it with --tune"
+        elif not seeds:
+            word, reason = NOT_RUN, "no seed that decides has ended in every arm that it looks at"
         elif control:
             word, reason = UNDECIDED, f"undertrained: {control}"
         elif word == UNDECIDED:
             reason = self._why(decision, seeds)
+        elif changed:
+            word = UNDECIDED
+            reason = f"tuning: another setting of {changed[0]} was as good, and would change it"
+        elif moving:
+            word, reason = UNDECIDED, "still moving: the arms have not settled beside each other"
         used = seeds[: decision.n] or seeds
         level = self.looks.level(max(decision.look, 0))
         return Verdict(
@@ -116,7 +171,23 @@ class _Claimed:
             p=decision.p,
             evidence=[_evidence(each, used, level) for each in self.predicted],
             needed=self._needed(used) if word == UNDECIDED else None,
+            asks=self._asks(word, reason, used),
         )
+
+    def _is_moving(self, seeds: Sequence[Any]) -> bool:
+        """Whether an equality is one of a moment: its difference moves by half its margin."""
+        equal = [each for each in self.predicted if each.plain["word"] == "equal"]
+        return any(each.still_moves(seeds) > MOVING for each in equal)
+
+    def _asks(self, word: str, reason: str, used: Sequence[Any]) -> dict[str, int]:
+        """Variant → how many seeds its next look takes, if another look may decide it."""
+        left = [n for n in self.looks.seeds if n > len(used)]
+        is_hopeless = self.is_elsewhere or self.is_timed or reason.startswith(HOPELESS)
+        needed = self._needed(used) if len(used) >= self.looks.seeds[0] else None
+        is_far = needed is not None and needed[0] > self.looks.seeds[-1]
+        if word not in (UNDECIDED, NOT_RUN) or not left or is_hopeless or is_far:
+            return {}
+        return dict.fromkeys(self.labels, left[0])
 
     def _why(self, decision: Decision, seeds: Sequence[Any]) -> str:
         if self.is_timed:
@@ -133,6 +204,8 @@ class _Claimed:
         found = []
         for each in self.predicted:
             estimate = each.difference(seeds)
+            if isinstance(estimate, TwoLucks):
+                estimate = estimate.same_items  # more seeds bring no other items
             if each.is_basin or not estimate.error > 0:
                 continue
             sd = estimate.error * math.sqrt(estimate.n)

@@ -64,12 +64,15 @@ def plan_document(
         "ablations": {
             name: {
                 "name": name,
+                "arms": "fixed",
                 "question": "Does it matter?",
                 "task": "g2p",
                 "control": "with",
                 "fixed": "all else",
                 "moves": "nothing",
                 "claims": [],
+                "declared": 0,
+                "tuning": [],
                 "overrides": [],
                 "profile": "smoke",
                 "metric": {"name": "per", "split": "valid", "unit": "edits/phone",
@@ -86,7 +89,8 @@ def plan_document(
 
 
 def _cell(given: Mapping[str, Any]) -> dict[str, Any]:
-    cell = {"label": "with", "seed": 0, "across": {}, "role": "report", "measures": [], "work": 1.0}
+    cell = {"label": "with", "seed": 0, "across": {}, "role": "report", "tuned": {},
+            "measures": [], "work": 1.0}  # fmt: skip
     cell |= given
     known = Record("0", "ok", config(cell["label"], cell["seed"]), data=DATA)
     return {"settings": known.settings, **cell}

@@ -17,9 +17,14 @@ from ablations.store.results import Results
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import torch
 
-    from ablations.plan.wanted import Plan
+    from ablations.plan.tuning import Grid
+    from ablations.plan.wanted import Plan, Spent
+
+_MANY = 1_000_000
 
 
 def names(parser: ArgumentParser) -> None:
@@ -60,7 +65,12 @@ def trials(parser: ArgumentParser) -> None:
     """What decides which trials there are."""
     names(parser)
     place(parser)
-    parser.add_argument("--seeds", type=_seeds, metavar="0,1,2", help="default: the profile's")
+    parser.add_argument("--seeds", type=_seeds, metavar="200-204", help="default: the profile's")
+    parser.add_argument(
+        "--until",
+        choices=("decided",),
+        help="look at 3, 5 and 10 seeds, and stop where claims are decided (quick does)",
+    )
     imports(parser)
     parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
     parser.add_argument("--large", action="store_true", help="also more than 20,000 trials")
@@ -115,12 +125,18 @@ def cores() -> int:
 
 
 def _seeds(text: str) -> list[int]:
-    try:
-        seeds = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ArgumentTypeError(f"--seeds {text}: expected whole numbers such as 0,1,2") from None
-    if min(seeds) < 0:
-        raise ArgumentTypeError(f"--seeds {text}: a seed must not be negative")
+    """`200,201`, `200-204`, or both."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        ends = part.split("-")
+        if not 1 <= len(ends) <= 2 or not all(end.isdecimal() and len(end) < 19 for end in ends):
+            raise ArgumentTypeError(
+                f"--seeds {text}: expected whole numbers from 0, such as 200,201 or 200-204"
+            )
+        first, last = int(ends[0]), int(ends[-1])
+        if not first <= last < first + _MANY:
+            raise ArgumentTypeError(f"--seeds {part}: from a number to a larger one")
+        seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
         raise ArgumentTypeError(f"--seeds {text}: a seed stands twice")
     return seeds
@@ -132,14 +148,34 @@ def count(text: str) -> int:
     return int(text)
 
 
-def duration(text: str) -> float:
+def duration(text: str, option: str = "--limit") -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise ArgumentTypeError(f"--limit {text}: expected a number of seconds above 0")
+        raise ArgumentTypeError(f"{option} {text}: expected a number of seconds above 0")
     return seconds
+
+
+def budget(text: str) -> float:
+    """`45m`, `2h`, `90s`, or plain seconds."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    unit = units.get(text[-1:])
+    if unit is None and not text[-1:].isdecimal():
+        raise ArgumentTypeError(f"--budget {text}: expected a time such as 45m or 2h")
+    return duration(text[:-1] if unit else text, "--budget") * (unit or 1)
+
+
+def is_until_decided(options: Namespace) -> bool:
+    """Whether seeds are added look by look: where that is said, or the profile's way."""
+    if options.until and options.seeds:
+        raise ConfigError(["--until and --seeds do not go together: leave one out"])
+    if options.seeds is not None:
+        return False
+    from ablations.plan.profile import read_profile
+
+    return options.until is not None or read_profile(options.profile).until == "decided"
 
 
 def results_of(options: Namespace) -> Results:
@@ -150,17 +186,28 @@ def results_of(options: Namespace) -> Results:
     return Results(options.results)
 
 
-def plan_of(options: Namespace) -> Plan:
-    """The plan of the named ablations; names are checked before anything heavy is loaded."""
+def plan_of(
+    options: Namespace, spent: Spent | None = None, grids: Mapping[str, Grid] | None = None
+) -> Plan:
+    """The plan of the named ablations; names are checked before anything heavy is loaded.
+
+    Where seeds are added look by look it is that of the first look, unless told otherwise.
+    """
     words = names_of(options) or list(catalogue())
     for word in words:
         find(word)
     for module in options.imports:
         _import(module)
-    from ablations.plan.wanted import make_plan
+    from ablations.plan.wanted import Spent, make_plan
 
-    settings = options.overrides, options.seeds, options.large, options.factors
-    return make_plan(words, options.profile, *settings)
+    results = results_of(options) if hasattr(options, "results") else None
+    if spent is None and hasattr(options, "until") and is_until_decided(options):
+        from ablations.commands.deciding import first_look
+
+        spent = Spent(first_look())
+    seeds = spent or options.seeds
+    settings = options.overrides, seeds, options.large, options.factors
+    return make_plan(words, options.profile, *settings, results, grids)
 
 
 def _import(module: str) -> None:

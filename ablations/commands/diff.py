@@ -25,11 +25,11 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     words = [variant.partition(":")[0] for variant in options.variants]
     options.names, options.claim, options.seeds, options.large = words, [], [0], False
-    ablations = plan_of(options).ablations
+    tables = plan_of(options).tables
     from ablations.plan.question import find
 
     cells = [
-        _cell(variant, ablations[find(word)[0]][1])
+        _cell(variant, tables[find(word)[0]].cells)
         for variant, word in zip(options.variants, words, strict=True)
     ]
     from ablations.plan.difference import difference

@@ -84,7 +84,7 @@ def price(
         side_by_side,
     )
 
-    groups = [(name, group) for name, (_, cells) in plan.ablations.items() for group in _by(cells)]
+    groups = [(word, group) for word, t in plan.tables.items() for group in _by(t.cells)]
     each: dict[str, float | None] = {}  # of the trials that are still to be trained
     if lacks.train:
         known = known_times(plan, results, on.device)
@@ -99,7 +99,7 @@ def price(
             {
                 "ablation": name,
                 "variant": ":".join((cells[0].label, *cells[0].across.values())),
-                "control": cells[0].label == plan.ablations[name][0].control,
+                "control": cells[0].label == plan.tables[name].ablation.control,
                 **want.counts,
                 "steps": want.config["train"]["steps"],
                 "seconds_per_trial": next((each[t] for t in trials if t in each), None),
@@ -125,7 +125,7 @@ def _by(cells: list[Cell]) -> list[list[Cell]]:
     """The cells of each variant and crossing, which differ in their seed alone."""
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.label, *cell.across.values()), []).append(cell)
+        groups.setdefault((cell.label, *cell.across.values(), cell.role), []).append(cell)
     return list(groups.values())
 
 

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import math
+import time
 from argparse import ArgumentParser, Namespace
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ablations.commands.arguments import duration, machine, machine_of, plan_of, results_of, trials
+from ablations.commands.arguments import (
+    Machine,
+    budget,
+    duration,
+    is_until_decided,
+    machine,
+    machine_of,
+    plan_of,
+    results_of,
+    trials,
+)
 from model.arguments import complain
+
+if TYPE_CHECKING:
+    from ablations.plan.wanted import Plan
+    from ablations.store.results import Results
+    from ablations.sweep.launch import Launcher
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -14,16 +34,23 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=duration, metavar="SECONDS", help="a job that takes longer is ended"
     )
+    parser.add_argument(
+        "--tune", action="store_true", help="choose the settings of every arm anew, then run"
+    )
+    parser.add_argument(
+        "--budget",
+        type=budget,
+        default=math.inf,
+        metavar="45m",
+        help="begin no trial after this time",
+    )
 
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
-    from ablations.plan.estimate import days_ahead
     from ablations.store.schema import FAILED
-    from ablations.sweep.calibrate import clock
     from ablations.sweep.launch.local import LocalLauncher
-    from ablations.sweep.progress import roughly
-    from ablations.sweep.runner import EARLIER, run
+    from ablations.sweep.runner import EARLIER, UNBEGUN
     from ablations.tasks.cache import announce
 
     on = machine_of(options)
@@ -31,21 +58,59 @@ def act(options: Namespace) -> int:
         announce(want.config["task"] for want in plan.wanted.values()),
         LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher,
     ):
-        steps = clock(launcher, str(on.device), options.imports)
-        if seconds := days_ahead(plan, results, options.rerun, on.device, on.at_once, steps):
-            complain(f"This takes {roughly(seconds)} on {on}; it may be stopped.")
-        counts = run(
-            plan,
-            results,
-            launcher,
-            str(on.device),
-            options.imports,
-            options.rerun,
-            limit=options.limit,
-        )
-    earlier = counts.pop(EARLIER, 0)
+        sweep = Sweep(options, results, launcher, on, time.monotonic() + options.budget)
+        if options.tune:
+            from ablations.commands.tuning import tune
+
+            tune(plan, options, results, sweep)
+            plan = plan_of(options)
+        sweep.tell_days(plan)
+        if is_until_decided(options):
+            from ablations.commands.deciding import decide
+
+            counts, plan = decide(plan, options, results, sweep)
+        else:
+            counts = sweep(plan)
+    earlier, unbegun = counts.pop(EARLIER, 0), counts.pop(UNBEGUN, 0)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     told = [f"{len(plan.wanted)} trials in {results.root}", ended or "nothing was left to run"]
     told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
+    told += [f"the budget is spent: {unbegun} wait, the same command begins them"] * bool(unbegun)
     print("; ".join(told))
     return 1 if earlier or any(counts[status] for status in FAILED) else 0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs what a folder lacks of a plan, in one setting for all plans of a command."""
+
+    options: Namespace
+    results: Results
+    launcher: Launcher
+    on: Machine
+    deadline: float
+
+    def __call__(self, plan: Plan) -> Counter[str]:
+        from ablations.sweep.runner import run
+
+        return run(
+            plan,
+            self.results,
+            self.launcher,
+            str(self.on.device),
+            self.options.imports,
+            self.options.rerun,
+            limit=self.options.limit,
+            deadline=self.deadline,
+        )
+
+    def tell_days(self, plan: Plan) -> None:
+        """Say so before a plan that takes days is begun."""
+        from ablations.plan.estimate import days_ahead
+        from ablations.sweep.calibrate import clock
+        from ablations.sweep.progress import roughly
+
+        steps = clock(self.launcher, str(self.on.device), self.options.imports)
+        rerun, on = self.options.rerun, self.on
+        if seconds := days_ahead(plan, self.results, rerun, on.device, on.at_once, steps):
+            complain(f"This takes {roughly(seconds)} on {on}; it may be stopped.")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ablations.plan.merge import Cell
-from ablations.plan.question import Ablation
-from ablations.plan.wanted import Plan, measures_of
+from ablations.plan.wanted import Plan, Table, measures_of
 from ablations.store.frozen import freeze
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task
@@ -21,25 +21,34 @@ from ablations.tasks.cache import load_task
 
 def document(plan: Plan, profile: str | None = None) -> dict[str, Any]:
     """What plan.json says of these questions, in a folder that is mainly of this profile."""
-    asked = [_entry(plan, name, *both) for name, both in plan.ablations.items()]
+    asked = [_entry(plan, table) for table in plan.tables.values()]
     return {title(entry, profile or plan.profile.name): entry for entry in asked}
+
+
+def titles(plan: Plan, results: Results) -> dict[str, str]:
+    """What a plan's tables are called in the plan of this folder, and their words."""
+    main = results.read_plan()["profile"] if results.plan_file.exists() else None
+    return dict(zip(document(plan, main), plan.tables, strict=True))
 
 
 def title(entry: Mapping[str, Any], profile: str) -> str:
     """What a table is called: the question's name and what was set, as one would type it."""
     words = list(entry["overrides"])
     words += [f"profile={entry['profile']}"] if entry["profile"] != profile else []
+    words += [entry["arms"]] if entry["arms"] != "fixed" else []
     return f"{entry['name']} [{', '.join(words)}]" if words else entry["name"]
 
 
-def _entry(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> dict[str, Any]:
+def _entry(plan: Plan, table: Table) -> dict[str, Any]:
+    ablation, cells = table.ablation, table.cells
     metrics = load_task(freeze(cells[0].config["task"])).metrics
     metric = metrics[ablation.metric]
     set_here = {path: json.dumps(value) for path, value in plan.overrides.items()}
     set_here |= {path: ",".join(levels) for path, levels in plan.factors.items()}
     order = {place: index for index, place in enumerate(_place(vars(cell)) for cell in cells)}
     return {
-        "name": name,
+        "name": table.question,
+        "arms": table.arms,
         "question": ablation.question,
         "task": ablation.task,
         "control": ablation.control,
@@ -48,7 +57,10 @@ def _entry(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> 
         "claims": [
             {**vars(claim), "predicts": [each.to_dict() for each in predicted]}
             for claim, predicted in ablation.predictions
+            if table.is_alone or predicted[0].arms == table.arms
         ],
+        "declared": len(ablation.predictions),
+        "tuning": [asdict(choice) for choice in table.choices],
         "overrides": sorted(f"{path}={text}" for path, text in set_here.items()),
         "profile": plan.profile.name,
         "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
@@ -62,8 +74,9 @@ def _entry(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> 
                 "across": cell.across,
                 "trial": cell.trial,
                 "settings": cell.settings,
-                "role": "report",
-                "measures": measures_of(ablation, cell, plan.seeds),
+                "role": cell.role,
+                "tuned": dict(cell.tuned),
+                "measures": measures_of(table, cell),
                 "work": plan.wanted[cell.trial].work,
             }
             for cell in sorted(cells, key=lambda cell: (order[_place(vars(cell))], cell.seed))
@@ -73,7 +86,7 @@ def _entry(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> 
 
 def _fingerprint(cells: Sequence[Cell]) -> str:
     """One word for all that decides the numbers of an ablation's table but the seeds."""
-    settings = {(cell.label, freeze(cell.across), cell.settings) for cell in cells}
+    settings = {(cell.label, freeze(cell.across), cell.role, cell.settings) for cell in cells}
     return hashlib.sha256(freeze(sorted(settings)).encode()).hexdigest()[:12]
 
 
@@ -108,8 +121,9 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
     return notes
 
 
-def _place(cell: Mapping[str, Any]) -> tuple[str, str]:
-    return cell["label"], freeze(cell["across"])
+def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    tried = freeze(cell["tuned"]) if cell["role"] == "tune" else ""
+    return cell["label"], freeze(cell["across"]), cell["role"], tried
 
 
 def _holds_all(entry: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:

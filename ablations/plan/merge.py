@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ablations.plan.identity import decisive_parts
+from ablations.plan.matching import MATCHED, asks_match, matched_width
 from ablations.plan.profile import Profile
 from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
@@ -36,6 +37,53 @@ class Cell:
     settings: str
     """Twelve hex digits of what decides the trial's numbers besides the seed."""
     trained: bool
+    role: str = "report"
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+    """{path: value} of what tuning has set, or tries."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One variant at one level of each crossed factor, before anything is tuned."""
+
+    label: str
+    across: dict[str, str]
+    tree: Mapping[str, Any]
+    source: Source
+    origins: Sequence[tuple[str, Source]]
+    """(prefix, source) from the last written to the first."""
+    trained: bool
+
+    def cells(
+        self, seeds: Sequence[int], role: str = "report", tuned: Mapping[str, Any] | None = None
+    ) -> list[Cell]:
+        """Its cells with these settings on top; ConfigError where they make no trial."""
+        try:
+            config = resolve_trial(self.tree)
+            if tuned:
+                for path, value in tuned.items():
+                    config = replaced(config, path, value)  # a default part has its options, too
+                config = resolve_trial(config)
+        except ConfigError as error:
+            tuning = [("tune.", self.source)] if tuned else []
+            raise located(error, [*tuning, *self.origins]) from None
+        frozen = {name: freeze(section) for name, section in config.items()}
+        parts = decisive_parts(config, self.trained)
+        return [
+            Cell(
+                self.label,
+                seed,
+                self.across,
+                {**config, "seed": seed},
+                identity(parts, seed),
+                frozen,
+                settings_of(parts),
+                self.trained,
+                role,
+                dict(tuned or {}),
+            )
+            for seed in seeds
+        ]
 
 
 def size(ablation: Ablation, seeds: Sequence[int]) -> int:
@@ -52,10 +100,34 @@ def expand(
     factors: Collection[str] = (),
     trained: bool = True,
 ) -> list[Cell]:
-    """Every cell of the ablation; ConfigError lists all that is wrong with any of them.
+    """Every cell of the ablation; ConfigError lists all that is wrong with any of them."""
+    arms = arms_of(ablation, source, profile, overrides, factors, trained)
+    return filled(arms, lambda arm: arm.cells(seeds))
 
-    `factors` are the paths that the command line has crossed it with.
-    """
+
+def filled(arms: Iterable[Arm], fill: Callable[[Arm], list[Cell]]) -> list[Cell]:
+    """The cells of all arms; ConfigError lists what is wrong with any of them."""
+    cells: list[Cell] = []
+    problems: dict[str, None] = {}  # in order, each once
+    for arm in arms:
+        try:
+            cells += fill(arm)
+        except ConfigError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise ConfigError(list(problems))
+    return cells
+
+
+def arms_of(
+    ablation: Ablation,
+    source: Source,
+    profile: Profile,
+    overrides: Mapping[str, Any],
+    factors: Collection[str] = (),
+    trained: bool = True,
+) -> list[Arm]:
+    """Every variant at every crossing. `factors`: the paths that the command line has crossed."""
     base = read_yaml(_base(ablation.task, source))
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
     _refuse_varied(ablation, overrides)
@@ -72,16 +144,13 @@ def expand(
         [(factor, level, paths or {}) for level, paths in options.items()]
         for factor, options in ablation.across.items()
     ]
-    cells: list[Cell] = []
-    problems: dict[str, None] = {}  # in order, each once
+    arms: list[Arm] = []
+    control = ablation.variants[ablation.control] or {}
     for label, variant in ablation.variants.items():
         for crossing in itertools.product(*levels):
             crossed = tree
             for path, value in itertools.chain(*(paths.items() for _, _, paths in crossing)):
                 crossed = replaced(crossed, path, referred(value, tree, source.name))
-            varied = crossed
-            for path, value in (variant or {}).items():
-                varied = replaced(varied, path, referred(value, crossed, source.name))
             origins = [(f"variants.{label}.", source)]
             origins += [(f"across.{factor}.{level}.", source) for factor, level, _ in crossing]
             origins += [
@@ -90,22 +159,32 @@ def expand(
                 (f"{ablation.task}.", profile.settings),
                 ("", base),
             ]
-            try:
-                config = resolve_trial(varied)
-            except ConfigError as error:
-                problems |= dict.fromkeys(located(error, origins).problems)
-                continue
             across = {factor: level for factor, level, _ in crossing}
-            frozen = {name: freeze(section) for name, section in config.items()}
-            parts = decisive_parts(config, trained)
-            settings = settings_of(parts)
-            for seed in seeds:
-                trial = identity(parts, seed)
-                full = {**config, "seed": seed}
-                cells.append(Cell(label, seed, across, full, trial, frozen, settings, trained))
-    if problems:
-        raise ConfigError(list(problems))
-    return cells
+            try:
+                varied = _varied(crossed, variant or {}, source, control)
+            except ConfigError as error:
+                raise located(error, origins) from None
+            arms.append(Arm(label, across, varied, source, origins, trained))
+    return arms
+
+
+def _varied(
+    tree: Mapping[str, Any], variant: Mapping[str, Any], source: Source, control: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The tree with a variant's settings, at the control's size where it asks for that."""
+
+    def filled_in(tree: Mapping[str, Any], variant: Mapping[str, Any], width: int | None) -> Any:
+        known = tree if width is None else {**tree, MATCHED: width}
+        varied = tree
+        for path, value in variant.items():
+            varied = replaced(varied, path, referred(value, known, source.name))
+        return varied
+
+    if not asks_match(variant):
+        return cast(Mapping[str, Any], filled_in(tree, variant, None))
+    beside = filled_in(tree, control, None)
+    width = matched_width(lambda width: filled_in(tree, variant, width), beside)
+    return cast(Mapping[str, Any], filled_in(tree, variant, width))
 
 
 def _base(task: str, source: Source) -> Path:

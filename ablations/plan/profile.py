@@ -24,6 +24,8 @@ class Profile:
     required: Sequence[str] = ()
     """Paths that no task may leave at its base's size: smoke, which exists to be small, names the
     steps. Others let a task that they do not name run as its base says."""
+    until: str | None = None
+    """`decided`: its seeds are taken look by look, as far as claims are open."""
 
     def of(self, task: str, given: Collection[str]) -> dict[str, Any]:
         """The paths it sets for a task; refused where one that it requires is not `given` either,
@@ -50,4 +52,6 @@ def read_profile(name: str) -> Profile:
     source = read_yaml(find_profile(name))
     values = dict(source.values)
     seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
-    return Profile(name, seeds, timing, Source(source.name, values, source.lines), required)
+    until = values.pop("until", None)
+    rest = Source(source.name, values, source.lines)
+    return Profile(name, seeds, timing, rest, required, until)

@@ -39,6 +39,8 @@ class Ablation:
     """{path: value} for every variant."""
     across: dict[str, Any] = field(default_factory=dict)
     """Factor → level → {path: value}; every variant is crossed with every level."""
+    tune: dict[str, Any] = field(default_factory=dict)
+    """Path → values: the settings that are tried for every variant, each with each."""
 
     def __post_init__(self) -> None:
         if self.control not in self.variants:
@@ -58,6 +60,16 @@ class Ablation:
                 for level, paths in levels.items()
                 if not isinstance(paths or {}, Mapping)
             ]
+        problems += [
+            f"tune.{path}: expected a list of two different values or more, got {values!r}"
+            for path, values in self.tune.items()
+            if not isinstance(values, list) or len({repr(v) for v in values}) < max(2, len(values))
+        ]
+        problems += [
+            f"tune.{path}: a variant sets it, so it cannot be tuned for each of them"
+            for path in self.tune
+            if self._is_set(path)
+        ]
         if problems:
             raise ConfigError(problems)
         self.predictions  # noqa: B018 (a ConfigError says what is wrong with one)
@@ -95,12 +107,23 @@ class Ablation:
             raise ConfigError([f"{place}.id: {problem}" for problem in error.problems]) from None
         levels = {factor: list(options) for factor, options in self.across.items()}
         variants = list(self.variants)
-        return claim, [
+        predictions = [
             read_prediction(
                 each, f"{place}.predicts.{index}", variants, levels, self.metric, self.control
             )
             for index, each in enumerate(predicts)
         ]
+        arms = {each.arms for each in predictions}
+        if "tuned" in arms and not self.tune:
+            raise ConfigError([f"{place}: its arms are tuned, and the question names no tune"])
+        if len(arms) > 1:
+            raise ConfigError([f"{place}: one table decides it: all arms fixed, or all tuned"])
+        return claim, predictions
+
+    def _is_set(self, path: str) -> bool:
+        """Whether a variant or a level names exactly this path."""
+        variants = [*self.variants.values(), *(p for o in self.across.values() for p in o.values())]
+        return any(path in (paths or {}) for paths in variants)
 
     def varies(self, path: str) -> bool:
         """Whether a variant or a level replaces this path, or something above it in the control.

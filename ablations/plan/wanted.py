@@ -8,10 +8,12 @@ from typing import Any
 
 from ablations.plan.code import code, measure_code
 from ablations.plan.counts import count, parameters
-from ablations.plan.merge import Cell, expand, size
+from ablations.plan.merge import Arm, Cell, arms_of, filled, size
 from ablations.plan.profile import Profile, read_profile
 from ablations.plan.question import Ablation, crossed, find, read_ablation
+from ablations.plan.tuning import Choice, Grid, choices, regime, trials_of
 from ablations.store.frozen import freeze
+from ablations.store.results import Results
 from ablations.store.stamp import Stamp
 from ablations.tasks.cache import load_task
 from model.config import ConfigError, nearest, validate
@@ -67,6 +69,26 @@ def work(parameters: int, train: Mapping[str, Any]) -> float:
     return float(parameters * train["steps"] * train["batch_tokens"])
 
 
+@dataclass(frozen=True)
+class Table:
+    """A question with one treatment of its arms, expanded."""
+
+    question: str
+    ablation: Ablation
+    cells: list[Cell]
+    arms: str = "fixed"
+    """Settings as they stand, tuned for each arm, or still to be chosen (`tuning`)."""
+    choices: list[Choice] = field(default_factory=list)
+    is_alone: bool = True
+    """Whether no tuned table stands beside it, so that it tells of every claim."""
+    tried: Sequence[Arm] = ()
+    """The arms that settings are to be chosen for."""
+
+    @property
+    def word(self) -> str:
+        return self.question if self.arms == "fixed" else f"{self.question} [{self.arms}]"
+
+
 @dataclass
 class Plan:
     """The asked questions, expanded."""
@@ -75,27 +97,47 @@ class Plan:
     overrides: dict[str, Any]
     factors: dict[str, dict[str, Any]]
     """Path → level → value: what the command line crosses every question with."""
-    seeds: list[int]
-    ablations: dict[str, tuple[Ablation, list[Cell]]]
+    tables: dict[str, Table]
+    """By its word."""
     wanted: dict[str, Want]
+    notes: list[str] = field(default_factory=list)
+    """What people should know before it runs."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Which seeds each arm of each table takes."""
+
+    seeds: Sequence[int]
+    more: Mapping[tuple[str, str], Sequence[int]] = field(default_factory=dict)
+    """(table, label) → the seeds of arms that take others."""
+
+    def of(self, table: str, label: str) -> Sequence[int]:
+        return self.more.get((table, label), self.seeds)
 
 
 def make_plan(
     words: Sequence[str],
     profile_name: str,
     overrides: Mapping[str, Any],
-    seeds: list[int] | None,
+    seeds: Sequence[int] | Spent | None,
     large: bool = False,
     factors: Mapping[str, Mapping[str, Any]] | None = None,
+    results: Results | None = None,
+    grids: Mapping[str, Grid] | None = None,
 ) -> Plan:
-    """ConfigError lists every problem of every ablation before anything runs."""
+    """ConfigError lists every problem of every ablation before anything runs.
+
+    What `results` has tuned comes before what is committed. With `grids` (question → its grid) the
+    plan is of the trials that choose among settings, and of nothing else.
+    """
     named = [find(word) for word in words]
     profile = read_profile(profile_name)
     paths: dict[str, Any] = {}
     for name, path in named:
         if paths.setdefault(name, path) != path:
             raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
-    chosen = profile.seeds if seeds is None else seeds
+    spent = seeds if isinstance(seeds, Spent) else Spent(profile.seeds if seeds is None else seeds)
     crossings = {path: dict(levels) for path, levels in (factors or {}).items()}
     swallowed = [p for p in overrides for above in crossings if p.startswith(f"{above}.")]
     if swallowed:
@@ -103,23 +145,66 @@ def make_plan(
     read = {name: read_ablation(path) for name, path in named}
     read = {name: (crossed(asked, crossings), source) for name, (asked, source) in read.items()}
     if not large:
-        _refuse_large({name: size(ablation, chosen) for name, (ablation, _) in read.items()})
-    plan = Plan(profile, dict(overrides), crossings, chosen, {}, {})
+        _refuse_large({name: size(ablation, spent.seeds) for name, (ablation, _) in read.items()})
+    plan = Plan(profile, dict(overrides), crossings, {}, {})
     problems: dict[str, None] = {}
     for name, (ablation, source) in read.items():
         try:
             trained = _is_trained(ablation)
-            cells = expand(ablation, source, profile, overrides, chosen, crossings, trained)
-            _check_metric(ablation, cells)
+            arms = arms_of(ablation, source, profile, overrides, crossings, trained)
+            if grids is None:
+                tables = _tables(plan, name, ablation, arms, spent, choices(name, results))
+            elif name in grids:
+                tried = filled(arms, lambda arm, grid=grids[name]: trials_of(arm, grid))  # type: ignore[misc]
+                tables = [Table(name, ablation, tried, "tuning", tried=arms)]
+            else:
+                tables = []
+            for table in tables:
+                _check_metric(ablation, table.cells)
             _check_timing(profile)
         except ConfigError as error:
             problems |= dict.fromkeys(f"{name}: {problem}" for problem in error.problems)
             continue
-        plan.ablations[name] = ablation, cells
-        _want(plan, name, ablation, cells)
+        for table in tables:
+            plan.tables[table.word] = table
+            _want(plan, table)
     if problems:
         raise ConfigError(list(problems))
     return plan
+
+
+def _tables(
+    plan: Plan,
+    name: str,
+    ablation: Ablation,
+    arms: Sequence[Arm],
+    spent: Spent,
+    known: Mapping[str, Choice],
+) -> list[Table]:
+    """A question with its settings as they stand and, where they are known, with tuned ones."""
+    fixed = Table(name, ablation, filled(arms, lambda arm: arm.cells(spent.of(name, arm.label))))
+    if not ablation.tune:
+        return [fixed]
+    if set_here := [path for path in ablation.tune if path in plan.overrides]:
+        plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its arms are not tuned")
+        return [fixed]
+    keys = [freeze([arm.label, arm.across, regime(arm, ablation)]) for arm in arms]
+    if lacking := [arm.label for arm, key in zip(arms, keys, strict=True) if key not in known]:
+        told = ", ".join(dict.fromkeys(lacking))
+        plan.notes.append(f"{name}: not tuned at these settings ({told}); --tune does that")
+        return [fixed]
+    chosen = [known[key] for key in keys]
+    word = Table(name, ablation, [], "tuned").word
+    cells: list[Cell] = []
+    for arm, choice in zip(arms, chosen, strict=True):
+        seeds = spent.of(word, arm.label)
+        cells += arm.cells(seeds, "report", choice.chosen)
+        if choice.runner_up is not None:
+            cells += arm.cells(seeds, "runner-up", choice.runner_up)
+    return [
+        Table(name, ablation, fixed.cells, is_alone=False),
+        Table(name, ablation, cells, "tuned", chosen),
+    ]
 
 
 def _refuse_large(sizes: Mapping[str, int]) -> None:
@@ -135,11 +220,17 @@ def _refuse_large(sizes: Mapping[str, int]) -> None:
         )
 
 
-def measures_of(ablation: Ablation, cell: Cell, seeds: Sequence[int]) -> list[str]:
-    """Speed does not depend on the seed, so the first one is timed for all."""
+def measures_of(table: Table, cell: Cell) -> list[str]:
+    """Speed depends on neither the seed nor a rate: the first seed is timed, as it stands.
+
+    A trial that only chooses among settings is trained, and that is all.
+    """
     from ablations.measure import is_timing
 
-    return [name for name in ablation.measures if cell.seed == seeds[0] or not is_timing(name)]
+    if cell.role == "tune":
+        return []
+    is_timed = table.arms == "fixed" and cell.seed == table.cells[0].seed
+    return [name for name in table.ablation.measures if is_timed or not is_timing(name)]
 
 
 def _is_trained(ablation: Ablation) -> bool:
@@ -163,19 +254,20 @@ def _check_timing(profile: Profile) -> None:
     validate(TimingConfig, profile.timing, "timing")
 
 
-def _want(plan: Plan, name: str, ablation: Ablation, cells: Sequence[Cell]) -> None:
+def _want(plan: Plan, table: Table) -> None:
     from ablations.measure import is_timing
 
     controls = {
         (cell.seed, freeze(cell.across)): cell.trial
-        for cell in cells
-        if cell.label == ablation.control
+        for cell in table.cells
+        if cell.label == table.ablation.control and cell.role == "report"
     }
-    for cell in cells:
-        title = ":".join((name, cell.label, *cell.across.values())) + f" seed {cell.seed}"
+    for cell in table.cells:
+        title = ":".join((table.word, cell.label, *cell.across.values())) + f" seed {cell.seed}"
+        title += "".join(f" {path.rpartition('.')[2]}={v}" for path, v in cell.tuned.items())
         new = Want(cell.trial, cell.config, title, cell.frozen, cell.trained)
         want = plan.wanted.setdefault(cell.trial, new)
-        for measure in measures_of(ablation, cell, plan.seeds):
+        for measure in measures_of(table, cell):
             if is_timing(measure):
                 pair = (measure, controls[cell.seed, freeze(cell.across)])
                 want.timings += [pair] if pair not in want.timings else []

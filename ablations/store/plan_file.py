@@ -13,8 +13,10 @@ from typing import Any
 from ablations.store.schema import TRIAL, RecordError
 from ablations.store.seal import seal_whole, unseal
 
-ROLES = ("report", "tune")
-"""What a cell is for: a number that is reported, or a choice among settings."""
+ROLES = ("report", "tune", "runner-up")
+"""What a cell is for: a number that is reported; a choice among settings; or the number that would
+be reported, had the choice gone to a setting that was as good."""
+ARMS = ("fixed", "tuned", "tuning")
 
 
 def write_bytes(plan: dict[str, Any]) -> bytes:
@@ -73,12 +75,15 @@ def _is_size(value: Any) -> bool:
 _PLAN = {"profile": _is_text, "ablations": _is_object}
 _ENTRY = {
     "name": _is_text,
+    "arms": lambda value: value in ARMS,
     "question": _is_text,
     "task": _is_text,
     "control": _is_text,
     "fixed": _is_text,
     "moves": _is_text,
     "claims": lambda value: isinstance(value, list) and all(map(_is_object, value)),
+    "declared": lambda value: _is_seed(value) and value >= 0,
+    "tuning": lambda value: isinstance(value, list) and all(map(_is_object, value)),
     "overrides": _are_texts,
     "profile": _is_text,
     "metric": _is_object,
@@ -101,6 +106,7 @@ _CELL = {
     "trial": lambda value: _is_text(value) and TRIAL.fullmatch(value) is not None,
     "settings": _is_text,
     "role": lambda value: value in ROLES,
+    "tuned": _is_object,
     "measures": _are_texts,
     "work": _is_size,
 }

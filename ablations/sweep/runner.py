@@ -6,6 +6,7 @@ another sweep has leased is passed over, and looked at again when all else is do
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,7 @@ from ablations.sweep.signals import undisturbed
 
 RETRIES = 2  # of a job that failed for a cause that may pass
 EARLIER = "failed earlier"  # and not tried again: not how a job of this sweep ended
+UNBEGUN = "not begun"  # in time: no job of this sweep either
 ALIKE = 3  # so many first trials that all fail in one way end the sweep
 
 
@@ -43,13 +45,15 @@ def run(
     rerun: str | None = None,
     *,
     limit: float | None = None,
+    deadline: float = math.inf,
     call: str = "ablations.sweep.worker:run_trial",
     leases: Leases | None = None,
     poll: float = 1.0,
 ) -> Counter[str]:
     """Run what the folder lacks; count how the jobs ended, and what is not tried again (EARLIER).
 
-    `limit` is the time of a job and `poll` that between two looks at others' work, in seconds;
+    `limit` is the time of a job, `deadline` when the last one may begin, by time.monotonic(), and
+    `poll` that between two looks at others' work, in seconds;
     `call` is what a worker does with a trial.
     """
     leases = leases or Leases(results.root / "leases")
@@ -57,7 +61,11 @@ def run(
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
             trials, timings, notes, is_proven, earlier = _begin(setting)
-            notes = merge_into(results, plan) + notes  # after a look that may refuse the folder
+            notes = [
+                *plan.notes,
+                *merge_into(results, plan),
+                *notes,
+            ]  # after a look that may refuse the folder
         wants = [plan.wanted[piece.id] for piece in trials]
         # What cannot be trained here takes no time, whatever its size.
         expected = {w.trial: w.work for w in wants if may_fit(w, device.partition(":")[0])}
@@ -66,7 +74,7 @@ def run(
             setting.say = display.say
             for note in notes:
                 display.say(note)
-            sweep = _Sweep(launcher, leases, display, poll, is_proven)
+            sweep = _Sweep(launcher, leases, display, poll, is_proven, deadline)
             try:
                 sweep.work(trials, launcher.capacity)
                 sweep.work(timings, 1)  # timing has the machine to itself
@@ -110,10 +118,11 @@ class _Sweep:
         display: Display,
         poll: float,
         is_proven: bool,
+        deadline: float = math.inf,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._launcher, self._leases, self._display = launcher, leases, display
-        self._poll = poll
+        self._poll, self._deadline = poll, deadline
         self._queue: deque[Piece] = deque()
         self._later: deque[Piece] = deque()  # leased by others, or to be tried again
         self._running: dict[str, Piece] = {}
@@ -147,6 +156,10 @@ class _Sweep:
             self._take(event)
 
     def _fill(self, at_once: int) -> None:
+        if time.monotonic() >= self._deadline:
+            self.counts[UNBEGUN] += len(self._queue) + len(self._later)
+            self._queue.clear()
+            self._later.clear()
         while self._queue and len(self._running) < at_once and not self._is_stopping:
             piece = self._queue.popleft()
             if not self._leases.take(*piece.leases):

@@ -31,6 +31,25 @@ class TwoLucks:
     items: float = math.nan  # σ_b²/I
     rest: float = math.nan  # σ_e²/(S·I)
 
+    @property
+    def n(self) -> int:
+        return self.both.n
+
+    @property
+    def value(self) -> float:
+        return self.both.value
+
+    @property
+    def error(self) -> float:
+        """The larger one; NaN where nothing is known."""
+        return float(np.fmax(self.both.error, self.same_items.error))
+
+    @property
+    def mirrored(self) -> TwoLucks:
+        """The same with the sides swapped."""
+        parts = self.seeds, self.items, self.rest
+        return TwoLucks(self.both.mirrored, self.same_items.mirrored, *parts)
+
     def ends(self, level: float = LEVEL) -> tuple[float, float]:
         """For new seeds and items, and never narrower than for these items.
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from analysis.stats.estimate import ALPHA, Estimate, Tails
+from analysis.stats.items import TwoLucks
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 
@@ -41,24 +42,24 @@ def directed(tails: Tails, better: str) -> Tested:
     return Tested(tails.less, tails.more) if better == "lower" else Tested(tails.more, tails.less)
 
 
-def better_by(difference: Estimate, margin: float, better: str) -> Tested:
+def better_by(difference: Estimate | TwoLucks, margin: float, better: str) -> Tested:
     """Better by at least the margin: the gain's one-sided t-test against it."""
     gain = difference.mirrored if better == "lower" else difference
     return directed(gain.tails(_checked(margin)), "higher")
 
 
-def worse_by(difference: Estimate, margin: float, better: str) -> Tested:
+def worse_by(difference: Estimate | TwoLucks, margin: float, better: str) -> Tested:
     """Worse by at least the margin: better by it with the sides swapped."""
     return better_by(difference.mirrored, margin, better)
 
 
-def not_worse_by(difference: Estimate, margin: float, better: str) -> Tested:
+def not_worse_by(difference: Estimate | TwoLucks, margin: float, better: str) -> Tested:
     """Non-inferior: whatever is lost is less than the margin."""
     found = worse_by(difference, margin, better)
     return Tested(found.refutes, found.supports)
 
 
-def equal_within(difference: Estimate, margin: float) -> Tested:
+def equal_within(difference: Estimate | TwoLucks, margin: float) -> Tested:
     """Equivalent: the interval at level 1 − 2·alpha lies inside ±margin (Schuirmann 1987).
 
     supports = max of the two one-sided p-values; refutes doubles the smaller of the opposite two,

@@ -61,6 +61,9 @@ class Folder:
         """Plan label × seed × crossing; the first label is the control unless told otherwise."""
         entry = {
             "name": name,
+            "arms": "fixed",
+            "declared": 1,
+            "tuning": [],
             "profile": "smoke",
             "fingerprint": "0",
             "question": f"Does {name} matter?",
@@ -85,6 +88,7 @@ class Folder:
                 "trial": self.trial(label, seed, across),
                 "settings": self.described(label, seed, across).settings,
                 "role": "report",
+                "tuned": {},
                 "work": 1.0,
                 "measures": ["quality"],
             }

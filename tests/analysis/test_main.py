@@ -15,10 +15,10 @@ from analysis.__main__ import main
 
 @pytest.fixture
 def small(folder: Any) -> Any:
-    folder.ablation("position", ["sinusoidal", "none"], seeds=[0, 1])
-    for seed in (0, 1):
-        folder.record("sinusoidal", seed, 0.25 + 0.01 * seed)
-        folder.record("none", seed, 0.65 + 0.02 * seed)
+    folder.ablation("position", ["sinusoidal", "none"], seeds=[200, 201])
+    for index, seed in enumerate((200, 201)):
+        folder.record("sinusoidal", seed, 0.25 + 0.01 * index)
+        folder.record("none", seed, 0.65 + 0.02 * index)
     return folder
 
 

@@ -22,7 +22,7 @@ Ask = Callable[..., str]
 
 def test_a_control_that_questions_share_is_wanted_once_a_seed(ask: Ask) -> None:
     plan = planned(ask("one"), ask("two", variants=POST), seeds=[0, 1])
-    one, two = (cells for _, cells in plan.ablations.values())
+    one, two = (table.cells for table in plan.tables.values())
     assert [c.trial for c in one if c.label == "with"] == [
         c.trial for c in two if c.label == "with"
     ]
@@ -33,23 +33,23 @@ def test_the_catalogue_shares_its_controls() -> None:
     plan = make_plan(["position", "norm", "recurrent"], "smoke", {}, [0])
     controls = {
         cell.trial
-        for ablation, cells in plan.ablations.values()
-        for cell in cells
-        if cell.label == ablation.control
+        for table in plan.tables.values()
+        for cell in table.cells
+        if (cell.label, cell.role) == (table.ablation.control, "report") and table.arms == "fixed"
     }
     assert len(controls) == 1
 
 
 def test_measures_of_all_questions_are_wanted_of_a_shared_trial(ask: Ask) -> None:
     plan = planned(ask("one", measures=[]), ask("two", variants=POST, measures=BOTH))
-    measured = {cell.label: plan.wanted[cell.trial].measures for _, cells in plan.ablations.values()
-                for cell in cells}  # fmt: skip
+    measured = {cell.label: plan.wanted[cell.trial].measures for table in plan.tables.values()
+                for cell in table.cells}  # fmt: skip
     assert measured == {"with": ["quality"], "without": [], "post": ["quality"]}
 
 
 def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(ask: Ask) -> None:
     plan = planned(ask(measures=BOTH), seeds=[4, 2])
-    (_, cells), *_ = plan.ablations.values()
+    cells = plan.tables["small"].cells
     (control,) = [cell.trial for cell in cells if (cell.label, cell.seed) == ("with", 4)]
     for cell in cells:
         expected = [("throughput", control)] if cell.seed == 4 else []
@@ -59,7 +59,7 @@ def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(as
 def test_time_is_taken_beside_the_control_of_the_same_crossing(ask: Ask) -> None:
     across = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
     plan = planned(ask(measures=BOTH, across=across))
-    for cell in plan.ablations["small"][1]:
+    for cell in plan.tables["small"].cells:
         ((_, reference),) = plan.wanted[cell.trial].timings
         assert plan.wanted[reference].config["model"]["depth"] == cell.config["model"]["depth"]
         assert plan.wanted[reference].config["model"]["position"]["name"] == "sinusoidal"
@@ -70,15 +70,15 @@ def test_a_trial_with_two_controls_is_timed_beside_each(ask: Ask) -> None:
     plan = planned(
         ask("one", measures=BOTH), ask("two", measures=BOTH, control="post", variants=two)
     )
-    (control,) = [c.trial for c in plan.ablations["one"][1] if c.label == "with"]
-    (other,) = [c.trial for c in plan.ablations["two"][1] if c.label == "post"]
+    (control,) = [c.trial for c in plan.tables["one"].cells if c.label == "with"]
+    (other,) = [c.trial for c in plan.tables["two"].cells if c.label == "post"]
     assert plan.wanted[control].timings == [("throughput", control), ("throughput", other)]
 
 
 def test_two_files_of_one_name_are_not_taken_for_one_question(ask: Ask) -> None:
     one, two = ask("here/twin"), ask("there/twin", variants=POST)
     try:
-        told = list(planned(one, two).ablations)
+        told = list(planned(one, two).tables)
     except ConfigError as error:
         told = [*error.problems, "refused"]
     assert len(told) == 2
@@ -120,7 +120,7 @@ def test_a_grid_of_a_million_is_refused_before_it_is_made(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 30 in small: nothing is expanded."""
-    monkeypatch.setattr("ablations.plan.wanted.expand", None)
+    monkeypatch.setattr("ablations.plan.wanted.arms_of", None)
     with pytest.raises(ConfigError) as error:
         planned(ask("vast", across=grid(100, 100, 50)))
     (line,) = error.value.problems
@@ -132,10 +132,10 @@ def test_a_grid_of_a_million_is_refused_before_it_is_made(
 def test_the_size_of_a_plan_is_that_of_all_questions_and_seeds(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def expand(*_: Any) -> None:
+    def arms_of(*_: Any) -> None:
         raise ConfigError(["made"])
 
-    monkeypatch.setattr("ablations.plan.wanted.expand", expand)
+    monkeypatch.setattr("ablations.plan.wanted.arms_of", arms_of)
     files = [ask("one", across=grid(30)), ask("two", across=grid(10, 7))]  # 2 × (30 + 70) cells
     fits = list(range(LARGE // 200))
     for seeds, large, is_made in [
