@@ -4,6 +4,9 @@
 
 A prediction of a level takes the mean of paired differences; one of a basin the share of seeds past
 its threshold, where a seed that failed is not past it. A failed seed makes a level untellable.
+
+A level is supported where its two-sided interval lies inside what is predicted, and refuted where
+it lies outside: p is twice that of the nearer end.
 """
 
 from __future__ import annotations
@@ -180,14 +183,16 @@ def _leads(p: Predicted, label: str, other: str, seeds: Sequence[Any], by: float
             ranked = stats.signed_rank(*p.pair(label, other, across, seeds))
             found.append(stats.directed(ranked.tails, "lower"))
         else:
-            found.append(stats.better_by(p.apart(label, other, across, seeds), by, p.better))
+            apart = p.apart(label, other, across, seeds)
+            found.append(_twice(stats.better_by(apart, by, p.better)))
     return joint(found)
 
 
 def _equal(p: Predicted, seeds: Sequence[Any]) -> Tested:
     label, other = p.plain["of"][0], p.plain["than"]
     apart = [p.apart(label, other, across, seeds) for across in p.crossings]
-    return joint([stats.equal_within(each, p.plain["within"]) for each in apart])
+    found = [stats.equal_within(each, p.plain["within"]) for each in apart]
+    return joint([Tested(_twice(each).supports, each.refutes) for each in found])
 
 
 def _worst(p: Predicted, seeds: Sequence[Any]) -> Tested:
@@ -234,7 +239,13 @@ def _grows(p: Predicted, seeds: Sequence[Any]) -> Tested:
 
 def _more(estimate: Estimate) -> Tested:
     tails = estimate.tails()
-    return Tested(tails.more, tails.less)
+    return _twice(Tested(tails.more, tails.less))
+
+
+def _twice(tested: Tested) -> Tested:
+    """Of the two-sided interval; what is not known stays so."""
+    doubled = np.minimum(1.0, [2 * tested.supports, 2 * tested.refutes])
+    return Tested(*map(float, doubled))
 
 
 def _exponent(p: Predicted, seeds: Sequence[Any]) -> Tested:
@@ -248,8 +259,7 @@ def _inside(estimate: Estimate, p: Predicted) -> Tested:
     above = stats.Tails(1.0, 0.0) if high is None else estimate.tails(high)
     if math.isnan(below.more) or math.isnan(above.less):
         return Tested()
-    ends = 2 if None not in (low, high) else 1
-    return Tested(max(below.more, above.less), min(1.0, ends * min(below.less, above.more)))
+    return _twice(Tested(max(below.more, above.less), min(below.less, above.more)))
 
 
 def _crosses(p: Predicted, seeds: Sequence[Any]) -> Tested:

@@ -212,7 +212,8 @@ class _Claimed:
             is_equal = each.plain["within"] is not None
             margin = each.plain["within"] if is_equal else each.plain["by"]
             distance = abs(margin - abs(estimate.value))
-            needed = stats.seeds_needed(distance, sd, estimate.n, equal=is_equal)
+            alpha = stats.ALPHA * self.looks.weights[-1] / 2  # one end of the last look's interval
+            needed = stats.seeds_needed(distance, sd, estimate.n, alpha, equal=is_equal)
             found.append((needed.low, needed.high))
         return max(found, key=lambda pair: pair[1]) if found else None
 

@@ -171,3 +171,151 @@ def test_times_of_one_process_decide_nothing(folder: Any) -> None:
     question(folder, timed)
     fill(folder, a=0.2, b=0.2)
     assert only(folder).reason == "timed in one process; three are needed"
+
+
+# Seeds that were looked at.
+
+
+@pytest.mark.parametrize("seeds", [range(10), range(100, 110), range(300, 310)])
+def test_seeds_that_chose_something_or_that_nobody_planned_decide_nothing(
+    folder: Any, seeds: range
+) -> None:
+    question(folder, said(folder, "worse", "b", than="a"), seeds=list(seeds))
+    fill(folder, seeds, a=0.25, b=0.6)
+    found = only(folder)
+    assert (found.verdict, found.n) == ("not run", 0)
+    assert "no seed that decides" in found.reason
+
+
+# Tuned arms.
+
+
+def tuned_question(folder: Any, *predicts: Any) -> None:
+    """Two tuned arms; of b another setting was as good, and has its trials too."""
+    question(folder, *predicts, arms="tuned")
+    entry = folder.plan["ablations"]["q"]
+    entry["cells"] += [
+        {
+            **cell,
+            "role": "runner-up",
+            "trial": folder.trial("b'", cell["seed"]),
+            "settings": folder.described("b'", cell["seed"]).settings,
+        }
+        for cell in entry["cells"]
+        if cell["label"] == "b"
+    ]
+    folder.results.write_plan(folder.plan)
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"), [(0.45, "supported"), (0.20, "undecided"), (0.251, "undecided")]
+)
+def test_a_verdict_that_hangs_on_the_choice_of_a_setting_is_none(
+    folder: Any, other: float, verdict: str
+) -> None:
+    tuned_question(folder, said(folder, "worse", "b", than="a", arms="tuned"))
+    fill(folder, **{"a": 0.25, "b": 0.4, "b'": other})
+    found = only(folder)
+    assert found.verdict == verdict
+    assert found.reason.startswith("tuning: another setting of b") == (verdict == "undecided")
+
+
+def test_a_runner_up_that_has_not_run_leaves_it_open(folder: Any) -> None:
+    tuned_question(folder, said(folder, "worse", "b", than="a", arms="tuned"))
+    fill(folder, a=0.25, b=0.4)
+    assert only(folder).reason.startswith("tuning")
+
+
+def test_a_claim_of_tuned_arms_is_not_decided_by_fixed_ones(folder: Any) -> None:
+    question(folder, said(folder, "worse", "b", than="a", arms="tuned"))
+    fill(folder, a=0.25, b=0.6)
+    found = only(folder)
+    assert (found.verdict, found.asks) == ("not run", {})
+    assert "--tune" in found.reason
+
+
+def test_claims_of_the_tables_beside_it_count_in_its_family(folder: Any) -> None:
+    """Nine more claims of the question stand in another table: p is ten times as large."""
+    p = []
+    for declared in (1, 10):
+        question(folder, said(folder, "worse", "b", than="a"), declared=declared)
+        fill(folder, SEEDS[:3], a=0.25, b=0.6)
+        p.append(only(folder).p)
+    assert p[1] == pytest.approx(10 * p[0])
+
+
+# Steps to reach a level of validation loss.
+
+
+def curve(folder: Any, label: str, seed: int, *losses: float) -> None:
+    from ablations.store.record import Reading
+
+    steps = [
+        Reading("loss", "nats/token", loss, "valid", {"step": 100 * (i + 1)})
+        for i, loss in enumerate(losses)
+    ]
+    folder.record(label, seed, 0.2 + 0.001 * (seed % 3), readings=steps)
+
+
+def test_fewer_steps_to_a_level_are_told_by_ranks_and_censored_seeds_count(folder: Any) -> None:
+    sooner = said(folder, "better", "b", than="a", metric="steps_to_reach", at={"loss": 1.0})
+    question(folder, sooner)
+    for seed in SEEDS:
+        curve(folder, "a", seed, 3.0, 2.0, 1.1)  # never arrives
+        curve(folder, "b", seed, 2.0, 0.9, 0.8)
+    found = only(folder)
+    assert (found.verdict, found.n) == ("supported", 10)  # 2^-5 is too much for five seeds
+    for seed in SEEDS[:5]:
+        curve(folder, "b", seed, 2.0, 1.9, 1.8)  # ties
+    assert only(folder).verdict == "undecided"
+
+
+# An equality of a moment.
+
+
+@pytest.mark.parametrize(("late", "verdict"), [(1.0, "supported"), (1.2, "undecided")])
+def test_arms_that_still_move_beside_each_other_are_not_called_equal(
+    folder: Any, late: float, verdict: str
+) -> None:
+    """Half of the margin of .02 is 5 % of a score of .2, and so of a loss of 1."""
+    question(folder, said(folder, "equal", "b", than="a", within=0.02))
+    draw = random.Random(2)
+    for seed in SEEDS:
+        curve(folder, "a", seed, 1.1, 1.0, 1.0)
+        curve(folder, "b", seed, 1.1, late, 1.0)
+        for label in "ab":
+            folder.record(
+                label,
+                seed,
+                0.2 + draw.gauss(0, 0.001),
+                readings=folder.results.read(folder.trial(label, seed)).readings[3:],
+            )
+    found = only(folder)
+    assert found.verdict == verdict
+    assert found.reason.startswith("still moving") == (verdict == "undecided")
+
+
+# Luck of the test items.
+
+
+def test_luck_of_the_items_is_in_the_interval(folder: Any) -> None:
+    """Every seed agrees on which few items differ: other items might not."""
+    from ablations.store.record import Reading
+
+    wide = []
+    for spread in (1, 50):
+        better = said(folder, "better", "b", than="a", split="test")
+        question(folder, better, metric={"name": "per", "split": "test", "better": "lower",
+                                         "label": "phone error rate"})  # fmt: skip
+        draw = random.Random(1)
+        for seed in SEEDS[:3]:
+            for label, errors in (("a", 1.0), ("b", 0.5)):
+                jitter = draw.gauss(0, 0.01)
+                items = [errors * spread if i % spread == 0 else 0.0 for i in range(100)]
+                items = [each * (1 + jitter) for each in items]
+                score = sum(items) / len(items)
+                reading = Reading("per", "edits/phone", score, "test", {"step": 300})
+                folder.record(label, seed, readings=[reading], items={"per": items})
+        low, high = only(folder).evidence[0]["interval"]
+        wide.append(high - low)
+    assert wide[1] > 5 * wide[0]

@@ -1,0 +1,251 @@
+"""Tuning and deciding, with trials that end as a formula says: which are run, and how many."""
+
+from __future__ import annotations
+
+import math
+import random
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_plans import record_of
+
+from ablations.commands.arguments import budget, is_until_decided, plan_of
+from ablations.commands.deciding import decide
+from ablations.commands.tuning import tune
+from ablations.plan.tuning import choices
+from ablations.plan.wanted import Plan
+from ablations.store.record import Reading
+from ablations.store.results import Results
+from ablations.sweep.runner import UNBEGUN
+from model.config import ConfigError
+
+Ask = Callable[..., str]
+RATE = "train.optimiser.rate"
+RATES = [1e-3, 3e-3, 1e-2, 3e-2]
+
+
+class Ended:
+    """Runs a plan at once: each trial scores what a formula makes of its label, rate and seed."""
+
+    def __init__(self, results: Results, score: Callable[[str, float, int], float]) -> None:
+        self.results, self.score = results, score
+        self.rounds: list[int] = []
+
+    def __call__(self, plan: Plan) -> Counter[str]:
+        from ablations.plan.document import merge_into
+
+        merge_into(self.results, plan)
+        ran = 0
+        for table in plan.tables.values():
+            for cell in table.cells:
+                if self.results.head(cell.trial) is None:
+                    value = self.score(
+                        cell.label, cell.config["train"]["optimiser"]["rate"], cell.seed
+                    )
+                    readings = [
+                        Reading("loss", "nats/token", value, "valid", {"step": 4}),
+                        Reading(
+                            "per", "edits/phone", value, "test", {"step": 4}, measure="quality"
+                        ),
+                    ]
+                    want = plan.wanted[cell.trial]
+                    self.results.write(record_of(want, readings=readings))
+                    ran += 1
+        self.rounds.append(ran)
+        return Counter(ok=ran)
+
+
+def options(file: str, results: Results, **changes: Any) -> Namespace:
+    known: dict[str, Any] = {
+        "names": [file],
+        "claim": [],
+        "profile": "smoke",
+        "results": str(results.root),
+        "seeds": None,
+        "until": "decided",
+        "imports": [],
+        "large": False,
+        "overrides": {},
+        "factors": {},
+        "rerun": None,
+    }
+    return Namespace(**{**known, **changes})
+
+
+def claims(*predicts: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"id": "position.needed", "predicts": list(predicts)}]
+
+
+WORSE = {"worse": "without", "by": 0.1, "because": "one in ten"}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "run")
+
+
+def noisy(gap: float, sd: float) -> Callable[[str, float, int], float]:
+    def score(label: str, rate: float, seed: int) -> float:
+        return 0.3 + gap * (label == "without") + random.Random(f"{label}{seed}").gauss(0, sd)
+
+    return score
+
+
+# Deciding.
+
+
+def decided(file: str, results: Results, score: Any) -> Ended:
+    asked = options(file, results)
+    sweep = Ended(results, score)
+    decide(plan_of(asked), asked, results, sweep)
+    return sweep
+
+
+def test_a_clear_claim_takes_three_seeds_of_each_arm(ask: Ask, results: Results) -> None:
+    sweep = decided(ask(claims=claims(WORSE)), results, noisy(0.5, 0.01))
+    assert sweep.rounds == [6]
+
+
+def test_an_open_claim_goes_on_to_five_seeds_and_ten(ask: Ask, results: Results) -> None:
+    sweep = decided(ask(claims=claims(WORSE)), results, noisy(0.17, 0.09))
+    assert sweep.rounds == [6, 4, 10]
+
+
+def test_only_the_arms_of_an_open_claim_take_more_seeds(ask: Ask, results: Results) -> None:
+    variants = {"with": {}, "without": {"model.position": "none"}, "t5": {"model.position": "t5"}}
+    sweep = decided(ask(variants=variants, claims=claims(WORSE)), results, noisy(0.17, 0.09))
+    assert sweep.rounds == [9, 4, 10]
+
+
+def test_a_claim_far_out_of_reach_is_left_after_its_first_look(ask: Ask, results: Results) -> None:
+    sweep = decided(ask(claims=claims(WORSE)), results, noisy(0.1, 0.5))
+    assert sweep.rounds == [6]
+
+
+def test_without_claims_there_is_one_look(ask: Ask, results: Results) -> None:
+    assert decided(ask(), results, noisy(0.17, 0.09)).rounds == [6]
+
+
+def test_a_second_call_runs_nothing_anew(ask: Ask, results: Results) -> None:
+    file = ask(claims=claims(WORSE))
+    decided(file, results, noisy(0.17, 0.09))
+    assert decided(file, results, noisy(0.17, 0.09)).rounds == [0]
+
+
+def test_a_spent_budget_ends_the_looks(ask: Ask, results: Results) -> None:
+    asked = options(ask(claims=claims(WORSE)), results)
+    ended = Ended(results, noisy(0.17, 0.09))
+    counts, _ = decide(
+        plan_of(asked), asked, results, lambda plan: ended(plan) + Counter({UNBEGUN: 2})
+    )
+    assert ended.rounds == [6]
+    assert counts[UNBEGUN] == 2
+
+
+def test_seeds_that_are_named_are_taken_as_they_are(ask: Ask, results: Results) -> None:
+    assert not is_until_decided(options(ask(), results, until=None, seeds=[200]))
+    assert not is_until_decided(options(ask(), results, until=None))
+    assert is_until_decided(options(ask(), results, until=None, profile="quick"))
+    with pytest.raises(ConfigError, match="--until and --seeds"):
+        is_until_decided(options(ask(), results, seeds=[200]))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("45m", 2700), ("2h", 7200), ("90s", 90), ("12", 12), ("1.5h", 5400)]
+)
+def test_a_budget_is_read_with_its_unit(text: str, seconds: float) -> None:
+    assert budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-3m", "3d", "nanh", "soon"])
+def test_a_wrong_budget_is_refused(text: str) -> None:
+    from argparse import ArgumentTypeError
+
+    with pytest.raises(ArgumentTypeError, match="--budget"):
+        budget(text)
+
+
+# Tuning.
+
+
+def valley(best: dict[str, float]) -> Callable[[str, float, int], float]:
+    """Loss by how far a rate is from the best one of its arm."""
+
+    def score(label: str, rate: float, seed: int) -> float:
+        return 1.0 + abs(math.log(rate / best[label])) + 0.001 * (seed % 2)
+
+    return score
+
+
+def tuned(file: str, results: Results, score: Any, **changes: Any) -> tuple[Ended, dict[str, Any]]:
+    asked = options(file, results, until=None, **changes)
+    sweep = Ended(results, score)
+    tune(plan_of(asked), asked, results, sweep)
+    return sweep, {choice.label: choice for choice in choices("small", results).values()}
+
+
+def test_each_arm_gets_its_own_best_and_the_same_budget(ask: Ask, results: Results) -> None:
+    file = ask(tune={RATE: RATES})
+    sweep, found = tuned(file, results, valley({"with": 3e-3, "without": 1e-2}))
+    assert sweep.rounds == [16]
+    assert {label: choice.chosen[RATE] for label, choice in found.items()} == {
+        "with": 3e-3,
+        "without": 1e-2,
+    }
+    assert not any(choice.at_edge for choice in found.values())
+
+
+def test_the_grid_grows_for_every_arm_where_one_is_at_its_end(ask: Ask, results: Results) -> None:
+    file = ask(tune={RATE: RATES})
+    sweep, found = tuned(file, results, valley({"with": 3e-3, "without": 0.1}))
+    assert sweep.rounds == [16, 4, 4]
+    assert found["without"].chosen == {RATE: 0.1}
+    assert {len(choice.tried) for choice in found.values()} == {6}
+
+
+def test_it_grows_twice_at_most_and_then_says_where_it_stands(ask: Ask, results: Results) -> None:
+    file = ask(tune={RATE: RATES})
+    sweep, found = tuned(file, results, valley({"with": 3e-3, "without": 10.0}))
+    assert sweep.rounds == [16, 4, 4]
+    assert found["without"].chosen == {RATE: 0.3}
+    assert found["without"].at_edge
+    assert not found["with"].at_edge
+
+
+def test_tuning_goes_on_from_the_trials_that_are_there(ask: Ask, results: Results) -> None:
+    file = ask(tune={RATE: RATES})
+    score = valley({"with": 3e-3, "without": 1e-2})
+    tuned(file, results, score)
+    assert tuned(file, results, score)[0].rounds == [0]
+
+
+def test_a_question_without_a_grid_cannot_be_tuned(ask: Ask, results: Results) -> None:
+    with pytest.raises(ConfigError, match="--tune: none of these questions"):
+        tuned(ask(), results, valley({}))
+
+
+def test_tuned_arms_decide_what_is_about_them(ask: Ask, results: Results) -> None:
+    """As the settings stand the arms are apart; each at its best, they are equal."""
+    from analysis.load import load
+    from analysis.verdicts import verdicts
+
+    equal = {"equal": "without", "within": 0.1, "because": "one in ten", "arms": "tuned"}
+    file = ask(tune={RATE: RATES}, claims=claims(equal))
+    score = valley({"with": 3e-3, "without": 1e-2})
+
+    def lucky(label: str, rate: float, seed: int) -> float:
+        return score(label, rate, seed) + random.Random(f"{label}{seed}").gauss(0, 0.002)
+
+    asked = options(file, results)
+    decide(plan_of(asked), asked, results, Ended(results, lucky))
+    (before,) = verdicts(load(results.root))
+    assert (before.verdict, before.scope["question"]) == ("not run", "small")
+    assert "--tune" in before.reason
+    tuned(file, results, lucky)
+    decide(plan_of(asked), asked, results, Ended(results, lucky))
+    (after,) = verdicts(load(results.root))
+    assert (after.verdict, after.scope["question"], after.n) == ("supported", "small [tuned]", 3)

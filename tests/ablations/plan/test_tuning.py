@@ -1,0 +1,258 @@
+"""Fair arms: what is tried, what is chosen, where the grid grows, and for which regime it holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_plans import planned
+
+from ablations.plan.merge import Arm, arms_of
+from ablations.plan.profile import read_profile
+from ablations.plan.question import catalogue, read_ablation
+from ablations.plan.source import FOLDER, read_yaml
+from ablations.plan.tuning import (
+    Choice,
+    Tried,
+    choices,
+    choose,
+    committed,
+    edges,
+    extended,
+    grid_for,
+    keep_choices,
+    read_choices,
+    regime,
+    settings_in,
+    trials_of,
+)
+from ablations.plan.wanted import make_plan
+from ablations.store.results import Results
+from model.config import ConfigError
+
+Ask = Callable[..., str]
+RATE = "train.optimiser.rate"
+RATES = [1e-3, 3e-3, 1e-2, 3e-2]
+CELLS = {
+    "with": {},
+    "lstm": {"model": {"name": "recurrent", "d_model": 16, "depth": 1}},
+    "gru": {"model": {"name": "recurrent", "d_model": 16, "depth": 1, "cell": "gru"}},
+}
+
+
+def arms(file: str) -> list[Arm]:
+    ablation, source = read_ablation(Path(file))
+    return arms_of(ablation, source, read_profile("smoke"), {})
+
+
+def tried(*losses: tuple[float | None, float | None]) -> list[Tried]:
+    return [Tried({RATE: rate}, list(pair)) for rate, pair in zip(RATES, losses, strict=False)]
+
+
+def chosen(file: str, *losses: tuple[float | None, float | None]) -> Choice:
+    ablation, _ = read_ablation(Path(file))
+    return choose(arms(file)[0], ablation, "smoke", tried(*losses))
+
+
+# What is tried.
+
+
+def test_every_arm_tries_every_setting_with_both_seeds_and_no_other(ask: Ask) -> None:
+    for arm in arms(ask(tune={RATE: RATES})):
+        cells = trials_of(arm, {RATE: RATES})
+        assert [(c.seed, c.tuned[RATE]) for c in cells] == [
+            (s, r) for r in RATES for s in (100, 101)
+        ]
+        assert {c.role for c in cells} == {"tune"}
+        assert [c.config["train"]["optimiser"]["rate"] for c in cells[::2]] == RATES
+
+
+def test_an_arm_without_a_setting_tries_as_many_of_what_it_has(ask: Ask) -> None:
+    grid = {RATE: RATES, "model.cell.forget_bias": [0.0, 1.0]}
+    transformer, lstm, gru = arms(ask(variants=CELLS, tune=grid))
+    counts = [len(settings_in(grid_for(arm, grid))) for arm in (transformer, lstm, gru)]
+    assert counts == [8, 8, 8]
+    assert grid_for(lstm, grid) == grid
+    finer = grid_for(gru, grid)[RATE]
+    assert finer[::2] == RATES
+    assert finer[1] == pytest.approx(math.sqrt(1e-3 * 3e-3), rel=0.03)
+    biases = [c.config["model"]["cell"]["forget_bias"] for c in trials_of(lstm, grid)[:4:2]]
+    assert biases == [0.0, 1.0]
+
+
+def test_a_setting_that_no_arm_has_is_refused(ask: Ask) -> None:
+    with pytest.raises(ConfigError, match=r"tune\.model\.wings: 'with' has no such setting"):
+        planned(ask(tune={"model.wings": [1, 2]}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"tune": {RATE: 3e-3}}, "tune.train.optimiser.rate: expected a list"),
+        ({"tune": {RATE: [3e-3, 3e-3]}}, "two different values"),
+        ({"tune": {"model.position": ["none", "learned"]}}, "a variant sets it"),
+        (
+            {"claims": [{"id": "norm.helps", "predicts": [{"worst": "with", "arms": "tuned"}]}]},
+            "the question names no tune",
+        ),
+        (
+            {
+                "tune": {RATE: RATES},
+                "claims": [
+                    {
+                        "id": "norm.helps",
+                        "predicts": [{"worst": "with", "arms": "tuned"}, {"worst": "with"}],
+                    }
+                ],
+            },
+            "all arms fixed, or all tuned",
+        ),
+    ],
+)
+def test_a_wrong_grid_is_named_with_its_line(ask: Ask, changes: Any, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong) as raised:
+        read_ablation(Path(ask(**changes)))
+    assert "small.yaml:" in raised.value.problems[0]
+
+
+# What is chosen.
+
+
+def test_the_lowest_mean_is_chosen(ask: Ask) -> None:
+    file = ask(tune={RATE: RATES})
+    found = chosen(file, (3.0, 3.2), (2.0, 2.1), (1.0, 1.1), (1.5, 1.6))
+    assert found.chosen == {RATE: 1e-2}
+    assert found.runner_up is None
+    assert not found.at_edge
+
+
+def test_a_setting_that_a_seed_fails_with_comes_after_all_others(ask: Ask) -> None:
+    file = ask(tune={RATE: RATES})
+    assert chosen(file, (3.0, 3.2), (2.0, 2.1), (0.1, None)).chosen == {RATE: 3e-3}
+    assert chosen(file, (None, None), (2.0, None)).chosen == {RATE: 3e-3}
+
+
+def test_another_within_one_standard_error_is_the_runner_up(ask: Ask) -> None:
+    """Variances .02, .02 and .02: a mean of two has the error √(.02 / 2) = .1."""
+    file = ask(tune={RATE: RATES})
+    near = chosen(file, (2.0, 2.2), (1.09, 1.29), (1.0, 1.2), (3.0, 3.9))
+    assert near.error == pytest.approx(0.1)
+    assert (near.chosen, near.runner_up) == ({RATE: 1e-2}, {RATE: 3e-3})
+    assert chosen(file, (2.0, 2.2), (1.11, 1.31), (1.0, 1.2), (3.0, 3.9)).runner_up is None
+
+
+def test_a_best_at_an_end_is_told_and_the_grid_grows_there() -> None:
+    losses = tried((3, 3), (2, 2), (1, 1), (0, 0))
+    assert edges({RATE: 3e-2}, losses) == {(RATE, True)}
+    assert edges({RATE: 1e-3}, losses) == {(RATE, False)}
+    assert edges({RATE: 1e-2}, losses) == set()
+    above = extended({RATE: RATES}, {(RATE, True)})
+    assert above[RATE] == [*RATES, 0.1]
+    assert extended(above, {(RATE, True)})[RATE] == [*RATES, 0.1, 0.3]
+    assert extended({RATE: RATES}, {(RATE, False)})[RATE] == [3e-4, *RATES]
+
+
+def test_what_is_no_scale_has_no_ends() -> None:
+    losses = [Tried({"b": value}, [1.0, 1.0]) for value in (0, 1)]
+    assert edges({"b": 1}, losses) == set()
+
+
+@given(st.lists(st.floats(1e-6, 1e2), min_size=2, max_size=6, unique=True), st.booleans())
+def test_a_grown_grid_has_one_value_more_past_that_end(values: list[float], is_above: bool) -> None:
+    values = sorted(float(f"{value:.3g}") for value in values)
+    if any(b / a < 1.05 for a, b in pairwise(values)):
+        return
+    grown = extended({RATE: values}, {(RATE, is_above)})[RATE]
+    assert sorted(set(grown) - set(values)) == [grown[-1] if is_above else grown[0]]
+    assert len(grown) == len(values) + 1
+
+
+# For which regime.
+
+
+def test_a_choice_holds_for_its_regime_alone(ask: Ask, tmp_path: Path) -> None:
+    file, results = ask(tune={RATE: RATES}), Results(tmp_path / "run")
+    ablation, _ = read_ablation(Path(file))
+    made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1), (3, 3))) for arm in arms(file)]
+    keep_choices(results, "small", made)
+
+    def tables(*overrides: tuple[str, Any]) -> dict[str, Any]:
+        return make_plan([file], "smoke", dict(overrides), [200], results=results).tables
+
+    assert list(tables()) == ["small", "small [tuned]"]
+    assert list(tables(("train.steps", 6))) == ["small"]
+    assert list(tables((RATE, 1e-3))) == ["small"]
+    rates = {c.config["train"]["optimiser"]["rate"] for c in tables()["small [tuned]"].cells}
+    assert rates == {3e-3}
+
+
+def test_a_runner_up_is_run_beside_the_choice(ask: Ask, tmp_path: Path) -> None:
+    file, results = ask(tune={RATE: RATES}), Results(tmp_path / "run")
+    ablation, _ = read_ablation(Path(file))
+    first, second = arms(file)
+    near = choose(first, ablation, "smoke", tried((2.0, 2.2), (1.0, 1.2), (1.0, 1.3)))
+    clear = choose(second, ablation, "smoke", tried((2.0, 2.2), (1.0, 1.1), (3.0, 3.1)))
+    keep_choices(results, "small", [near, clear])
+    cells = (
+        make_plan([file], "smoke", {}, [200, 201], results=results).tables["small [tuned]"].cells
+    )
+    assert [(c.label, c.role, c.seed) for c in cells] == [
+        ("with", "report", 200),
+        ("with", "report", 201),
+        ("with", "runner-up", 200),
+        ("with", "runner-up", 201),
+        ("without", "report", 200),
+        ("without", "report", 201),
+    ]
+
+
+def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Path) -> None:
+    file, results = ask(tune={RATE: RATES}), Results(tmp_path / "run")
+    made = chosen(file, (2.0, None), (1.0, 1.1))
+    path = keep_choices(results, "small", [made])
+    assert read_choices(path) == [made]
+    other = Choice(**{**vars(made), "regime": "0" * 12})
+    keep_choices(results, "small", [other])
+    assert choices("small", results) == {made.key: made, other.key: other}
+    path.write_text(path.read_text().replace("chosen:", "chozen:"))
+    with pytest.raises(ConfigError, match=r"small.yaml:\d+: arms.0.chozen: no such option"):
+        choices("small", results)
+
+
+# What is committed.
+
+TUNED = sorted(path.stem for path in (FOLDER / "tuned").glob("*.yaml"))
+
+
+def test_every_question_that_tunes_has_its_choices_committed() -> None:
+    tuning = [name for name, path in catalogue().items() if read_ablation(path)[0].tune]
+    assert tuning == TUNED
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_committed_choices_are_of_the_question_as_it_stands_at_quick(name: str) -> None:
+    plan = make_plan([name], "quick", {}, [200])
+    assert plan.notes == []
+    assert f"{name} [tuned]" in plan.tables
+    for choice in read_choices(committed(name)):
+        values = [each["set"] for each in choice.tried]
+        assert choice.chosen in values
+        assert all(len(each["losses"]) == 2 for each in choice.tried)
+
+
+@pytest.mark.parametrize("task", sorted(p.stem for p in (FOLDER / "base").glob("*.yaml")))
+def test_the_control_of_every_task_has_the_rate_that_tuning_chose(task: str, ask: Ask) -> None:
+    file = ask(task=task, variants={"control": {}}, control="control", settings={},
+               tune={RATE: RATES})  # fmt: skip
+    ablation, source = read_ablation(Path(file))
+    (arm,) = arms_of(ablation, source, read_profile("quick"), {})
+    (choice,) = read_choices(FOLDER / "tuned" / "base" / f"{task}.yaml")
+    base = read_yaml(FOLDER / "base" / f"{task}.yaml").values
+    assert choice.chosen == {RATE: base["train"]["optimiser"]["rate"]}
+    assert choice.regime == regime(arm, ablation), "tuned for another control: tune it again"
