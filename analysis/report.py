@@ -10,7 +10,7 @@ import jinja2
 import pandas as pd
 
 from ablations.store.files import write_atomic
-from analysis import environment, figures, style, tables
+from analysis import environment, figures, stats, style, tables
 from analysis.claims import claims
 from analysis.evidence import Evidence
 from analysis.load import WAITING, listed
@@ -61,7 +61,15 @@ def render(evidence: Evidence, shown: list[dict[str, Any]]) -> str:
         machines=machines,
         versions=environment.versions(loaded.records),
         dates=_dates(evidence),
+        chance=_chance(evidence),
     )
+
+
+def _chance(evidence: Evidence) -> stats.FalseVerdicts:
+    """How many questions chance alone may have answered wrongly; tables of one are one question."""
+    tables = evidence.loaded.ablations.values()
+    asked = {(e["name"], *e["overrides"], e["profile"]) for e in tables if e["claims"]}
+    return stats.false_verdicts([stats.ALPHA] * len(asked))
 
 
 def _template() -> jinja2.Template:

@@ -75,10 +75,12 @@ def _answer(evidence: Evidence, name: str, contrasts: pd.DataFrame) -> str:
             f"Undecided: undertrained. The control, {rows[0]['control']}, ended no better than a "
             f"trivial guess ({_stuck(rows)}), so this budget cannot answer.{partial}"
         )
-    if all(row["n"] <= 1 for row in rows) and any(row["n"] == 1 for row in rows):
+    most = max(row["n"] for row in rows)
+    if most and all(row["word"] in (stats.FEW, stats.NOT_RUN) for row in rows):
         clauses = [_change(row, i == 0) for i, row in enumerate(_largest(rows)) if row["n"]]
-        lead = "No verdict from one seed (n=1): " + "; ".join(clauses[:NAMED])
-        return _sentence([lead, *_rest(rows, {stats.ONE_SEED})], len(clauses)) + partial
+        seeds = "one seed" if most == 1 else f"{most} seeds"
+        lead = f"No verdict from {seeds} (n={most}): " + "; ".join(clauses[:NAMED])
+        return _sentence([lead, *_rest(rows, {stats.FEW})], len(clauses)) + partial
     resolved = [row for row in _largest(rows) if row["word"] in (stats.BETTER, stats.WORSE)]
     clauses = [
         f"{_change(row, i == 0)} ({_uncertainty(row)}), {row['verdict']}"

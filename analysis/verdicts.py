@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ablations.store.seeds import DECIDING
+from ablations.store.seeds import deciding
 from analysis import stats
 from analysis.load import Loaded, runners_up, with_runner_up
 from analysis.predictions import Predicted, joint
@@ -80,8 +80,9 @@ def _decided(loaded: Loaded, name: str) -> list[tuple[_Claimed, Decision, list[A
         )
         for claim in entry["claims"]
     ]
+    order = deciding(entry["seeds_from"])
     planned = {cell["seed"] for cell in entry["cells"] if cell["role"] == "report"}
-    family = [claimed.planned([seed for seed in DECIDING if seed in planned]) for claimed in claims]
+    family = [claimed.planned([seed for seed in order if seed in planned]) for claimed in claims]
     decisions = stats.decide_family(family, declared=max(entry["declared"], len(claims)))
     return [
         (claimed, decision, list(held.seeds))

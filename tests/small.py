@@ -79,6 +79,7 @@ def plan_document(
                            "better": "lower", "label": "phone error rate"},
                 "metrics": {},
                 "fingerprint": "0" * 12,
+                "seeds_from": 200,
                 "seeds": sorted({cell.get("seed", 0) for cell in cells}),
                 "cells": [_cell(cell) for cell in cells],
                 **entry,

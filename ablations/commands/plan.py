@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from ablations.commands.arguments import (
     Machine,
     as_json,
+    is_until_decided,
     machine,
     machine_of,
     plan_of,
     results_of,
     trials,
 )
+from ablations.store.seeds import DECIDING
 
 if TYPE_CHECKING:
     from ablations.plan.estimate import Clock
@@ -65,6 +67,10 @@ def act(options: Namespace) -> int:
         other = " else" if totals["unknown"] else ""
         rest = "only measures are left" if left else f"nothing{other} is left to run"
     print(f"{totals['trials']} trials, {totals['done']} done; {rest}")
+    for note in plan.notes:
+        print(note)
+    if is_until_decided(options):
+        print(f"That is the first look: arms of open claims go on to {len(DECIDING)} seeds.")
     if totals["unknown"]:
         print(f"Not counted: {totals['unknown']} trials of which no step can be taken here.")
     if totals["bytes"] > free_disk(results.root):

@@ -11,7 +11,7 @@ from model.arguments import complain
 from model.config import ConfigError
 
 if TYPE_CHECKING:
-    from ablations.plan.wanted import Plan, Table
+    from ablations.plan.wanted import Plan, PlannedTable
     from ablations.store.results import Results
 
 
@@ -43,7 +43,7 @@ def tune(plan: Plan, options: Namespace, results: Results, sweep: Callable[[Plan
 
 
 def _conclude(
-    table: Table, options: Namespace, results: Results, keep: bool
+    table: PlannedTable, options: Namespace, results: Results, keep: bool
 ) -> set[tuple[str, bool]]:
     """Keep what was chosen if no best setting is at an end of the grid, or if it must be."""
     from ablations.plan.question import catalogue

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ablations.plan.merge import Cell
-from ablations.plan.wanted import Plan, Table, measures_of
+from ablations.plan.wanted import Plan, PlannedTable, measures_of
 from ablations.store.frozen import freeze
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task
@@ -39,7 +39,7 @@ def title(entry: Mapping[str, Any], profile: str) -> str:
     return f"{entry['name']} [{', '.join(words)}]" if words else entry["name"]
 
 
-def _entry(plan: Plan, table: Table) -> dict[str, Any]:
+def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
     ablation, cells = table.ablation, table.cells
     metrics = load_task(freeze(cells[0].config["task"])).metrics
     metric = metrics[ablation.metric]
@@ -66,6 +66,7 @@ def _entry(plan: Plan, table: Table) -> dict[str, Any]:
         "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
         "metrics": {name: vars(each) for name, each in metrics.items()},
         "fingerprint": _fingerprint(cells),
+        "seeds_from": ablation.seeds_from,
         "seeds": sorted({cell.seed for cell in cells}),
         "cells": [
             {

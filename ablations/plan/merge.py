@@ -43,7 +43,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Arm:
+class PlannedArm:
     """One variant at one level of each crossed factor, before anything is tuned."""
 
     label: str
@@ -105,7 +105,7 @@ def expand(
     return filled(arms, lambda arm: arm.cells(seeds))
 
 
-def filled(arms: Iterable[Arm], fill: Callable[[Arm], list[Cell]]) -> list[Cell]:
+def filled(arms: Iterable[PlannedArm], fill: Callable[[PlannedArm], list[Cell]]) -> list[Cell]:
     """The cells of all arms; ConfigError lists what is wrong with any of them."""
     cells: list[Cell] = []
     problems: dict[str, None] = {}  # in order, each once
@@ -126,7 +126,7 @@ def arms_of(
     overrides: Mapping[str, Any],
     factors: Collection[str] = (),
     trained: bool = True,
-) -> list[Arm]:
+) -> list[PlannedArm]:
     """Every variant at every crossing. `factors`: the paths that the command line has crossed."""
     base = read_yaml(_base(ablation.task, source))
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
@@ -144,7 +144,7 @@ def arms_of(
         [(factor, level, paths or {}) for level, paths in options.items()]
         for factor, options in ablation.across.items()
     ]
-    arms: list[Arm] = []
+    arms: list[PlannedArm] = []
     control = ablation.variants[ablation.control] or {}
     for label, variant in ablation.variants.items():
         for crossing in itertools.product(*levels):
@@ -164,7 +164,7 @@ def arms_of(
                 varied = _varied(crossed, variant or {}, source, control)
             except ConfigError as error:
                 raise located(error, origins) from None
-            arms.append(Arm(label, across, varied, source, origins, trained))
+            arms.append(PlannedArm(label, across, varied, source, origins, trained))
     return arms
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ablations.plan.ledger import Claim, find_claim
 from ablations.plan.prediction import Prediction, read_prediction
 from ablations.plan.source import FOLDER, located, read_yaml
+from ablations.store.seeds import DECIDING
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
 
@@ -41,6 +42,9 @@ class Ablation:
     """Factor → level → {path: value}; every variant is crossed with every level."""
     tune: dict[str, Any] = field(default_factory=dict)
     """Path → values: the settings that are tried for every variant, each with each."""
+    seeds_from: int = DECIDING[0]
+    """The first of the ten seeds that decide it: a regime that was changed after its seeds were
+    seen takes the next ten."""
 
     def __post_init__(self) -> None:
         if self.control not in self.variants:
@@ -70,6 +74,8 @@ class Ablation:
             for path in self.tune
             if self._is_set(path)
         ]
+        if self.seeds_from < DECIDING[0] or self.seeds_from % len(DECIDING):
+            problems.append(f"seeds_from={self.seeds_from}: expected 200, 210, 220 …")
         if problems:
             raise ConfigError(problems)
         self.predictions  # noqa: B018 (a ConfigError says what is wrong with one)

@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from ablations.plan.merge import Arm, Cell
+from ablations.plan.merge import Cell, PlannedArm
 from ablations.plan.question import Ablation, catalogue
 from ablations.plan.source import FOLDER, located, read_yaml
 from ablations.plan.tree import get
@@ -78,7 +78,7 @@ def settings_in(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def grid_for(arm: Arm, grid: Grid) -> Grid:
+def grid_for(arm: PlannedArm, grid: Grid) -> Grid:
     """The settings of a grid that an arm has, as many as others try."""
     (cell,) = arm.cells([TUNING[0]])
     has = {path: values for path, values in grid.items() if _has(cell.config, path)}
@@ -112,19 +112,19 @@ def _refined(values: Sequence[float], times: int) -> list[float]:
     return [v if v in ordered else float(f"{v:.2g}") for v in finer]
 
 
-def regime(arm: Arm, ablation: Ablation) -> str:
+def regime(arm: PlannedArm, ablation: Ablation) -> str:
     """Twelve hex digits of what an arm is, with the grid's first setting for what is tuned."""
     first = {path: values[0] for path, values in grid_for(arm, ablation.tune).items()}
     return arm.cells([TUNING[0]], "tune", first)[0].settings
 
 
-def trials_of(arm: Arm, grid: Grid) -> list[Cell]:
+def trials_of(arm: PlannedArm, grid: Grid) -> list[Cell]:
     """The cells that try a grid."""
     tried = settings_in(grid_for(arm, grid))
     return [cell for each in tried for cell in arm.cells(TUNING, "tune", each)]
 
 
-def tried(cells: Sequence[Cell], arm: Arm, results: Results) -> list[Tried]:
+def tried(cells: Sequence[Cell], arm: PlannedArm, results: Results) -> list[Tried]:
     """What the trials of an arm have come to, in the order of the grid."""
     found: dict[str, tuple[Setting, list[float | None]]] = {}
     for cell in cells:
@@ -146,7 +146,7 @@ def _loss(results: Results, cell: Cell) -> float | None:
     return min(values) if record.config["train"]["select"] == "best" else values[-1]
 
 
-def choose(arm: Arm, ablation: Ablation, profile: str, tried: Sequence[Tried]) -> Choice:
+def choose(arm: PlannedArm, ablation: Ablation, profile: str, tried: Sequence[Tried]) -> Choice:
     """The setting of lowest mean; one that a seed fails with comes after all that none does."""
     ranked = sorted(tried, key=_rank)
     best, error = ranked[0], _error(ranked)

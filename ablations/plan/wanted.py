@@ -8,12 +8,13 @@ from typing import Any
 
 from ablations.plan.code import code, measure_code
 from ablations.plan.counts import count, parameters
-from ablations.plan.merge import Arm, Cell, arms_of, filled, size
+from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
 from ablations.plan.profile import Profile, read_profile
 from ablations.plan.question import Ablation, crossed, find, read_ablation
 from ablations.plan.tuning import Choice, Grid, choices, regime, trials_of
 from ablations.store.frozen import freeze
 from ablations.store.results import Results
+from ablations.store.seeds import moved
 from ablations.store.stamp import Stamp
 from ablations.tasks.cache import load_task
 from model.config import ConfigError, nearest, validate
@@ -70,7 +71,7 @@ def work(parameters: int, train: Mapping[str, Any]) -> float:
 
 
 @dataclass(frozen=True)
-class Table:
+class PlannedTable:
     """A question with one treatment of its arms, expanded."""
 
     question: str
@@ -81,7 +82,7 @@ class Table:
     choices: list[Choice] = field(default_factory=list)
     is_alone: bool = True
     """Whether no tuned table stands beside it, so that it tells of every claim."""
-    tried: Sequence[Arm] = ()
+    tried: Sequence[PlannedArm] = ()
     """The arms that settings are to be chosen for."""
 
     @property
@@ -97,7 +98,7 @@ class Plan:
     overrides: dict[str, Any]
     factors: dict[str, dict[str, Any]]
     """Path → level → value: what the command line crosses every question with."""
-    tables: dict[str, Table]
+    tables: dict[str, PlannedTable]
     """By its word."""
     wanted: dict[str, Want]
     notes: list[str] = field(default_factory=list)
@@ -112,8 +113,9 @@ class Spent:
     more: Mapping[tuple[str, str], Sequence[int]] = field(default_factory=dict)
     """(table, label) → the seeds of arms that take others."""
 
-    def of(self, table: str, label: str) -> Sequence[int]:
-        return self.more.get((table, label), self.seeds)
+    def of(self, table: str, label: str, first: int) -> Sequence[int]:
+        """As a question numbers them whose deciding seeds begin with `first`."""
+        return moved(self.more.get((table, label), self.seeds), first)
 
 
 def make_plan(
@@ -156,7 +158,7 @@ def make_plan(
                 tables = _tables(plan, name, ablation, arms, spent, choices(name, results))
             elif name in grids:
                 tried = filled(arms, lambda arm, grid=grids[name]: trials_of(arm, grid))  # type: ignore[misc]
-                tables = [Table(name, ablation, tried, "tuning", tried=arms)]
+                tables = [PlannedTable(name, ablation, tried, "tuning", tried=arms)]
             else:
                 tables = []
             for table in tables:
@@ -177,12 +179,15 @@ def _tables(
     plan: Plan,
     name: str,
     ablation: Ablation,
-    arms: Sequence[Arm],
+    arms: Sequence[PlannedArm],
     spent: Spent,
     known: Mapping[str, Choice],
-) -> list[Table]:
+) -> list[PlannedTable]:
     """A question with its settings as they stand and, where they are known, with tuned ones."""
-    fixed = Table(name, ablation, filled(arms, lambda arm: arm.cells(spent.of(name, arm.label))))
+    first = ablation.seeds_from
+    fixed = PlannedTable(
+        name, ablation, filled(arms, lambda arm: arm.cells(spent.of(name, arm.label, first)))
+    )
     if not ablation.tune:
         return [fixed]
     if set_here := [path for path in ablation.tune if path in plan.overrides]:
@@ -194,16 +199,16 @@ def _tables(
         plan.notes.append(f"{name}: not tuned at these settings ({told}); --tune does that")
         return [fixed]
     chosen = [known[key] for key in keys]
-    word = Table(name, ablation, [], "tuned").word
+    word = PlannedTable(name, ablation, [], "tuned").word
     cells: list[Cell] = []
     for arm, choice in zip(arms, chosen, strict=True):
-        seeds = spent.of(word, arm.label)
+        seeds = spent.of(word, arm.label, first)
         cells += arm.cells(seeds, "report", choice.chosen)
         if choice.runner_up is not None:
             cells += arm.cells(seeds, "runner-up", choice.runner_up)
     return [
-        Table(name, ablation, fixed.cells, is_alone=False),
-        Table(name, ablation, cells, "tuned", chosen),
+        PlannedTable(name, ablation, fixed.cells, is_alone=False),
+        PlannedTable(name, ablation, cells, "tuned", chosen),
     ]
 
 
@@ -220,7 +225,7 @@ def _refuse_large(sizes: Mapping[str, int]) -> None:
         )
 
 
-def measures_of(table: Table, cell: Cell) -> list[str]:
+def measures_of(table: PlannedTable, cell: Cell) -> list[str]:
     """Speed depends on neither the seed nor a rate: the first seed is timed, as it stands.
 
     A trial that only chooses among settings is trained, and that is all.
@@ -254,7 +259,7 @@ def _check_timing(profile: Profile) -> None:
     validate(TimingConfig, profile.timing, "timing")
 
 
-def _want(plan: Plan, table: Table) -> None:
+def _want(plan: Plan, table: PlannedTable) -> None:
     from ablations.measure import is_timing
 
     controls = {

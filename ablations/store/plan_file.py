@@ -89,6 +89,7 @@ _ENTRY = {
     "metric": _is_object,
     "metrics": lambda value: _is_object(value) and all(map(_is_object, value.values())),
     "fingerprint": _is_text,
+    "seeds_from": _is_seed,
     "seeds": lambda value: isinstance(value, list) and all(map(_is_seed, value)),
     "cells": lambda value: isinstance(value, list),
 }

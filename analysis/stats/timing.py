@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.stats.differences import interval
-from analysis.stats.words import FASTER, NOT_RESOLVED, NOT_RUN, ONE_SEED, SLOWER
+from analysis.stats.words import FASTER, FEW, LEAST, NOT_RESOLVED, NOT_RUN, SLOWER
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def speed_verdict(ratio: Ratio, floor: float) -> str:
     """Slower or faster, if both the interval and the noise floor of the session allow it."""
     if ratio.n == 0:
         return NOT_RUN
-    if ratio.n == 1:
-        return ONE_SEED
+    if ratio.n < LEAST:
+        return FEW
     seen = abs(math.log(ratio.ratio)) > floor  # NaN floor: no A/A pair, nothing is resolved
     if not seen or not (ratio.low > 1 or ratio.high < 1):
         return NOT_RESOLVED

@@ -75,6 +75,7 @@ class Folder:
             "metrics": {},
             "overrides": [],
             "metric": PER,
+            "seeds_from": 200,
             "seeds": [0, 1, 2],
             **changes,
         }

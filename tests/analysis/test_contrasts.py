@@ -179,7 +179,7 @@ def test_one_seed_gives_a_number_and_no_verdict(folder: Any) -> None:
     folder.record("128", 7, 0.20)
     row = judged(folder).loc["128"]
     assert row["difference"] == pytest.approx(-0.05)
-    assert row["verdict"] == "n=1: no verdict"
+    assert row["verdict"] == "no verdict below n = 3"
     assert math.isnan(row["low"])
 
 

@@ -87,7 +87,7 @@ def test_one_pair_has_a_difference_but_no_interval_and_no_verdict() -> None:
     assert (found.n, found.mean) == (1, pytest.approx(0.2))
     assert math.isnan(found.low)
     assert math.isnan(found.p)
-    assert stats.verdict(found, math.nan, "lower") == "n=1: no verdict"
+    assert stats.verdict(found, math.nan, "lower") == "no verdict below n = 3"
 
 
 def test_no_pair_is_not_run() -> None:

@@ -62,7 +62,7 @@ TABLE = {
         "failures": "1 of 3 diverged",
         "could show": "0.5",
         "step time": "0.51 × (0.36 to 0.73)",
-        "verdict": "not resolved, 1 of 3 diverged",
+        "verdict": "no verdict below n = 3, 1 of 3 diverged",
     },
 }
 SPEED = {
@@ -175,7 +175,7 @@ def test_the_file_of_contrasts_has_each_number_under_its_heading(written: dict[s
             "better": "lower",
             "failures": TABLE[label]["failures"],
             "control_failures": "",
-            "word": {"post": "worse", "none": "not resolved"}[label],
+            "word": {"post": "worse", "none": "no verdict below n = 3"}[label],
             "verdict": TABLE[label]["verdict"],
             "step_time_verdict": SPEED[label]["verdict"],
         }

@@ -319,3 +319,10 @@ def test_luck_of_the_items_is_in_the_interval(folder: Any) -> None:
         low, high = only(folder).evidence[0]["interval"]
         wide.append(high - low)
     assert wide[1] > 5 * wide[0]
+
+
+def test_a_changed_regime_is_decided_by_its_own_ten_seeds(folder: Any) -> None:
+    for seeds, word in ((range(200, 210), "not run"), (range(210, 220), "supported")):
+        question(folder, said(folder, "worse", "b", than="a"), seeds=list(seeds), seeds_from=210)
+        fill(folder, seeds, a=0.25, b=0.6)
+        assert only(folder).verdict == word

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_plans import planned
 
-from ablations.plan.merge import Arm, arms_of
+from ablations.plan.merge import PlannedArm, arms_of
 from ablations.plan.profile import read_profile
 from ablations.plan.question import catalogue, read_ablation
 from ablations.plan.source import FOLDER, read_yaml
@@ -46,7 +46,7 @@ CELLS = {
 }
 
 
-def arms(file: str) -> list[Arm]:
+def arms(file: str) -> list[PlannedArm]:
     ablation, source = read_ablation(Path(file))
     return arms_of(ablation, source, read_profile("smoke"), {})
 

@@ -174,3 +174,17 @@ def test_a_setting_that_every_level_would_replace_is_refused(ask: Ask) -> None:
     levels = {"model.norm": {"layer": "layer", "rms": "rms"}}
     with pytest.raises(ConfigError, match=r"model\.norm\.eps: every level replaces"):
         make_plan([ask()], "smoke", {"model.norm.eps": 0.5}, [0], factors=levels)
+
+
+# Which seeds.
+
+
+def test_a_changed_regime_takes_the_next_ten_seeds(ask: Ask) -> None:
+    plan = planned(ask("old"), ask("new", seeds_from=210), seeds=[7, 200, 202])
+    found = {
+        table.question: sorted({c.seed for c in table.cells}) for table in plan.tables.values()
+    }
+    assert found == {"old": [7, 200, 202], "new": [7, 210, 212]}
+    for wrong in (100, 205):
+        with pytest.raises(ConfigError, match=f"seeds_from={wrong}: expected 200, 210"):
+            planned(ask("other", seeds_from=wrong))
