@@ -66,7 +66,8 @@ def _line(each: dict[str, Any]) -> str:
     low, high = (math.nan if end is None else end for end in each["interval"])
     level = f"{100 * each['level']:.3g} % interval"
     ends = f", {level} {bounds(low, high)}" if not math.isnan(low) else ""
-    return f"{text}: {each['metric']} {number(each['effect'], (high - low) / 2)}{ends}"
+    luck = "" if each["of_items"] is None else f" ({each['of_items']:.0%} of its luck: test items)"
+    return f"{text}: {each['metric']} {number(each['effect'], (high - low) / 2)}{ends}{luck}"
 
 
 def _needed(claim: dict[str, Any]) -> list[str]:

@@ -18,8 +18,13 @@ CODE = ("commit", "dirty")
 def machine(record: Record, session: str | None = None) -> str:
     """What the speed of a trial depends on, in one line: where it was timed, or else trained."""
     sessions = record.env.get("sessions")
-    timed = sessions.get(session) if isinstance(sessions, dict) else None
+    timed = sessions.get(session_of(session)) if isinstance(sessions, dict) else None
     return _line(timed if isinstance(timed, dict) else record.env, MACHINE)
+
+
+def session_of(named: str | None) -> str | None:
+    """The session of a reading, without its process: `1f2e3d4c.0` belongs to `1f2e3d4c`."""
+    return named.partition(".")[0] if isinstance(named, str) else None
 
 
 def code(record: Record) -> str:

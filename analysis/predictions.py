@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 from analysis import stats
 from analysis.load import Loaded, crossing
 from analysis.scores import FINE, curves, errors_by_item, outcomes, scores, steps_to_reach
+from analysis.speed import step_ratios
 from analysis.stats import Estimate, Tested, TwoLucks
 
+TIMES = ("step_time",)  # which processes repeat, not seeds
 STEPS = "steps_to_reach"  # a level of validation loss, told by `at: {loss: …}`
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -49,6 +51,15 @@ class Predicted:
         return self.plain["kind"] == "basin"
 
     @property
+    def is_timed(self) -> bool:
+        return self.plain["metric"] in TIMES
+
+    def step_ratios(self, across: dict[str, str]) -> tuple[list[float], float]:
+        """Log ratios of times by process, and the noise floor."""
+        label, where = self.plain["of"][0], self.plain["at"]
+        return step_ratios(self.loaded, self.ablation, label, crossing(across), where)
+
+    @property
     def better(self) -> str:
         known = self.entry["metrics"].get(self.plain["metric"])
         return known["better"] if known else "lower"
@@ -69,7 +80,9 @@ class Predicted:
         return [a for a in every.values() if all(a.get(k) == v for k, v in wanted.items())]
 
     def ended(self) -> set[Any]:
-        """Seeds of which every trial that it looks at has ended."""
+        """Seeds of which every trial that it looks at has ended; of times, processes."""
+        if self.is_timed:
+            return set(range(min(len(self.step_ratios(a)[0]) for a in self.crossings)))
         places = [(label, crossing(a)) for label in self.labels for a in self.crossings]
         found = [set(outcomes(self.loaded, self.ablation, *place)) for place in places]
         return set.intersection(*found) if found else set()
@@ -110,6 +123,8 @@ class Predicted:
         """Of the first variant from the one it is compared with, where there is such a one."""
         if self.plain["than"] is None or len(self.crossings) != 1 or self.plain["metric"] == STEPS:
             return Estimate(0)
+        if self.is_timed:
+            return stats.mean_of(self.step_ratios(self.crossings[0])[0][: len(seeds)], scale=1.0)
         return self.apart(self.plain["of"][0], self.plain["than"], self.crossings[0], seeds)
 
     def still_moves(self, seeds: Sequence[Any]) -> float:
@@ -275,7 +290,9 @@ def _crosses(p: Predicted, seeds: Sequence[Any]) -> Tested:
 
 
 def _ratio(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    """Of values that are never 0 or below; times are judged by their sessions."""
+    """Of values that are never 0 or below; of times, each seed is a process that timed both."""
+    if p.is_timed:
+        return joint([_timed(p, across, seeds) for across in p.crossings])
     low, high = p.plain["between"]
     found = []
     for across in p.crossings:
@@ -285,6 +302,20 @@ def _ratio(p: Predicted, seeds: Sequence[Any]) -> Tested:
         logs = Predicted(p.loaded, p.ablation, {**p.plain, "between": (_log(low), _log(high))})
         found.append(_inside(stats.mean_of(np.log(one / two)), logs))
     return joint(found)
+
+
+def _timed(p: Predicted, across: dict[str, str], processes: Sequence[Any]) -> Tested:
+    """Past its bounds by more than two copies of one model differ."""
+    logs, floor = p.step_ratios(across)
+    estimate = stats.mean_of(logs[: len(processes)], scale=1.0)
+    low, high = map(_log, p.plain["between"])
+
+    def within(by: float) -> Tested:
+        """With both ends moved inwards."""
+        ends = None if low is None else low + by, None if high is None else high - by
+        return _inside(estimate, Predicted(p.loaded, p.ablation, {**p.plain, "between": ends}))
+
+    return Tested() if math.isnan(floor) else Tested(within(floor).supports, within(-floor).refutes)
 
 
 def _log(end: float | None) -> float | None:

@@ -1,8 +1,9 @@
-"""How much longer a step takes than the control's, from times paired in the same blocks."""
+"""How much longer a step takes than the control's: paired in the same blocks, over processes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -21,39 +22,92 @@ COLUMNS = [
 
 def speeds(loaded: Loaded) -> pd.DataFrame:
     """One row per timed cell and point; the control's own rows are it beside itself."""
-    frame = loaded.readings
-    timed = frame[frame["metric"] == "step_time"]
-    memory = _peak_memory(frame)
-    controls = _controls(loaded)
+    memory = _peak_memory(loaded.readings)
     rows: list[dict[str, Any]] = []
-    for row in listed(timed):
-        ablation = loaded.ablations[row["ablation"]]
-        control = controls.get((row["ablation"], row["across"], row["seed"]))
-        if isinstance(row["against"], str) and row["against"] != control:
-            continue  # timed beside the control of another question
-        same = row["label"] == ablation["control"]
-        ratio, reason = _ratio(row)
-        floor = _floor(row)
-        place = (row["ablation"], row["across"], at(row["at"]))
+    for group in _timed(loaded):
+        first = group[0]
+        ablation = loaded.ablations[first["ablation"]]
+        ratio, floor, reason = _judged(group)
+        place = (first["ablation"], first["across"], at(first["at"]))
+        session = environment.session_of(first["session"])
         rows.append(
             {
-                **{name: row[name] for name in CELL},
+                **{name: first[name] for name in CELL},
                 "task": ablation["task"],
                 "control": ablation["control"],
-                "name": cell_name(row["label"], row["across"]),
-                "at": at(row["at"]),
-                "session": row["session"],
-                "machine": environment.machine(loaded.records[row["trial"]], row["session"]),
+                "name": cell_name(first["label"], first["across"]),
+                "at": at(first["at"]),
+                "session": session,
+                "machine": environment.machine(loaded.records[first["trial"]], session),
                 **vars(ratio),
-                "seconds": _mean(row["samples"]),
+                "seconds": _mean(group),
                 "floor": math.exp(floor),
-                "verdict": SAME if same else stats.speed_verdict(ratio, floor),
+                "verdict": SAME
+                if first["label"] == ablation["control"]
+                else stats.speed_verdict(ratio, floor),
                 "reason": reason,
-                "peak_memory": memory.get((*place, row["label"]), math.nan),
+                "peak_memory": memory.get((*place, first["label"]), math.nan),
                 "control_peak_memory": memory.get((*place, ablation["control"]), math.nan),
             }
         )
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def step_ratios(
+    loaded: Loaded, ablation: str, label: str, across: str, where: Mapping[str, Any]
+) -> tuple[list[float], float]:
+    """Log ratios of a variant's times to the control's, one of each process, and the noise floor.
+
+    Nothing where it was timed at several points and `where` does not tell which.
+    """
+    found = [
+        group
+        for group in _timed(loaded)
+        if [group[0][name] for name in CELL[:3]] == [ablation, label, across]
+        and all(group[0]["at"].get(name) == value for name, value in where.items())
+    ]
+    if len(found) != 1:
+        return [], math.nan
+    ratio, floor, _ = _judged(found[0])
+    return (_log_ratios(found[0], "samples") if ratio.n else []), floor
+
+
+def _timed(loaded: Loaded) -> list[list[dict[str, Any]]]:
+    """The readings of each timed cell and point, a reading for each process of one session."""
+    frame = loaded.readings
+    controls = _controls(loaded)
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in listed(frame[frame["metric"] == "step_time"]):
+        control = controls.get((row["ablation"], row["across"], row["seed"]))
+        if isinstance(row["against"], str) and row["against"] != control:
+            continue  # timed beside the control of another question
+        place = *(row[name] for name in CELL), at(row["at"])
+        groups.setdefault((*place, environment.session_of(row["session"])), []).append(row)
+    return list(groups.values())
+
+
+def _judged(group: list[dict[str, Any]]) -> tuple[stats.Ratio, float, str]:
+    """The ratio over processes, the noise floor, and why there is none where there is none."""
+    for row in group:
+        if not isinstance(row["samples"], list):
+            return stats.Ratio(0), math.nan, str(row["reason"])
+        if not isinstance(row["reference"], list):
+            return stats.Ratio(0), math.nan, "timed without a reference"
+    try:
+        ratio = stats.ratio_over_processes(_log_ratios(group, "samples"))
+    except ValueError as error:
+        return stats.Ratio(0), math.nan, str(error)
+    if not all(isinstance(row["twin"], list) for row in group):
+        return ratio, math.nan, ""
+    try:
+        same = stats.ratio_over_processes(_log_ratios(group, "twin"))
+    except ValueError:
+        return ratio, math.nan, ""
+    return ratio, stats.noise_floor(same), ""
+
+
+def _log_ratios(group: list[dict[str, Any]], of: str) -> list[float]:
+    return [stats.log_ratio(row[of], row["reference"]) for row in group]
 
 
 def _controls(loaded: Loaded) -> dict[tuple[str, str, int], str]:
@@ -70,30 +124,9 @@ def at(coordinates: dict[str, float]) -> str:
     return ", ".join(f"{name} {coordinates[name]:g}" for name in sorted(coordinates))
 
 
-def _mean(samples: Any) -> float | None:
-    return sum(samples) / len(samples) if isinstance(samples, list) and samples else None
-
-
-def _ratio(row: dict[str, Any]) -> tuple[stats.Ratio, str]:
-    reference = row["reference"]
-    if not isinstance(row["samples"], list):
-        return stats.Ratio(0), str(row["reason"])
-    if not isinstance(reference, list):
-        return stats.Ratio(0), "timed without a reference"
-    try:
-        return stats.timing_ratio(row["samples"], reference), ""
-    except ValueError as error:
-        return stats.Ratio(0), str(error)
-
-
-def _floor(row: dict[str, Any]) -> float:
-    """How far apart the reference and its twin were in the same blocks."""
-    if not isinstance(row["twin"], list) or not isinstance(row["reference"], list):
-        return math.nan
-    try:
-        return stats.noise_floor(stats.timing_ratio(row["twin"], row["reference"]))
-    except ValueError:
-        return math.nan
+def _mean(group: list[dict[str, Any]]) -> float | None:
+    samples = [s for row in group if isinstance(row["samples"], list) for s in row["samples"]]
+    return sum(samples) / len(samples) if samples else None
 
 
 def _peak_memory(frame: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:

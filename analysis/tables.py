@@ -101,7 +101,7 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
             "noise floor": ""
             if math.isnan(row["floor"])
             else f"± {100 * (row['floor'] - 1):.2g} %",
-            "blocks": str(row["n"]),
+            "processes": str(row["n"]),
             "peak memory": _memory(row["peak_memory"], row["control_peak_memory"]),
             "verdict": row["reason"] or row["verdict"],
         }

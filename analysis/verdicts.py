@@ -20,10 +20,9 @@ from analysis import stats
 from analysis.load import Loaded, runners_up, with_runner_up
 from analysis.predictions import Predicted, joint
 from analysis.scores import outcomes, scores
-from analysis.stats import Decision, Looks, Planned, Tested, TwoLucks
+from analysis.stats import Decision, Estimate, Looks, Planned, Tested, TwoLucks
 
 SUPPORTED, REFUTED, UNDECIDED, NOT_RUN = "supported", "refuted", "undecided", "not run"
-TIMES = ("step_time",)  # whose samples are blocks of one process
 MOVING = 0.5  # of its margin, over the last third of the steps
 HOPELESS = ("undertrained", "still moving")  # for more seeds
 
@@ -108,13 +107,15 @@ class _Claimed:
 
     @property
     def looks(self) -> Looks:
+        if self.is_timed:  # once, at all the processes there are
+            return Looks((max(stats.LEAST, len(self._ended())),), (1.0,))
         is_basin = any(each.is_basin for each in self.predicted)
         return stats.BASIN_LOOKS if is_basin else stats.LEVEL_LOOKS
 
     def planned(self, order: Sequence[Any]) -> Planned:
         """Its seeds in their order, as far as every trial before has ended."""
-        ended = set.intersection(*(each.ended() for each in self.predicted))
-        ended = set() if self.is_elsewhere else ended
+        ended = set() if self.is_elsewhere else self._ended()
+        order = sorted(ended) if self.is_timed else order
         prefix = []
         for seed in order:
             if seed not in ended:
@@ -122,14 +123,15 @@ class _Claimed:
             prefix.append(seed)
         return Planned(np.array(prefix, dtype=object), self.test, self.looks)
 
+    def _ended(self) -> set[Any]:
+        return set.intersection(*(each.ended() for each in self.predicted))
+
     def test(self, seeds: NDArray[Any]) -> Tested:
-        if self.is_timed:
-            return Tested()
         return joint([each.test(list(seeds)) for each in self.predicted])
 
     @property
     def is_timed(self) -> bool:
-        return any(each.plain["metric"] in TIMES for each in self.predicted)
+        return any(each.is_timed for each in self.predicted)
 
     def verdict(
         self,
@@ -141,7 +143,7 @@ class _Claimed:
     ) -> Verdict:
         """`otherwise` is what it would be with the other setting that a variant tuned as well."""
         word, reason = decision.word, ""
-        control = undertrained(loaded, name)
+        control = "" if self.is_timed else undertrained(loaded, name)
         changed = [
             label for label, other in otherwise.items() if label in self.labels and other != word
         ]
@@ -191,9 +193,10 @@ class _Claimed:
         return dict.fromkeys(self.labels, left[0])
 
     def _why(self, decision: Decision, seeds: Sequence[Any]) -> str:
-        if self.is_timed:
-            return "timed in one process; three are needed"
         first = self.looks.seeds[0]
+        if self.is_timed and len(seeds) < first:
+            told = f"{len(seeds)} process{'es' * (len(seeds) != 1)}"
+            return f"timed in {told}; {first} are needed"
         if len(seeds) < first:
             return f"{len(seeds)} seed{'s' * (len(seeds) != 1)}; {first} are needed for a look"
         if decision.tested and math.isnan(decision.tested[-1].p):
@@ -204,6 +207,8 @@ class _Claimed:
         """By the prediction that needs most, where its size and spread are known."""
         found = []
         for each in self.predicted:
+            if each.is_timed:
+                continue
             estimate = each.difference(seeds)
             if isinstance(estimate, TwoLucks):
                 estimate = estimate.same_items  # more seeds bring no other items
@@ -223,6 +228,9 @@ def _evidence(each: Predicted, seeds: Sequence[Any], level: float) -> dict[str, 
     """One prediction with what was measured for it."""
     estimate = each.difference(seeds)
     low, high = estimate.ends(level) if estimate.error > 0 else (math.nan, math.nan)
+    effect = estimate.value
+    if each.is_timed:  # a ratio, not its logarithm
+        effect, low, high = (math.exp(value) for value in (effect, low, high))
     return {
         "predicts": each.plain["word"],
         "of": list(each.plain["of"]),
@@ -232,12 +240,21 @@ def _evidence(each: Predicted, seeds: Sequence[Any], level: float) -> dict[str, 
         "margin": each.plain["within"] if each.plain["within"] is not None else each.plain["by"],
         "because": each.plain["because"],
         "kind": each.plain["kind"],
-        "effect": estimate.value,
+        "effect": effect,
         "interval": [low, high],
         "level": level,
         "n": estimate.n,
         "shares": _shares(each, seeds) if each.is_basin else None,
+        "of_items": _of_items(estimate),
     }
+
+
+def _of_items(estimate: Estimate | TwoLucks) -> float | None:
+    """Which share of the effect's variance comes from the test items, not from the seeds."""
+    if not isinstance(estimate, TwoLucks):
+        return None
+    whole = estimate.seeds + estimate.items + estimate.rest
+    return estimate.items / whole if whole > 0 else None
 
 
 def _shares(each: Predicted, seeds: Sequence[Any]) -> dict[str, list[int]]:

@@ -1,12 +1,14 @@
-"""Times that can be compared: side by side, in one process, in randomised complete blocks.
+"""Times that can be compared: side by side, in randomised complete blocks, in several processes.
 
 A machine drifts, so no time means anything alone. Every block times each candidate once, in a new
-random order; ratios are taken within blocks. The reference is timed twice under two names, and the
-difference between the two is the noise floor.
+random order; ratios are taken within blocks. The reference is built and timed twice under two
+names, and the difference between the two is the noise floor. A process has luck of its own, in
+where its memory lies, that no number of blocks averages away: intervals are over processes.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -15,28 +17,34 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from model.config import ConfigError
 
 Call = Callable[[], None]
+Report = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimingConfig:
     """How a timing session is run."""
 
-    blocks: int = 20
+    processes: int = 3
+    blocks: int = 5
+    """In each process."""
     warmup: int = 3
     """Calls of each candidate before the first block."""
     sample_seconds: float = 0.02
     """A sample repeats a quick call until it takes about this long."""
     cap_seconds: float = 60.0
-    """No new block is begun after this."""
+    """No new block is begun after this, in all processes together."""
     shapes: list[dict[str, int]] = field(default_factory=lambda: [{"length": 16, "batch": 64}])
 
     def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ConfigError([f"processes={self.processes}: must be at least 1"])
         if self.blocks < 2:
             raise ConfigError([f"blocks={self.blocks}: an interval needs at least 2"])
         if self.warmup < 1:
@@ -54,7 +62,7 @@ def time_blocks(
     config: TimingConfig,
     device: torch.device,
     seed: int = 0,
-    report: Callable[[float, str], None] = lambda fraction, note: None,
+    report: Report = lambda fraction, note: None,
 ) -> dict[str, list[float]]:
     """Seconds a call, for each candidate one sample a block: sample i of all is from block i."""
 
@@ -74,7 +82,7 @@ def time_blocks(
     shuffle = random.Random(seed)
     begun = time.perf_counter()
     for block in range(config.blocks):
-        if block >= 2 and time.perf_counter() - begun > config.cap_seconds:
+        if block >= 2 and time.perf_counter() - begun > config.cap_seconds / config.processes:
             break
         for name in shuffle.sample(sorted(calls), len(calls)):
             samples[name].append(clock(name, repeats[name]))
@@ -90,29 +98,49 @@ def probe_memory(
     The small one pays for what any first call loads. Both run in a forked child, so that running
     out of memory costs the child alone.
     """
+
+    def probe(_: Report) -> int:
+        small()()
+        before = _peak_bytes(device)
+        prepare()()
+        return _peak_bytes(device) - before
+
+    return in_child(probe)
+
+
+def in_child(
+    work: Callable[[Report], Any], report: Report = lambda fraction, note: None
+) -> tuple[Any, str | None]:
+    """What a forked child makes of some work, as JSON has it; or why it could not, in a line."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        code = 1
         try:
             os.close(reader)
-            small()()
-            before = _peak_bytes(device)
-            prepare()()
-            os.write(writer, str(_peak_bytes(device) - before).encode())
-            code = 0
-        except Exception as error:
-            words = (str(error) or type(error).__name__).splitlines()[0]
-            os.write(writer, f"!{words[:200]}".encode())
+
+            def tell(fraction: float, note: str) -> None:
+                os.write(writer, json.dumps({"progress": [fraction, note]}).encode() + b"\n")
+
+            with os.fdopen(os.dup(writer), "wb") as end:
+                try:
+                    answer = {"done": work(tell)}
+                except Exception as error:
+                    words = (str(error) or type(error).__name__).splitlines()[0]
+                    answer = {"failed": words[:200]}
+                end.write(json.dumps(answer).encode() + b"\n")
         finally:
-            os._exit(code)
+            os._exit(0)
     os.close(writer)
+    answer = {}
     with os.fdopen(reader, "rb") as pipe:
-        answer = pipe.read().decode()
-    _, status = os.waitpid(child, 0)
-    if os.waitstatus_to_exitcode(status) == 0:
-        return int(answer), None
-    return None, answer.removeprefix("!") or "the memory probe was killed"
+        for line in pipe:
+            answer = json.loads(line)
+            if "progress" in answer:
+                report(*answer["progress"])
+    os.waitpid(child, 0)
+    if "done" in answer:
+        return answer["done"], None
+    return None, answer.get("failed") or "its process was killed"
 
 
 def _peak_bytes(device: torch.device) -> int:

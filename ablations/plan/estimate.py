@@ -156,7 +156,7 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
 
     config = TimingConfig(**plan.profile.timing)
     sessions = Counter(pair for pairs in lacks.timings.values() for pair in pairs)
-    a_candidate = (config.warmup + config.blocks) * config.sample_seconds
+    a_candidate = config.processes * (config.warmup + config.blocks) * config.sample_seconds
     each = [min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values()]
     return len(config.shapes) * sum(each)
 

@@ -234,7 +234,8 @@ class SessionPiece:
         """A record with the times that a session took of its trial."""
         readings = [Reading(**reading) for reading in taken["readings"][record.trial]]
         for reading in readings:
-            reading.session, reading.against = taken["session"], self._reference.trial
+            own = "" if reading.session is None else f".{reading.session}"  # its process
+            reading.session, reading.against = f"{taken['session']}{own}", self._reference.trial
         made_by = self._code(self._setting.plan.wanted[record.trial])
         if record.measures.get(self._measure) == made_by:  # beside other references, those stay
             readings += [

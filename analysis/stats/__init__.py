@@ -44,11 +44,19 @@ from analysis.stats.power import POWER, SeedsNeeded, detectable, power_of, seeds
 from analysis.stats.ranks import Ranked, sign_test, signed_rank
 from analysis.stats.shares import boschloo, fisher, share_ends, share_tails
 from analysis.stats.slopes import exponent, growth, interaction, local_exponents, seed_slopes
-from analysis.stats.timing import Ratio, noise_floor, speed_verdict, timing_ratio
+from analysis.stats.timing import (
+    Ratio,
+    log_ratio,
+    noise_floor,
+    ratio_over_processes,
+    speed_verdict,
+    timing_ratio,
+)
 from analysis.stats.words import (
     BETTER,
     FASTER,
     FEW,
+    LEAST,
     NOT_RESOLVED,
     NOT_RUN,
     SLOWER,
@@ -62,6 +70,7 @@ __all__ = [
     "BETTER",
     "FASTER",
     "FEW",
+    "LEAST",
     "LEVEL",
     "LEVEL_LOOKS",
     "NOT_RESOLVED",
@@ -108,6 +117,7 @@ __all__ = [
     "interaction",
     "interval",
     "local_exponents",
+    "log_ratio",
     "mcnemar",
     "mean_of",
     "noise_floor",
@@ -116,6 +126,7 @@ __all__ = [
     "paired_mean",
     "pairing",
     "power_of",
+    "ratio_over_processes",
     "seed_slopes",
     "seeds_needed",
     "share_ends",

@@ -14,7 +14,7 @@ from analysis.stats.words import FASTER, FEW, LEAST, NOT_RESOLVED, NOT_RUN, SLOW
 
 @dataclass(frozen=True)
 class Ratio:
-    """Time of one candidate over its reference's, block by block: a geometric mean."""
+    """Time of one candidate over its reference's: a geometric mean over processes."""
 
     n: int
     ratio: float = math.nan
@@ -23,15 +23,34 @@ class Ratio:
 
 
 def timing_ratio(samples: Sequence[float], reference: Sequence[float]) -> Ratio:
-    """Paired ratio of timing blocks: t-interval on the mean log ratio, exponentiated."""
+    """Of one process: what its blocks say, which share its luck."""
+    return ratio_over_processes(_log_ratios(samples, reference))
+
+
+def log_ratio(samples: Sequence[float], reference: Sequence[float]) -> float:
+    """Of one process: the mean log ratio of its blocks."""
+    if not samples:
+        raise ValueError("nothing was timed")
+    return math.fsum(_log_ratios(samples, reference)) / len(samples)
+
+
+def _log_ratios(samples: Sequence[float], reference: Sequence[float]) -> list[float]:
     if len(samples) != len(reference):
         raise ValueError(f"{len(samples)} samples but {len(reference)} of the reference")
     if not all(0 < value < math.inf for value in (*samples, *reference)):
         raise ValueError("a time is not a positive number")
-    if not len(samples):
+    return list(np.log(np.divide(samples, reference)).tolist())
+
+
+def ratio_over_processes(log_ratios: Sequence[float]) -> Ratio:
+    """t-interval on the mean of the processes' log ratios, exponentiated.
+
+    Blocks of one process share its luck, so they only make its own mean sharper.
+    """
+    if not len(log_ratios):
         return Ratio(0)
     # Logs are of order 1, so rounding is judged on that scale.
-    log = interval(np.log(np.divide(samples, reference)).tolist(), scale=1.0)
+    log = interval(list(log_ratios), scale=1.0)
     return Ratio(log.n, math.exp(log.mean), math.exp(log.low), math.exp(log.high))
 
 

@@ -141,21 +141,25 @@ class Folder:
         self,
         ratio: float,
         noise: float = 0.01,
-        blocks: int = 12,
+        blocks: int = 4,
         session: str = "s1",
         twin_noise: float = 0.01,
         against: str | None = None,
+        processes: int = 3,
         **at: float,
-    ) -> Reading:
+    ) -> list[Reading]:
         """Step times beside the control's in the same blocks, the machine slow in some of them."""
         draw = random.Random(f"{ratio}{session}{at}")
-        busy = [0.03 * (1 + draw.random()) for _ in range(blocks)]
-        own = [time * ratio * (1 + draw.gauss(0, noise)) for time in busy]
         place = at or {"length": 16, "batch": 64}
-        twin = [time * (1 + draw.gauss(0, twin_noise)) for time in busy]
-        place_of = {"session": session, "against": against}
-        times = {"samples": own, "reference": busy, "twin": twin}
-        return Reading("step_time", "s", at=place, **place_of, **times)
+        readings = []
+        for process in range(processes):
+            busy = [0.03 * (1 + draw.random()) for _ in range(blocks)]
+            own = [time * ratio * (1 + draw.gauss(0, noise)) for time in busy]
+            twin = [time * (1 + draw.gauss(0, twin_noise)) for time in busy]
+            place_of = {"session": f"{session}.{process}", "against": against}
+            times = {"samples": own, "reference": busy, "twin": twin}
+            readings.append(Reading("step_time", "s", at=place, **place_of, **times))
+        return readings
 
 
 @pytest.fixture
@@ -198,7 +202,7 @@ def build_sweep(root: Path) -> Folder:
     means = {"sinusoidal": 0.25, "none": 0.45, "learned": 0.251, "rotary": 0.235, "alibi": 0.262}
     for label in labels[:-1]:
         for seed in seeds:
-            timed = [folder.timing(speed[label])] if seed == 0 else []
+            timed = folder.timing(speed[label]) if seed == 0 else []
             memory = Reading(
                 "peak_memory", "B", 2.0e8 * speed[label], at={"length": 16, "batch": 64}
             )

@@ -133,7 +133,7 @@ def test_a_failure_is_written_under_its_variant(evidence: Evidence) -> None:
 def test_machines_do_not_share_a_panel_of_times(folder: Any) -> None:
     folder.ablation("norm", ["pre", "post", "none"], seeds=[0])
     for label, device in (("pre", "cpu"), ("post", "cpu"), ("none", "cuda")):
-        folder.record(label, 0, 0.2, readings=[folder.timing(1.1)], env={"device": device})
+        folder.record(label, 0, 0.2, readings=folder.timing(1.1), env={"device": device})
     assert len(figures.panels("speed", gather(folder.root))) == 2
 
 

@@ -38,7 +38,9 @@ def test_every_planned_cell_has_an_outcome(folder: Any) -> None:
 def test_readings_are_tidy_with_a_column_per_coordinate(folder: Any) -> None:
     folder.ablation("position", ["sinusoidal"], seeds=[0])
     longer = Reading("loss", "nats/token", None, "valid", {"length": 64}, reason="past the maximum")
-    folder.record("sinusoidal", 0, 0.25, readings=[folder.timing(1.0), longer])
+    folder.record(
+        "sinusoidal", 0, 0.25, readings=[*folder.timing(1.0, processes=1, blocks=12), longer]
+    )
     frame = load(folder.root).readings
     assert list(frame["metric"]) == ["per", "per", "per", "step_time", "loss"]
     assert list(frame["step"].dropna()) == [100, 200, 300]

@@ -17,7 +17,7 @@ ACROSS, NAME = {"depth": "2", "data": "3k"}, "1 head [data=3k, depth=2]"
 def crossed(folder: Any, unit: str = "fraction") -> Evidence:
     folder.ablation("heads", ["8 heads", "1 head"], seeds=[0, 1], crossings=[ACROSS])
     for label, score in (("8 heads", 0.2), ("1 head", 0.3)):
-        timed = [folder.timing(1.1)]
+        timed = folder.timing(1.1)
         folder.record(label, 0, score, across=ACROSS, unit=unit, readings=timed)
         folder.record(label, 1, across=ACROSS, status="diverged")
     return gather(folder.root)

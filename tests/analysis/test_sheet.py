@@ -56,7 +56,7 @@ def test_no_cell_of_any_csv_file_starts_like_a_formula(folder: Any, attack: str)
     )
     for label, score in (("control", 0.3), (attack, 0.2)):
         for seed in (0, 1):
-            timed = [folder.timing(0.9, session=attack)]
+            timed = folder.timing(0.9, session=attack)
             cell = {"across": {attack: attack}, "unit": attack, "env": {"device": attack}}
             folder.record(label, seed, score + 0.01 * seed, readings=timed, **cell)
     evidence = gather(folder.root)

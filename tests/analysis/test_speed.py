@@ -25,7 +25,7 @@ def test_a_slow_variant_is_slower_and_an_equal_one_is_not_resolved(folder: Any) 
     plan(folder)
     for label, ratio in (("control", 1.0), ("slow", 1.1), ("equal", 1.0)):
         session = "s1" if label != "equal" else "s2"
-        folder.record(label, 0, 0.2, readings=[folder.timing(ratio, session=session)])
+        folder.record(label, 0, 0.2, readings=folder.timing(ratio, session=session))
     found = timed(folder)
     assert found.loc["control", "verdict"] == SAME
     assert found.loc["slow", "verdict"] == "slower"
@@ -35,8 +35,8 @@ def test_a_slow_variant_is_slower_and_an_equal_one_is_not_resolved(folder: Any) 
 
 def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None:
     plan(folder)
-    folder.record("control", 0, 0.2, readings=[folder.timing(1.0)])
-    folder.record("slow", 0, 0.2, readings=[folder.timing(1.03, noise=0.001, twin_noise=0.2)])
+    folder.record("control", 0, 0.2, readings=folder.timing(1.0))
+    folder.record("slow", 0, 0.2, readings=folder.timing(1.03, noise=0.001, twin_noise=0.2))
     row = timed(folder).loc["slow"]
     assert row["low"] > 1
     assert row["floor"] > 1.03
@@ -45,9 +45,9 @@ def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None
 
 def test_the_floor_is_that_of_the_same_blocks(folder: Any) -> None:
     plan(folder)
-    folder.record("control", 0, 0.2, readings=[folder.timing(1.0, twin_noise=0.3)])
-    folder.record("slow", 0, 0.2, readings=[folder.timing(1.03, 0.001, twin_noise=0.001)])
-    folder.record("equal", 0, 0.2, readings=[folder.timing(1.03, 0.001, twin_noise=0.3)])
+    folder.record("control", 0, 0.2, readings=folder.timing(1.0, twin_noise=0.3))
+    folder.record("slow", 0, 0.2, readings=folder.timing(1.03, 0.001, twin_noise=0.001))
+    folder.record("equal", 0, 0.2, readings=folder.timing(1.03, 0.001, twin_noise=0.3))
     found = timed(folder)
     assert found.loc["slow", "verdict"] == "slower"
     assert found.loc["equal", "verdict"] == "not resolved"
@@ -56,7 +56,7 @@ def test_the_floor_is_that_of_the_same_blocks(folder: Any) -> None:
 def test_times_beside_the_control_of_another_question_do_not_count(folder: Any) -> None:
     plan(folder)
     ours = folder.trial("control", 0)
-    beside = [folder.timing(2.0, against="somebodyelse"), folder.timing(1.1, against=ours)]
+    beside = [*folder.timing(2.0, against="somebodyelse"), *folder.timing(1.1, against=ours)]
     folder.record("slow", 0, 0.2, readings=beside)
     assert 1.05 < timed(folder).loc["slow", "ratio"] < 1.15
 
@@ -64,8 +64,9 @@ def test_times_beside_the_control_of_another_question_do_not_count(folder: Any) 
 def test_without_an_a_a_pair_nothing_is_resolved(folder: Any) -> None:
     plan(folder)
     alone = folder.timing(2.0)
-    alone.twin = None
-    folder.record("slow", 0, 0.2, readings=[alone])
+    for reading in alone:
+        reading.twin = None
+    folder.record("slow", 0, 0.2, readings=alone)
     row = timed(folder).loc["slow"]
     assert math.isnan(row["floor"])
     assert row["verdict"] == "not resolved"
@@ -74,8 +75,8 @@ def test_without_an_a_a_pair_nothing_is_resolved(folder: Any) -> None:
 def test_times_of_different_machines_are_kept_apart(folder: Any) -> None:
     plan(folder)
     elsewhere = {"torch": "2.13.0", "device": "cuda", "threads": 1}
-    folder.record("control", 0, 0.2, readings=[folder.timing(1.0)], env=elsewhere)
-    folder.record("slow", 0, 0.2, readings=[folder.timing(2.0)])
+    folder.record("control", 0, 0.2, readings=folder.timing(1.0), env=elsewhere)
+    folder.record("slow", 0, 0.2, readings=folder.timing(2.0))
     assert timed(folder)["machine"].nunique() == 2
 
 
@@ -96,6 +97,6 @@ def test_peak_memory_stands_beside_the_control_s(folder: Any) -> None:
     place = {"length": 16, "batch": 64}
     for label, peak in (("control", 1e8), ("slow", 3e8)):
         memory = Reading("peak_memory", "B", peak, at=place)
-        folder.record(label, 0, 0.2, readings=[folder.timing(1.0), memory])
+        folder.record(label, 0, 0.2, readings=[*folder.timing(1.0), memory])
     row = timed(folder).loc["slow"]
     assert row["peak_memory"] / row["control_peak_memory"] == pytest.approx(3)

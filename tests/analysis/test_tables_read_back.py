@@ -72,7 +72,7 @@ SPEED = {
         "seconds a step": "0.407",
         "time against control": "2.0 × (1.7 to 2.4)",
         "noise floor": "± 3.8 %",
-        "blocks": "3",
+        "processes": "3",
         "peak memory": "7 MiB (3.50 ×)",
         "verdict": "slower",
     },
@@ -82,7 +82,7 @@ SPEED = {
         "seconds a step": "0.100",
         "time against control": "0.51 × (0.36 to 0.73)",
         "noise floor": "± 3.8 %",
-        "blocks": "3",
+        "processes": "3",
         "peak memory": "3 MiB (1.50 ×)",
         "verdict": "faster",
     },
@@ -95,14 +95,18 @@ def written(folder: Any) -> dict[str, Path]:
     folder.ablation("norm", list(SCORES), metric=METRIC)
     for label, scores in SCORES.items():
         parameters, flops = SIZES[label]
-        timed = replace(
-            folder.timing(1.0), samples=list(TIMES[label]), reference=REFERENCE, twin=TWIN
-        )
+        timed = [
+            replace(one, samples=[own], reference=[reference], twin=[twin])
+            for one, own, reference, twin in zip(
+                folder.timing(1.0), TIMES[label], REFERENCE, TWIN, strict=True
+            )
+        ]
         nothing: Any = dict.fromkeys(("samples", "reference", "twin", "session"))
-        peak = replace(timed, metric="peak_memory", unit="B", value=float(PEAKS[label]), **nothing)
+        bytes_: Any = {"metric": "peak_memory", "unit": "B", "value": float(PEAKS[label])}
+        peak = replace(timed[0], **bytes_, **nothing)
         for seed, score in enumerate(scores):
             sizes = {"parameters": parameters, "flops_per_token": float(flops)}
-            readings = [timed, peak] if seed == 0 else []
+            readings = [*timed, peak] if seed == 0 else []
             status = {} if score else {"status": "diverged"}
             names = {"metric": "loss", "unit": "nats/token"}
             folder.record(label, seed, score, readings=readings, **sizes, **status, **names)

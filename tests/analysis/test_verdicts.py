@@ -166,11 +166,28 @@ def test_a_claim_of_several_predictions_needs_them_all(folder: Any) -> None:
     assert only(folder).verdict == "refuted"
 
 
-def test_times_of_one_process_decide_nothing(folder: Any) -> None:
+@pytest.mark.parametrize(
+    ("ratio", "processes", "verdict", "reason"),
+    [
+        (3.0, 5, "supported", ""),
+        (1.1, 5, "refuted", ""),
+        (2.01, 5, "undecided", "too noisy"),
+        (3.0, 2, "undecided", "timed in 2 processes; 3 are needed"),
+    ],
+)
+def test_times_are_judged_by_their_processes(
+    folder: Any, ratio: float, processes: int, verdict: str, reason: str
+) -> None:
     timed = said(folder, "ratio", "b", than="a", metric="step_time", between=(2.0, None))
     question(folder, timed)
-    fill(folder, a=0.2, b=0.2)
-    assert only(folder).reason == "timed in one process; three are needed"
+    for label in "ab":
+        took = folder.timing(ratio if label == "b" else 1.0, processes=processes)
+        folder.record(label, SEEDS[0], status="stuck", readings=took)  # training says nothing here
+    found = only(folder)
+    assert (found.verdict, found.asks) == (verdict, {})
+    assert found.reason.startswith(reason)
+    assert found.n == processes
+    assert found.evidence[0]["effect"] == pytest.approx(ratio, rel=0.05)
 
 
 # Seeds that were looked at.
@@ -302,7 +319,7 @@ def test_luck_of_the_items_is_in_the_interval(folder: Any) -> None:
     """Every seed agrees on which few items differ: other items might not."""
     from ablations.store.record import Reading
 
-    wide = []
+    wide, luck = [], []
     for spread in (1, 50):
         better = said(folder, "better", "b", than="a", split="test")
         question(folder, better, metric={"name": "per", "split": "test", "better": "lower",
@@ -316,9 +333,12 @@ def test_luck_of_the_items_is_in_the_interval(folder: Any) -> None:
                 score = sum(items) / len(items)
                 reading = Reading("per", "edits/phone", score, "test", {"step": 300})
                 folder.record(label, seed, readings=[reading], items={"per": items})
-        low, high = only(folder).evidence[0]["interval"]
+        found = only(folder).evidence[0]
+        low, high = found["interval"]
         wide.append(high - low)
+        luck.append(found["of_items"])
     assert wide[1] > 5 * wide[0]
+    assert luck[0] < 0.1 < 0.9 < luck[1]
 
 
 def test_a_changed_regime_is_decided_by_its_own_ten_seeds(folder: Any) -> None:

@@ -93,9 +93,9 @@ def called(label: str) -> Evidence:
         folder = made_up().Folder(Path(place) / "run")
         folder.ablation("width", ["control", label], seeds=list(SEEDS))
         for seed in SEEDS:
-            folder.record("control", seed, 0.25, readings=[folder.timing(1.0)])
+            folder.record("control", seed, 0.25, readings=folder.timing(1.0))
             score = 0.2 + 0.01 * seed
-            folder.record(label, seed, score, readings=[folder.timing(1.2)])
+            folder.record(label, seed, score, readings=folder.timing(1.2))
         return gather(folder.root)
 
 

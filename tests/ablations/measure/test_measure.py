@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -31,7 +33,7 @@ from model.build import build
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
 torch.set_num_threads(1)  # a forked probe has none of the threads that were started before
-TINY = {"blocks": 2, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 60.0}
+TINY = {"processes": 1, "blocks": 2, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 60.0}
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +132,11 @@ def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> Non
 
 
 def session(
-    ask: Ask, shape: dict[str, int], measure: str = "throughput", **rival: Any
+    ask: Ask,
+    shape: dict[str, int],
+    measure: str = "throughput",
+    processes: int = 1,
+    **rival: Any,
 ) -> tuple[dict[str, list[Reading]], str]:
     file = ask(measures=[measure], variants={"with": {}, "rival": rival})
     plan = make_plan([file], "smoke", {}, [0])
@@ -146,7 +152,7 @@ def session(
         candidates={control.trial: control.config, other.trial: other.config},
         models=control.code | other.code,
         untrained=[control.trial, other.trial],
-        timing={**TINY, "shapes": [shape]},
+        timing={**TINY, "processes": processes, "shapes": [shape]},
     )
     told = run_session(order.payload(), lambda *_: None)
     taken = told["readings"].items()
@@ -199,6 +205,36 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
     samples = found[control][1]
     assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
+
+
+def test_each_process_times_all_candidates_beside_the_reference(ask: Ask) -> None:
+    found, _ = session(ask, {"length": 5, "batch": 2}, processes=3, **{"model.position": "none"})
+    for readings in found.values():
+        times = [r for r in readings if r.metric == "step_time"]
+        assert [r.session for r in times] == ["0", "1", "2"]
+        assert all(len(r.samples or []) == len(r.reference or []) == 2 for r in times)
+        assert len({tuple(r.samples or []) for r in times}) == 3
+
+
+def test_a_process_that_dies_is_told_and_the_others_stand(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablations.measure import session as sessions
+
+    real = sessions.time_blocks
+
+    def deadly(*words: Any, seed: int, **more: Any) -> Any:
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*words, seed=seed, **more)
+
+    monkeypatch.setattr(sessions, "time_blocks", deadly)
+    none = {"model.position": "none"}
+    found, control = session(ask, {"length": 5, "batch": 2}, processes=3, **none)
+    _, first, second, third = found[control]
+    assert first.samples
+    assert (second.samples, second.reason) == (None, "its process was killed")
+    assert third.samples
 
 
 def test_past_a_learned_maximum_there_is_a_null_with_its_reason(ask: Ask) -> None:

@@ -107,7 +107,7 @@ def test_the_cap_ends_it_between_blocks_but_not_before_two(
     monkeypatch: pytest.MonkeyPatch, cap: float, whole: int
 ) -> None:
     bench = Bench(monkeypatch, a=1.0, b=2.0)
-    samples = bench.run(blocks=10, cap_seconds=cap)
+    samples = bench.run(processes=1, blocks=10, cap_seconds=cap)
     assert [len(each) for each in samples.values()] == [whole, whole]
 
 
