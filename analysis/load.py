@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ablations.store.frozen import freeze
-from ablations.store.record import Reading, Record, is_stale
+from ablations.store.record import TRAINING, Reading, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp
@@ -100,14 +100,10 @@ def runners_up(loaded: Loaded, ablation: str) -> list[str]:
 def with_runner_up(loaded: Loaded, ablation: str, label: str) -> Loaded:
     """One table of the folder, as if tuning had chosen the other setting for this variant."""
     entry = loaded.ablations[ablation]
-    swapped = [cell for cell in entry["cells"] if cell["label"] == label]
-    places = {(freeze(c["across"]), c["seed"]) for c in swapped if c["role"] == RUNNER_UP}
-    cells = [
-        {**cell, "role": "report"} if cell in swapped and cell["role"] == RUNNER_UP else cell
-        for cell in entry["cells"]
-        if not (cell in swapped and cell["role"] == "report"
-                and (freeze(cell["across"]), cell["seed"]) in places)
-    ]  # fmt: skip
+    own = [cell for cell in entry["cells"] if cell["label"] == label]
+    places = {freeze(cell["across"]) for cell in own if cell["role"] == RUNNER_UP}
+    others = [c for c in entry["cells"] if c["label"] != label or freeze(c["across"]) not in places]
+    cells = others + [{**cell, "role": "report"} for cell in own if cell["role"] == RUNNER_UP]
     plan = {**loaded.plan, "ablations": {ablation: {**entry, "cells": cells}}}
     return _picture(loaded.root, plan, loaded.records, loaded.unreadable)
 
@@ -124,7 +120,11 @@ def _picture(
         outcomes.append({**cell, **_outcome(known, fault, measures)})
         if known is not None:
             trunk = {**cell, "status": known.status}
-            readings += [{**reading.at, **trunk, **_row(reading)} for reading in known.readings]
+            readings += [
+                {**reading.at, **trunk, **_row(reading)}
+                for reading in known.readings
+                if reading.measure in (TRAINING, *measures)  # not what another table asks for
+            ]
     readings = _of_one_version(readings, records)
     coordinates = sorted({name for row in readings for name in row} - set(READING))
     return Loaded(

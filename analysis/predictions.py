@@ -127,6 +127,30 @@ class Predicted:
             return stats.mean_of(self.step_ratios(self.crossings[0])[0][: len(seeds)], scale=1.0)
         return self.apart(self.plain["of"][0], self.plain["than"], self.crossings[0], seeds)
 
+    @property
+    def is_equality(self) -> bool:
+        return self.plain["word"] == "equal"
+
+    def distances(self, estimate: Estimate) -> tuple[float, float]:
+        """How far the truth may lie from the nearest margin, at most and at least, at 80 %."""
+        low, high = estimate.ends(stats.LIMIT)
+        if self.is_equality:
+            off = abs(self.plain["within"] - abs(estimate.value))
+        else:
+            worse = 1 if self.better == "lower" else -1
+            lead = worse * estimate.value * (1 if self.plain["word"] == "worse" else -1)
+            off = abs(lead - self.plain["by"])
+        half = (high - low) / 2
+        return off + half, max(0.0, off - half)
+
+    def has_gaps(self, seeds: Sequence[Any]) -> bool:
+        """Whether a seed of a variant that it looks at has no score."""
+        return any(
+            not set(seeds) <= self.values(label, across).keys()
+            for label in self.labels
+            for across in self.crossings
+        )
+
     def still_moves(self, seeds: Sequence[Any]) -> float:
         """How much of its margin the difference moved over the last third of training.
 
@@ -147,6 +171,8 @@ class Predicted:
             shift = np.mean([_late(own[seed]) - _late(control[seed]) for seed in both])
             loss = np.mean([control[seed].iloc[-1] for seed in both])
             score = abs(np.mean([held[seed] for seed in both]))
+            if self.better == "higher" and score <= 1:  # of a share, what is missed
+                score = 1 - score
             if loss > 0 and score > 0:
                 moved.append(float(abs(shift) / loss * score / self.plain["within"]))
         return float(np.nanmax(moved)) if len(moved) > 1 else math.nan
@@ -196,7 +222,7 @@ def _leads(p: Predicted, label: str, other: str, seeds: Sequence[Any], by: float
             found.append(stats.directed(stats.basin(one, two).tails, "higher"))
         elif p.plain["metric"] == STEPS:
             ranked = stats.signed_rank(*p.pair(label, other, across, seeds))
-            found.append(stats.directed(ranked.tails, "lower"))
+            found.append(_twice(stats.directed(ranked.tails, "lower")))
         else:
             apart = p.apart(label, other, across, seeds)
             found.append(_twice(stats.better_by(apart, by, p.better)))

@@ -66,6 +66,8 @@ def step_ratios(
         if [group[0][name] for name in CELL[:3]] == [ablation, label, across]
         and all(group[0]["at"].get(name) == value for name, value in where.items())
     ]
+    first = min((group[0]["seed"] for group in found), default=None)  # as good as any other
+    found = [group for group in found if group[0]["seed"] == first]
     if len(found) != 1:
         return [], math.nan
     ratio, floor, _ = _judged(found[0])

@@ -24,7 +24,8 @@ from analysis.stats import Decision, Estimate, Looks, Planned, Tested, TwoLucks
 
 SUPPORTED, REFUTED, UNDECIDED, NOT_RUN = "supported", "refuted", "undecided", "not run"
 MOVING = 0.5  # of its margin, over the last third of the steps
-HOPELESS = ("undertrained", "still moving")  # for more seeds
+TUNING, FAILED, OPEN = "tuning", "a seed failed", "is not decided alike"
+HOPELESS = ("undertrained", "still moving", FAILED)  # for more seeds
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,7 @@ def _decided(loaded: Loaded, name: str) -> list[tuple[_Claimed, Decision, list[A
         )
         for claim in entry["claims"]
     ]
-    order = deciding(entry["seeds_from"])
-    planned = {cell["seed"] for cell in entry["cells"] if cell["role"] == "report"}
-    family = [claimed.planned([seed for seed in order if seed in planned]) for claimed in claims]
+    family = [claimed.planned(deciding(entry["seeds_from"])) for claimed in claims]
     decisions = stats.decide_family(family, declared=max(entry["declared"], len(claims)))
     return [
         (claimed, decision, list(held.seeds))
@@ -157,8 +156,10 @@ class _Claimed:
         elif word == UNDECIDED:
             reason = self._why(decision, seeds)
         elif changed:
+            opposite = any(otherwise[label] != UNDECIDED for label in changed)
+            reason = f"{TUNING}: another setting of {changed[0]} was as good, and "
+            reason += "would be decided otherwise" if opposite else OPEN
             word = UNDECIDED
-            reason = f"tuning: another setting of {changed[0]} was as good, and would change it"
         elif moving:
             word, reason = UNDECIDED, "still moving: the arms have not settled beside each other"
         used = seeds[: decision.n] or seeds
@@ -174,7 +175,7 @@ class _Claimed:
             p=decision.p,
             evidence=[_evidence(each, used, level) for each in self.predicted],
             needed=self._needed(used) if word == UNDECIDED else None,
-            asks=self._asks(word, reason, used),
+            asks=self._asks(word, reason, seeds, used),
         )
 
     def _is_moving(self, seeds: Sequence[Any]) -> bool:
@@ -182,9 +183,14 @@ class _Claimed:
         equal = [each for each in self.predicted if each.plain["word"] == "equal"]
         return any(each.still_moves(seeds) > MOVING for each in equal)
 
-    def _asks(self, word: str, reason: str, used: Sequence[Any]) -> dict[str, int]:
+    def _asks(
+        self, word: str, reason: str, seeds: Sequence[Any], used: Sequence[Any]
+    ) -> dict[str, int]:
         """Variant → how many seeds its next look takes, if another look may decide it."""
-        left = [n for n in self.looks.seeds if n > len(used)]
+        if reason.startswith(TUNING) and not reason.endswith(OPEN):
+            return {}
+        seen = seeds if reason.startswith(TUNING) else used  # its runner-up is still open
+        left = [n for n in self.looks.seeds if n > len(seen)]
         is_hopeless = self.is_elsewhere or self.is_timed or reason.startswith(HOPELESS)
         needed = self._needed(used) if len(used) >= self.looks.seeds[0] else None
         is_far = needed is not None and needed[0] > self.looks.seeds[-1]
@@ -200,14 +206,16 @@ class _Claimed:
         if len(seeds) < first:
             return f"{len(seeds)} seed{'s' * (len(seeds) != 1)}; {first} are needed for a look"
         if decision.tested and math.isnan(decision.tested[-1].p):
-            return "a seed failed or has no score, so its level cannot be told"
+            if any(each.has_gaps(seeds[: decision.n]) for each in self.predicted):
+                return f"{FAILED} or has no score, so its level cannot be told"
+            return "the same in every seed, so its spread cannot be told"
         return "too noisy for so few seeds"
 
     def _needed(self, seeds: Sequence[Any]) -> tuple[float, float] | None:
         """By the prediction that needs most, where its size and spread are known."""
         found = []
         for each in self.predicted:
-            if each.is_timed:
+            if each.plain["word"] not in ("better", "worse", "equal"):
                 continue
             estimate = each.difference(seeds)
             if isinstance(estimate, TwoLucks):
@@ -215,12 +223,13 @@ class _Claimed:
             if each.is_basin or not estimate.error > 0:
                 continue
             sd = estimate.error * math.sqrt(estimate.n)
-            is_equal = each.plain["within"] is not None
-            margin = each.plain["within"] if is_equal else each.plain["by"]
-            distance = abs(margin - abs(estimate.value))
             alpha = stats.ALPHA * self.looks.weights[-1] / 2  # one end of the last look's interval
-            needed = stats.seeds_needed(distance, sd, estimate.n, alpha, equal=is_equal)
-            found.append((needed.low, needed.high))
+            # What so few seeds leave open: of the spread, and of how far the truth lies off.
+            low, high = (
+                stats.seeds_needed(distance, sd, estimate.n, alpha, equal=each.is_equality)
+                for distance in each.distances(estimate)
+            )
+            found.append((low.expected, high.high))
         return max(found, key=lambda pair: pair[1]) if found else None
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ablations.plan.profile import find_profile
 from ablations.plan.question import catalogue, find, read_ablation
 from ablations.store.results import Results
+from ablations.store.seeds import TUNING
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -139,6 +140,10 @@ def _seeds(text: str) -> list[int]:
         seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
         raise ArgumentTypeError(f"--seeds {text}: a seed stands twice")
+    if chosen_with := set(seeds) & set(TUNING):
+        raise ArgumentTypeError(
+            f"--seeds {text}: {min(chosen_with)} is of those that choose settings; take others"
+        )
     return seeds
 
 

@@ -25,7 +25,15 @@ from ablations.store.stamp import short
 from ablations.sweep.lease import Leases
 
 _HOUR = 3600.0
-_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report")  # where files are written
+_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
+    ".",
+    "trials",
+    "checkpoints",
+    "figures",
+    "tables",
+    "report",
+    "tuned",
+)  # where files are written
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -23,12 +23,15 @@ def decide(
 ) -> tuple[Counter[str], Plan]:
     """Run a plan of the first look; then what open claims ask for, look by look."""
     from ablations.plan.wanted import Spent
+    from ablations.store.schema import FAILED
     from ablations.sweep.runner import EARLIER, UNBEGUN
 
     counts: Counter[str] = Counter()
     asked: Asked = {}
     while True:
         ended = sweep(plan)
+        failed = sum(counts[status] for status in FAILED)  # at earlier looks of this command
+        ended[EARLIER] = max(0, ended[EARLIER] - failed)
         counts = Counter({k: n for k, n in counts.items() if k != EARLIER}) + ended
         more = asked | _asks(plan, results)
         if more == asked or ended[UNBEGUN]:
@@ -57,7 +60,8 @@ def _asks(plan: Plan, results: Results) -> Asked:
         word = words.get(verdict.scope["question"], "")
         for label, n in verdict.asks.items() if word else ():
             found[word, label] = max(n, found.get((word, label), 0))
-    return {place: list(DECIDING[:n]) for place, n in found.items()}
+    first = len(first_look())  # which every arm has been given already
+    return {place: list(DECIDING[:n]) for place, n in found.items() if n > first}
 
 
 def _seeds(plan: Plan) -> int:

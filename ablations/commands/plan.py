@@ -104,7 +104,8 @@ def price(
         rows.append(
             {
                 "ablation": name,
-                "variant": ":".join((cells[0].label, *cells[0].across.values())),
+                "variant": ":".join((cells[0].label, *cells[0].across.values()))
+                + (f" ({cells[0].role})" if cells[0].role == "runner-up" else ""),
                 "control": cells[0].label == plan.tables[name].ablation.control,
                 **want.counts,
                 "steps": want.config["train"]["steps"],

@@ -6,7 +6,7 @@ import math
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import (
@@ -59,18 +59,20 @@ def act(options: Namespace) -> int:
         LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher,
     ):
         sweep = Sweep(options, results, launcher, on, time.monotonic() + options.budget)
+        counts: Counter[str] = Counter()
         if options.tune:
             from ablations.commands.tuning import tune
 
-            tune(plan, options, results, sweep)
+            counts = tune(plan, options, results, sweep)
             plan = plan_of(options)
-        sweep.tell_days(plan)
-        if is_until_decided(options):
-            from ablations.commands.deciding import decide
+        if not counts[UNBEGUN]:
+            sweep.tell_days(plan)
+            if is_until_decided(options):
+                from ablations.commands.deciding import decide
 
-            counts, plan = decide(plan, options, results, sweep)
-        else:
-            counts = sweep(plan)
+                counts, plan = decide(plan, options, results, sweep)
+            else:
+                counts = sweep(plan)
     earlier, unbegun = counts.pop(EARLIER, 0), counts.pop(UNBEGUN, 0)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     told = [f"{len(plan.wanted)} trials in {results.root}", ended or "nothing was left to run"]
@@ -89,10 +91,13 @@ class Sweep:
     launcher: Launcher
     on: Machine
     deadline: float
+    swept: set[str] = field(default_factory=set)
 
     def __call__(self, plan: Plan) -> Counter[str]:
         from ablations.sweep.runner import run
 
+        spared = frozenset(self.swept)  # what this command has made anew is not made so again
+        self.swept.update(plan.wanted)
         return run(
             plan,
             self.results,
@@ -100,6 +105,7 @@ class Sweep:
             str(self.on.device),
             self.options.imports,
             self.options.rerun,
+            spared=spared,
             limit=self.options.limit,
             deadline=self.deadline,
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import plan_of
 from model.arguments import complain
@@ -15,31 +16,48 @@ if TYPE_CHECKING:
     from ablations.store.results import Results
 
 
-def tune(plan: Plan, options: Namespace, results: Results, sweep: Callable[[Plan], Any]) -> None:
-    """Tune every question of a plan that names a grid; ConfigError where none does."""
+def tune(
+    plan: Plan, options: Namespace, results: Results, sweep: Callable[[Plan], Counter[str]]
+) -> Counter[str]:
+    """Tune every question of a plan that names a grid; ConfigError where none does.
+
+    Counts how trials ended if the budget was spent before all had begun; nothing is chosen then.
+    """
     from ablations.plan.tuning import EXTENSIONS, extended
+    from ablations.sweep.runner import UNBEGUN
 
     asked = {table.question: table.ablation for table in plan.tables.values()}
     grids = {name: dict(ablation.tune) for name, ablation in asked.items() if ablation.tune}
     if not grids:
         raise ConfigError(["--tune: none of these questions names what to tune"])
-    open_ = dict(grids)
-    for last in range(EXTENSIONS + 1):
-        tried = plan_of(options, grids=open_)
-        sweep(tried)
+    if set_here := [path for grid in grids.values() for path in grid if path in options.overrides]:
+        raise ConfigError([f"--tune: {set_here[0]} is set on the command line: leave one out"])
+    tried = plan_of(options, grids=grids)
+    for extension in range(EXTENSIONS + 1):
+        counts = sweep(tried)
+        if counts[UNBEGUN]:
+            return counts
         wider = {}
         for table in tried.tables.values():
-            at = _conclude(table, options, results, keep=last == EXTENSIONS)
+            at = _conclude(table, options, results, keep=extension == EXTENSIONS)
             if at:
-                wider[table.question] = extended(open_[table.question], at)
-        if last == EXTENSIONS or not wider:
-            return
+                wider[table.question] = extended(grids[table.question], at)
+        if extension == EXTENSIONS or not wider:
+            break
+        try:
+            wide = plan_of(options, grids=wider)
+        except ConfigError as error:  # a setting has bounds of its own
+            complain(f"The grid cannot grow: {error}")
+            for table in tried.tables.values():
+                _conclude(table, options, results, keep=True)
+            break
         for name, grid in wider.items():
             for path, values in grid.items():
-                if values != open_[name][path]:
+                if values != grids[name][path]:
                     told = ", ".join(f"{value:g}" for value in values)
                     complain(f"{name}: the best {path} is at an end; trying {told}")
-        open_ = wider
+        tried, grids = wide, wider
+    return Counter()
 
 
 def _conclude(
@@ -56,6 +74,7 @@ def _conclude(
     if keep or not at:
         path = keep_choices(results, table.question, made)
         complain(f"{table.question}: tuned settings kept in {path}")
-        if table.question in catalogue():
-            complain(f"To go by them elsewhere: cp {path} {committed(table.question)}")
+        if table.question in catalogue() and not (options.overrides or options.factors):
+            elsewhere = committed(table.question, options.profile)
+            complain(f"To go by them elsewhere: cp {path} {elsewhere}")
     return at

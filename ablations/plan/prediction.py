@@ -42,6 +42,7 @@ VOCABULARY = {
     "ratio": Word("so many times the other, within bounds", ("between",), ("than",)),
     "exact": Word("a number to rounding", ("within", "fails_for"), ("value",)),
 }
+STEPS = "steps_to_reach"  # a level of validation loss
 COMMON = ("metric", "split", "at", "across", "kind", "threshold", "arms")
 _NUMBERS = ("by", "within", "value", "threshold")
 _CHOICES = {"kind": ("level", "basin"), "arms": ("fixed", "tuned")}
@@ -104,6 +105,14 @@ def read_prediction(
     is_count = said[0] in ("fails", "trains")
     if kind == "basin" and not is_count and "threshold" not in given:
         problems.append(f"{place}.kind: a basin needs the threshold that its seeds are past")
+    if given.get("metric") == STEPS:
+        level = given.get("at")
+        if not isinstance(level, Mapping) or not _is_number(level.get("loss")):
+            problems.append(f"{place}.metric: {STEPS} needs its level: at: {{loss: 1.0}}")
+        if given.get("by"):
+            problems.append(f"{place}.by: {STEPS} are compared by their order, without a margin")
+        if said[0] not in ("better", "worse", "worst", "ordered"):
+            problems.append(f"{place}.metric: {STEPS} cannot be told to be '{said[0]}'")
     if given.get("by") and not given.get("because"):
         problems.append(f"{place}.by: say in a word why that size matters: because: …")
     if problems:

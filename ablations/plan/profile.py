@@ -53,5 +53,7 @@ def read_profile(name: str) -> Profile:
     values = dict(source.values)
     seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
     until = values.pop("until", None)
+    if until not in (None, "decided"):
+        raise ConfigError([f"{source.place('until')}: expected decided, got {until!r}"])
     rest = Source(source.name, values, source.lines)
     return Profile(name, seeds, timing, rest, required, until)

@@ -150,6 +150,8 @@ def crossed(ablation: Ablation, factors: Mapping[str, Mapping[str, Any]]) -> Abl
     for path, levels in sorted(factors.items(), key=lambda item: item[0].count(".")):
         if ablation.varies(path):
             raise ConfigError([f"{path}: this ablation varies it, so it cannot be crossed with it"])
+        if path in ablation.tune:
+            raise ConfigError([f"{path}: this ablation tunes it, so it cannot be crossed with it"])
         name = path.rpartition(".")[2]
         across[path if name in across else name] = {
             level: {path: value} for level, value in levels.items()

@@ -222,9 +222,9 @@ class _File:
     arms: list[Any]
 
 
-def committed(name: str) -> Path:
+def committed(name: str, profile: str) -> Path:
     """Where the choices for a question of the catalogue stand."""
-    return FOLDER / "tuned" / f"{name}.yaml"
+    return FOLDER / "tuned" / profile / f"{name}.yaml"
 
 
 def kept(results: Results, name: str) -> Path:
@@ -232,11 +232,11 @@ def kept(results: Results, name: str) -> Path:
     return results.root / "tuned" / f"{name}.yaml"
 
 
-def choices(name: str, results: Results | None) -> dict[str, Choice]:
+def choices(name: str, profile: str, results: Results | None) -> dict[str, Choice]:
     """What was chosen for a question, by arm and regime; what its folder chose comes first."""
     found: dict[str, Choice] = {}
-    if name in catalogue() and committed(name).exists():
-        found |= {choice.key: choice for choice in read_choices(committed(name))}
+    if name in catalogue() and committed(name, profile).exists():
+        found |= {choice.key: choice for choice in read_choices(committed(name, profile))}
     if results is not None and kept(results, name).exists():
         found |= {choice.key: choice for choice in read_choices(kept(results, name))}
     return found

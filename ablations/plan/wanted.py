@@ -155,7 +155,8 @@ def make_plan(
             trained = _is_trained(ablation)
             arms = arms_of(ablation, source, profile, overrides, crossings, trained)
             if grids is None:
-                tables = _tables(plan, name, ablation, arms, spent, choices(name, results))
+                known = choices(name, profile.name, results)
+                tables = _tables(plan, name, ablation, arms, spent, known)
             elif name in grids:
                 tried = filled(arms, lambda arm, grid=grids[name]: trials_of(arm, grid))  # type: ignore[misc]
                 tables = [PlannedTable(name, ablation, tried, "tuning", tried=arms)]

@@ -18,4 +18,5 @@ def deciding(first: int) -> tuple[int, ...]:
 
 def moved(seeds: Sequence[int], first: int) -> list[int]:
     """Deciding seeds as a question numbers them; others are nobody's."""
-    return [deciding(first)[DECIDING.index(s)] if s in DECIDING else s for s in seeds]
+    own = (deciding(first)[DECIDING.index(s)] if s in DECIDING else s for s in seeds)
+    return list(dict.fromkeys(own))

@@ -41,6 +41,8 @@ class Setting:
     limit: float | None = None
     call: str = "ablations.sweep.worker:run_trial"
     say: Callable[[str], None] = print
+    spared: frozenset[str] = frozenset()
+    """Trials that are not made anew, whatever `rerun` says."""
 
     @property
     def order(self) -> dict[str, Any]:
@@ -83,7 +85,8 @@ class TrialPiece:
         setting, want, results = self._setting, self._want, self._setting.results
         # What was to be made anew has been, if the file is another one now.
         rerun = setting.rerun if self._stamp() == self._seen else None
-        lacks = missing(replace(setting.plan, wanted={want.trial: want}), results, rerun)
+        alone = replace(setting.plan, wanted={want.trial: want})
+        lacks = missing(alone, results, rerun, setting.spared)
         for line in set_aside(lacks, results):
             setting.say(line)
         self._given = self._stamp()  # a record that was set aside is gone

@@ -44,6 +44,7 @@ def run(
     imports: Sequence[str] = (),
     rerun: str | None = None,
     *,
+    spared: frozenset[str] = frozenset(),
     limit: float | None = None,
     deadline: float = math.inf,
     call: str = "ablations.sweep.worker:run_trial",
@@ -52,12 +53,12 @@ def run(
 ) -> Counter[str]:
     """Run what the folder lacks; count how the jobs ended, and what is not tried again (EARLIER).
 
-    `limit` is the time of a job, `deadline` when the last one may begin, by time.monotonic(), and
-    `poll` that between two looks at others' work, in seconds;
+    `spared` trials are not rerun. `limit` is the time of a job, `deadline` when the last one may
+    begin, by time.monotonic(), and `poll` that between two looks at others' work, in seconds;
     `call` is what a worker does with a trial.
     """
     leases = leases or Leases(results.root / "leases")
-    setting = Setting(plan, results, device, list(imports), rerun, limit, call)
+    setting = Setting(plan, results, device, list(imports), rerun, limit, call, spared=spared)
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
             trials, timings, notes, is_proven, earlier = _begin(setting)
@@ -91,7 +92,7 @@ def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list
 
     OSError where something is lacking and cannot be kept; unusable records are set aside.
     """
-    lacks = missing(setting.plan, setting.results, setting.rerun)
+    lacks = missing(setting.plan, setting.results, setting.rerun, setting.spared)
     if not lacks.is_nothing:
         setting.results.check_writable()
     notes = set_aside(lacks, setting.results)

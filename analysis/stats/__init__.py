@@ -40,7 +40,7 @@ from analysis.stats.margins import (
     worse_by,
 )
 from analysis.stats.pairs import Pairing, correlation, pairing
-from analysis.stats.power import POWER, SeedsNeeded, detectable, power_of, seeds_needed
+from analysis.stats.power import LIMIT, POWER, SeedsNeeded, detectable, power_of, seeds_needed
 from analysis.stats.ranks import Ranked, sign_test, signed_rank
 from analysis.stats.shares import boschloo, fisher, share_ends, share_tails
 from analysis.stats.slopes import exponent, growth, interaction, local_exponents, seed_slopes
@@ -73,6 +73,7 @@ __all__ = [
     "LEAST",
     "LEVEL",
     "LEVEL_LOOKS",
+    "LIMIT",
     "NOT_RESOLVED",
     "NOT_RUN",
     "POWER",

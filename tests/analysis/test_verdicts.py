@@ -346,3 +346,78 @@ def test_a_changed_regime_is_decided_by_its_own_ten_seeds(folder: Any) -> None:
         question(folder, said(folder, "worse", "b", than="a"), seeds=list(seeds), seeds_from=210)
         fill(folder, seeds, a=0.25, b=0.6)
         assert only(folder).verdict == word
+
+
+# Found in review.
+
+
+def test_only_the_first_seeds_count_whichever_others_are_stored(folder: Any) -> None:
+    picked = [203, 206, 209]
+    question(folder, said(folder, "worse", "b", than="a"), seeds=picked)
+    fill(folder, picked, a=0.25, b=0.6)
+    assert only(folder).verdict == "not run"
+
+
+def test_a_runner_up_with_few_seeds_is_not_filled_up_with_those_of_the_choice(folder: Any) -> None:
+    tuned_question(folder, said(folder, "worse", "b", than="a", arms="tuned"))
+    entry = folder.plan["ablations"]["q"]
+    entry["cells"] = [c for c in entry["cells"] if c["role"] == "report" or c["seed"] < 203]
+    folder.results.write_plan(folder.plan)
+    draw = random.Random(1)
+    for seed in SEEDS:
+        luck = draw.gauss(0, 0.1)
+        folder.record("a", seed, 0.25 + luck)
+        folder.record("b", seed, 0.4 + luck + draw.gauss(0, 0.09))
+        folder.record("b'", seed, 0.3 + luck + draw.gauss(0, 0.09))
+    found = only(folder)
+    assert (found.verdict, found.reason[:6]) == ("undecided", "tuning")
+
+
+def test_an_effect_on_the_wrong_side_is_within_reach(folder: Any) -> None:
+    """A claim of worse by .1 whose variant is better by .1 needs few seeds to be refuted."""
+    question(folder, said(folder, "worse", "b", than="a", by=0.1, because="it is much"))
+    draw = random.Random(5)
+    for seed in SEEDS[:3]:
+        folder.record("a", seed, 0.5 + draw.gauss(0, 0.05))
+        folder.record("b", seed, 0.4 + draw.gauss(0, 0.05))
+    found = only(folder)
+    assert (found.verdict, found.asks) == ("undecided", {"b": 5, "a": 5})
+
+
+def test_what_hangs_on_tuning_asks_until_the_last_look(folder: Any) -> None:
+    tuned_question(folder, said(folder, "worse", "b", than="a", arms="tuned"))
+    draw = random.Random(1)
+    for count, asked in ((3, 5), (5, 10), (10, None)):
+        for seed in SEEDS[:count]:
+            luck = draw.gauss(0, 0.1)
+            folder.record("a", seed, 0.25 + luck)
+            folder.record("b", seed, 0.5 + luck + draw.gauss(0, 0.001))
+            folder.record("b'", seed, 0.3 + luck + draw.gauss(0, 0.2))
+        found = only(folder)
+        assert (found.verdict, found.reason[:6]) == ("undecided", "tuning")
+        assert found.asks == ({} if asked is None else {"b": asked, "a": asked})
+
+
+def test_a_runner_up_that_says_the_opposite_needs_no_more_seeds(folder: Any) -> None:
+    tuned_question(folder, said(folder, "worse", "b", than="a", arms="tuned"))
+    fill(folder, SEEDS[:3], **{"a": 0.25, "b": 0.5, "b'": 0.1})
+    found = only(folder)
+    assert found.reason.endswith("would be decided otherwise")
+    assert found.asks == {}
+
+
+def test_a_failed_seed_asks_for_no_more_of_them(folder: Any) -> None:
+    question(folder, said(folder, "worse", "b", than="a"))
+    fill(folder, SEEDS[:3], a=0.25, b=0.6)
+    folder.record("b", 200, status="diverged", reason="loss nan at step 3")
+    found = only(folder)
+    assert found.reason.startswith("a seed failed")
+    assert found.asks == {}
+
+
+def test_the_same_difference_in_every_seed_is_told_as_such(folder: Any) -> None:
+    question(folder, said(folder, "worse", "b", than="a"))
+    for seed in SEEDS[:3]:
+        folder.record("a", seed, 0.25)
+        folder.record("b", seed, 0.5)
+    assert only(folder).reason == "the same in every seed, so its spread cannot be told"

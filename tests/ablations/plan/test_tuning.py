@@ -219,15 +219,15 @@ def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Pat
     assert read_choices(path) == [made]
     other = Choice(**{**vars(made), "regime": "0" * 12})
     keep_choices(results, "small", [other])
-    assert choices("small", results) == {made.key: made, other.key: other}
+    assert choices("small", "smoke", results) == {made.key: made, other.key: other}
     path.write_text(path.read_text().replace("chosen:", "chozen:"))
     with pytest.raises(ConfigError, match=r"small.yaml:\d+: arms.0.chozen: no such option"):
-        choices("small", results)
+        choices("small", "smoke", results)
 
 
 # What is committed.
 
-TUNED = sorted(path.stem for path in (FOLDER / "tuned").glob("*.yaml"))
+TUNED = sorted(path.stem for path in (FOLDER / "tuned" / "quick").glob("*.yaml"))
 
 
 def test_every_question_that_tunes_has_its_choices_committed() -> None:
@@ -240,7 +240,7 @@ def test_committed_choices_are_of_the_question_as_it_stands_at_quick(name: str) 
     plan = make_plan([name], "quick", {}, [200])
     assert plan.notes == []
     assert f"{name} [tuned]" in plan.tables
-    for choice in read_choices(committed(name)):
+    for choice in read_choices(committed(name, "quick")):
         values = [each["set"] for each in choice.tried]
         assert choice.chosen in values
         assert all(len(each["losses"]) == 2 for each in choice.tried)
