@@ -26,14 +26,6 @@ from ablations.sweep.lease import Leases
 
 _HOUR = 3600.0
 _WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
-    ".",
-    "trials",
-    "checkpoints",
-    "figures",
-    "tables",
-    "report",
-    "tuned",
-)  # where files are written
 
 
 def arguments(parser: ArgumentParser) -> None:
