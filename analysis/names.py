@@ -10,6 +10,12 @@ def short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def asked(entry: dict[str, Any]) -> str:
+    """A question as a page asks it; where arms are tuned, it says so."""
+    question = str(entry["question"])
+    return f"{question} (each arm tuned)" if entry["arms"] == "tuned" else question
+
+
 def cell_name(label: str, across: str) -> str:
     """A label at its crossing: `1 head [data=3k]`; the label alone where nothing is crossed."""
     return f"{label} [{across}]" if across else label

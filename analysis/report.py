@@ -14,7 +14,7 @@ from analysis import environment, figures, stats, style, tables
 from analysis.claims import claims
 from analysis.evidence import Evidence
 from analysis.load import WAITING, listed
-from analysis.names import cell_name, short
+from analysis.names import asked, cell_name, short
 from analysis.sentences import answers
 
 
@@ -94,7 +94,7 @@ def _questions(evidence: Evidence) -> list[dict[str, Any]]:
             {
                 "anchor": f"q{index + 1}",
                 "name": name,
-                "question": ablation["question"],
+                "question": asked(ablation),
                 "task": ablation["task"],
                 "control": ablation["control"],
                 "metric": ablation["metric"],

@@ -11,7 +11,7 @@ from analysis import stats
 from analysis.contrasts import UNDERTRAINED
 from analysis.evidence import Evidence
 from analysis.load import listed
-from analysis.names import short
+from analysis.names import asked, short
 from analysis.units import after_number
 
 NAMED = 4  # an answer names this many resolved variants; the table has the rest
@@ -54,7 +54,7 @@ def answers(evidence: Evidence) -> list[tuple[str, str]]:
     """Each question with its answer so far."""
     frame = evidence.contrasts
     return [
-        (ablation["question"], _answer(evidence, name, frame[frame["ablation"] == name]))
+        (asked(ablation), _answer(evidence, name, frame[frame["ablation"] == name]))
         for name, ablation in evidence.loaded.ablations.items()
     ]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ablations.store.files import write_atomic
 from analysis.evidence import Evidence
 from analysis.load import listed
-from analysis.names import cell_name, short
+from analysis.names import asked, cell_name, short
 from analysis.sentences import bounds, count, number
 from analysis.sheet import csv
 from analysis.speed import SAME
@@ -172,7 +172,6 @@ def _memory(own: float, control: float) -> str:
 
 def _all_markdown(evidence: Evidence) -> str:
     return "\n".join(
-        f"**{escape(name)}**: {escape(evidence.loaded.ablations[name]['question'])}\n\n"
-        f"{markdown(view)}"
+        f"**{escape(name)}**: {escape(asked(evidence.loaded.ablations[name]))}\n\n{markdown(view)}"
         for name, view in contrasts_views(evidence).items()
     )
