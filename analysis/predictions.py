@@ -225,7 +225,8 @@ def _leads(p: Predicted, label: str, other: str, seeds: Sequence[Any], by: float
             found.append(_twice(stats.directed(ranked.tails, "lower")))
         else:
             apart = p.apart(label, other, across, seeds)
-            found.append(_twice(stats.better_by(apart, by, p.better)))
+            test = stats.better_by if by >= 0 else stats.not_worse_by
+            found.append(_twice(test(apart, abs(by), p.better)))
     return joint(found)
 
 

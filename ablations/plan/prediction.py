@@ -59,6 +59,7 @@ class Prediction:
     kind: str
     than: str | None = None
     by: float = 0.0
+    """At least; below zero it may be on the other side, by less than that."""
     within: float | None = None
     because: str | None = None
     """Why a difference of this size matters."""
@@ -161,7 +162,7 @@ def _wrong_values(
     ]
     problems += [
         f"{place}.{key}: must not be negative"
-        for key in ("by", "within")
+        for key in ("within",)
         if _is_number(given.get(key)) and given[key] < 0
     ]
     problems += [

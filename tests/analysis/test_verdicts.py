@@ -45,6 +45,8 @@ def only(folder: Any) -> Verdict:
         ("worse", {"by": 0.1}, 0.30, "refuted"),
         ("better", {"by": 0.1}, 0.10, "supported"),
         ("better", {}, 0.45, "refuted"),
+        ("better", {"by": -0.1}, 0.30, "supported"),  # worse, by less than that
+        ("better", {"by": -0.1}, 0.45, "refuted"),
         ("equal", {"within": 0.02}, 0.251, "supported"),
         ("equal", {"within": 0.02}, 0.30, "refuted"),
         ("worst", {}, 0.45, "supported"),

@@ -68,7 +68,25 @@ def test_who_is_not_named_to_compare_with_is_the_control() -> None:
         ({"equal": "without"}, ": lacks 'within'"),
         ({"equal": "without", "within": 0.1}, ": lacks 'because'"),
         ({"better": "without", "by": 0.1}, "say in a word why that size matters"),
-        ({"better": "without", "by": -1, "because": "x"}, ".by: must not be negative"),
+        ({"equal": "without", "within": -1, "because": "x"}, ".within: must not be negative"),
+        (
+            {"better": "without", "metric": "steps_to_reach"},
+            ".metric: steps_to_reach needs its level",
+        ),
+        (
+            {"better": "without", "metric": "steps_to_reach", "at": {"loss": 1}, "by": 5},
+            ".by: steps_to_reach are compared by their order",
+        ),
+        (
+            {
+                "equal": "without",
+                "metric": "steps_to_reach",
+                "at": {"loss": 1},
+                "within": 5,
+                "because": "x",
+            },
+            ".metric: steps_to_reach cannot be told to be 'equal'",
+        ),
         ({"better": "without", "by": "much", "because": "x"}, ".by: expected a number"),
         ({"better": "without", "with": 1}, ".with: does not belong here"),
         ({"better": "without", "kind": "basins"}, ".kind: expected level or basin"),
