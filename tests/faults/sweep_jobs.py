@@ -50,7 +50,7 @@ def toy_plan(trials: dict[str, dict[str, Any]]) -> Plan:
         config = {"seed": 0, "train": {"steps": 1, "batch_tokens": 1}, **does}
         wanted[name] = ToyWant(name, config, f"toy:{name}", {"kind": does.get("kind", "")})
     source: Any = None
-    return Plan(Profile("toy", [0], {}, source), {}, {}, [0], {}, wanted)
+    return Plan(Profile("toy", [0], {}, source), {}, {}, {}, wanted)
 
 
 def starts(folder: Path) -> list[str]:

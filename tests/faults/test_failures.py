@@ -214,7 +214,9 @@ def test_nothing_is_trained_beside_another_sweeps_timing(
         if len(waits) == 3:
             other.release_all()
 
-    monkeypatch.setattr("ablations.sweep.runner.time", SimpleNamespace(sleep=wait))
+    monkeypatch.setattr(
+        "ablations.sweep.runner.time", SimpleNamespace(sleep=wait, monotonic=lambda: 0.0)
+    )
     with Leases(results.root / "leases") as other:
         assert other.take(TIMING)
         assert sweep({"a": {}}) == {"ok": 1}

@@ -177,7 +177,7 @@ def id_of(*changes: tuple[str, Any], seed: int = 0) -> str:
         ("model.position", {"base": 10000, "name": "sinusoidal"}),
         ("model.norm", "layer"),
         ("model.feedforward", {"bias": True, "name": "relu"}),
-        ("train.optimiser", {"name": "adam", "rate": 0.003}),
+        ("train.optimiser", {"name": "adam", "rate": 0.01}),
         ("task", {"name": "g2p", **SEEDED}),
     ],
 )

@@ -170,7 +170,8 @@ def test_the_first_seed_is_timed_beside_the_control(finished: Sweep) -> None:
         record = finished.record(trial)
         times = [r for r in record.readings if r.metric == "step_time"]
         assert list(record.measures) == ["quality", "throughput"][: 2 - seed]
-        assert [r.against for r in times] == [cells["with", 0]] * (1 - seed)
+        assert [r.against for r in times] == [cells["with", 0]] * 3 * (1 - seed)
+        assert len({r.session for r in times}) == 3 * (1 - seed)  # processes
         for reading in times:
             assert reading.samples
             assert reading.reference
@@ -406,7 +407,7 @@ def test_a_missing_time_is_taken_without_touching_the_others(
     again = held(results, rival)
     assert [r.metric for r in again.readings if r.against == control] == [
         "peak_memory",
-        "step_time",
+        *["step_time"] * 3,  # processes
     ]
 
 
