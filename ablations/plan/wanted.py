@@ -209,7 +209,7 @@ def _tables(
             cells += arm.cells(seeds, "runner-up", choice.runner_up)
     return [
         PlannedTable(name, ablation, fixed.cells, is_alone=False),
-        PlannedTable(name, ablation, cells, "tuned", chosen),
+        PlannedTable(name, ablation, cells, "tuned", chosen, is_alone=False),
     ]
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_plans import planned
 
+from ablations.plan.document import document
 from ablations.plan.merge import PlannedArm, arms_of
 from ablations.plan.profile import read_profile
 from ablations.plan.question import catalogue, read_ablation
@@ -210,6 +211,27 @@ def test_a_runner_up_is_run_beside_the_choice(ask: Ask, tmp_path: Path) -> None:
         ("without", "report", 200),
         ("without", "report", 201),
     ]
+
+
+def test_each_claim_stands_in_the_table_whose_arms_decide_it(ask: Ask, tmp_path: Path) -> None:
+    worse = [{"worse": "without", "by": 0.0}]
+    claims = [
+        {"id": "position.needed", "predicts": worse},
+        {"id": "position.learned-equal", "predicts": [{**worse[0], "arms": "tuned"}]},
+    ]
+    file, results = ask(tune={RATE: RATES}, claims=claims), Results(tmp_path / "run")
+
+    def told() -> dict[str, list[str]]:
+        plan = make_plan([file], "smoke", {}, [200], results=results)
+        entries = document(plan).items()
+        assert {entry["declared"] for _, entry in entries} == {2}
+        return {name: [claim["id"] for claim in entry["claims"]] for name, entry in entries}
+
+    assert told() == {"small": ["position.needed", "position.learned-equal"]}
+    ablation, _ = read_ablation(Path(file))
+    made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1), (3, 3))) for arm in arms(file)]
+    keep_choices(results, "small", made)
+    assert told() == {"small": ["position.needed"], "small [tuned]": ["position.learned-equal"]}
 
 
 def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Path) -> None:
