@@ -62,6 +62,7 @@ def render(evidence: Evidence, shown: list[dict[str, Any]]) -> str:
         versions=environment.versions(loaded.records),
         dates=_dates(evidence),
         chance=_chance(evidence),
+        claims=claims(evidence),
     )
 
 
