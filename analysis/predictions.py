@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -41,6 +41,8 @@ class Predicted:
     ablation: str
     plain: dict[str, Any]
     """As the plan tells it."""
+    _held: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What was looked up once: every look asks for it again."""
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -88,6 +90,12 @@ class Predicted:
         return set.intersection(*found) if found else set()
 
     def values(self, label: str, across: dict[str, str]) -> dict[Any, float]:
+        key = "values", label, crossing(across)
+        if key not in self._held:
+            self._held[key] = self._values(label, across)
+        return dict(self._held[key])
+
+    def _values(self, label: str, across: dict[str, str]) -> dict[Any, float]:
         if self.plain["metric"] == STEPS:
             level = float(self.plain["at"]["loss"])
             return steps_to_reach(self.loaded, self.ablation, label, crossing(across), level)
@@ -108,16 +116,20 @@ class Predicted:
         estimate = stats.paired_mean(*self.pair(label, other, across, seeds))
         if not estimate.error > 0 or self.plain["at"] or self.plain["split"] != "test":
             return estimate
-        place = self.ablation, crossing(across)
-        sides = [
-            errors_by_item(self.loaded, place[0], name, place[1], self.plain["metric"])
-            for name in (label, other)
-        ]
+        sides = [self._items(name, across) for name in (label, other)]
         held = [side[seed] for side in sides for seed in seeds if seed in side]
         if len(held) < 2 * len(seeds) or len({len(errors) for errors in held}) != 1:
             return estimate
         one, two = np.array(held[: len(seeds)]), np.array(held[len(seeds) :])
         return stats.two_lucks(one - two)
+
+    def _items(self, label: str, across: dict[str, str]) -> dict[Any, NDArray[np.float64]]:
+        key = "items", label, crossing(across)
+        if key not in self._held:
+            place = self.ablation, label, crossing(across)
+            self._held[key] = errors_by_item(self.loaded, *place, self.plain["metric"])
+        found: dict[Any, NDArray[np.float64]] = self._held[key]
+        return found
 
     def difference(self, seeds: Sequence[Any]) -> Estimate | TwoLucks:
         """Of the first variant from the one it is compared with, where there is such a one."""
