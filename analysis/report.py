@@ -34,15 +34,16 @@ def write(evidence: Evidence) -> list[Path]:
         shown.append({"name": name, "svg": drawing, "caption": figures.caption(name)})
     paths += tables.write(evidence)
     listed_claims = evidence.loaded.root / "claims.json"
-    document = json.dumps(claims(evidence), indent=1, ensure_ascii=False, allow_nan=False)
+    decided = claims(evidence)
+    document = json.dumps(decided, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(listed_claims, document + "\n")
     paths.append(listed_claims)
     page = evidence.loaded.root / "report" / "index.html"
-    write_atomic(page, render(evidence, shown))
+    write_atomic(page, render(evidence, shown, decided))
     return [*paths, page]
 
 
-def render(evidence: Evidence, shown: list[dict[str, Any]]) -> str:
+def render(evidence: Evidence, shown: list[dict[str, Any]], decided: list[dict[str, Any]]) -> str:
     """The page as text."""
     loaded = evidence.loaded
     done, planned = loaded.done()
@@ -55,14 +56,14 @@ def render(evidence: Evidence, shown: list[dict[str, Any]]) -> str:
         owed=int(loaded.cells.drop_duplicates("trial")["owed"].sum()),
         answers=answers(evidence),
         figures=shown,
-        questions=_questions(evidence),
+        questions=_questions(evidence, decided),
         speeds=tables.speed_view(evidence.speeds),
         failures=_failures(loaded.cells),
         machines=machines,
         versions=environment.versions(loaded.records),
         dates=_dates(evidence),
         chance=_chance(evidence),
-        claims=claims(evidence),
+        claims=decided,
     )
 
 
@@ -85,8 +86,7 @@ def _template() -> jinja2.Template:
     return env.get_template("report.html.j2")
 
 
-def _questions(evidence: Evidence) -> list[dict[str, Any]]:
-    known = claims(evidence)
+def _questions(evidence: Evidence, decided: list[dict[str, Any]]) -> list[dict[str, Any]]:
     views = tables.contrasts_views(evidence)
     found = []
     for index, (name, ablation) in enumerate(evidence.loaded.ablations.items()):
@@ -103,7 +103,7 @@ def _questions(evidence: Evidence) -> list[dict[str, Any]]:
                 "moves": ablation.get("moves") or "",
                 "overrides": ablation.get("overrides") or [],
                 "seeds": ablation.get("seeds") or [],
-                "claims": [claim for claim in known if claim["scope"]["question"] == name],
+                "claims": [claim for claim in decided if claim["scope"]["question"] == name],
                 "done": done,
                 "planned": planned,
                 "table": views[name],

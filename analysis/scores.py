@@ -57,26 +57,26 @@ def scores(
 
 def outcomes(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, str]:
     """Seed → how its trial ended, of those that have."""
-    cells = loaded.cells
-    mine = cells[
-        (cells["ablation"] == ablation) & (cells["label"] == label) & (cells["across"] == across)
-    ]
+    mine = _own(loaded.cells, ablation, label, across)
     ended = mine[mine["outcome"] != WAITING]
     return dict(zip(ended["seed"], ended["outcome"], strict=True))
 
 
+def _own(frame: pd.DataFrame, ablation: str, label: str, across: str) -> pd.DataFrame:
+    """The rows of one arm."""
+    is_own = (frame["ablation"] == ablation) & (frame["label"] == label)
+    return frame[is_own & (frame["across"] == across)]
+
+
 def curves(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, pd.Series]:
     """Seed → validation loss by step, of trials that ended well."""
-    frame = loaded.readings
-    mine = frame[
-        (frame["ablation"] == ablation)
-        & (frame["label"] == label)
-        & (frame["across"] == across)
-        & (frame["status"] == FINE)
-        & (frame["metric"] == "loss")
-        & (frame["split"] == "valid")
-        & frame["value"].notna()
-        & frame["step"].notna()
+    own = _own(loaded.readings, ablation, label, across)
+    mine = own[
+        (own["status"] == FINE)
+        & (own["metric"] == "loss")
+        & (own["split"] == "valid")
+        & own["value"].notna()
+        & own["step"].notna()
     ]
     return {
         seed: pd.Series(
@@ -105,13 +105,8 @@ def errors_by_item(
     loaded: Loaded, ablation: str, label: str, across: str, metric: str
 ) -> dict[Any, NDArray[np.float64]]:
     """Seed → what each test item adds to the score, of which it is the mean."""
-    cells = loaded.cells
-    mine = cells[
-        (cells["ablation"] == ablation)
-        & (cells["label"] == label)
-        & (cells["across"] == across)
-        & (cells["outcome"] == FINE)
-    ]
+    mine = _own(loaded.cells, ablation, label, across)
+    mine = mine[mine["outcome"] == FINE]
     found = {}
     held = scores(loaded, ablation, label, across, metric, "test", {})
     for seed, trial in zip(mine["seed"], mine["trial"], strict=True):

@@ -24,8 +24,6 @@ from analysis.stats import Decision, Estimate, Looks, Planned, Tested, TwoLucks
 
 SUPPORTED, REFUTED, UNDECIDED, NOT_RUN = "supported", "refuted", "undecided", "not run"
 MOVING = 0.5  # of its margin, over the last third of the steps
-TUNING, FAILED, OPEN = "tuning", "a seed failed", "is not decided alike"
-HOPELESS = ("undertrained", "still moving", FAILED)  # for more seeds
 
 
 @dataclass(frozen=True)
@@ -55,14 +53,15 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
 
 def _of_question(loaded: Loaded, name: str) -> list[Verdict]:
     found = _decided(loaded, name)
+    control = undertrained(loaded, name) if found else ""
     others = {
         label: _decided(with_runner_up(loaded, name, label), name)
         for label in runners_up(loaded, name)
     }
     return [
         claimed.verdict(
-            loaded,
-            name,
+            _scope(loaded, name),
+            "" if claimed.is_timed else control,
             decision,
             seeds,
             {label: other[i][1].word for label, other in others.items()},
@@ -134,15 +133,18 @@ class _Claimed:
 
     def verdict(
         self,
-        loaded: Loaded,
-        name: str,
+        scope: dict[str, Any],
+        control: str,
         decision: Decision,
         seeds: Sequence[Any],
         otherwise: dict[str, str],
     ) -> Verdict:
-        """`otherwise` is what it would be with the other setting that a variant tuned as well."""
+        """`control` is why it cannot be judged by, if it cannot; `otherwise` what it would be with
+        the other setting that a variant tuned as well."""
         word, reason = decision.word, ""
-        control = "" if self.is_timed else undertrained(loaded, name)
+        used = seeds[: decision.n] or seeds
+        # Seeds beyond so many might decide it; None: no seed can.
+        open_from = None if self.is_elsewhere or self.is_timed else len(used)
         changed = [
             label for label, other in otherwise.items() if label in self.labels and other != word
         ]
@@ -152,17 +154,21 @@ class _Claimed:
         elif not seeds:
             word, reason = NOT_RUN, "no seed that decides has ended in every arm that it looks at"
         elif control:
-            word, reason = UNDECIDED, f"undertrained: {control}"
+            word, reason, open_from = UNDECIDED, f"undertrained: {control}", None
+        elif word == UNDECIDED and self._is_untellable(decision, seeds):
+            reason = "a seed failed or has no score, so its level cannot be told"
+            open_from = None
         elif word == UNDECIDED:
             reason = self._why(decision, seeds)
         elif changed:
-            opposite = any(otherwise[label] != UNDECIDED for label in changed)
-            reason = f"{TUNING}: another setting of {changed[0]} was as good, and "
-            reason += "would be decided otherwise" if opposite else OPEN
-            word = UNDECIDED
+            is_opposite = any(otherwise[label] != UNDECIDED for label in changed)
+            end = "would be decided otherwise" if is_opposite else "is not decided alike"
+            reason = f"tuning: another setting of {changed[0]} was as good, and {end}"
+            # Whatever decided it, more seeds are for the one that is still open.
+            word, open_from = UNDECIDED, None if is_opposite else len(seeds)
         elif moving:
             word, reason = UNDECIDED, "still moving: the arms have not settled beside each other"
-        used = seeds[: decision.n] or seeds
+            open_from = None
         level = self.looks.level(max(decision.look, 0))
         return Verdict(
             id=self.claim["id"],
@@ -170,33 +176,30 @@ class _Claimed:
             source=self.claim["source"],
             verdict=word,
             reason=reason,
-            scope=_scope(loaded, name),
+            scope=scope,
             n=len(used),
             p=decision.p,
             evidence=[_evidence(each, used, level) for each in self.predicted],
             needed=self._needed(used) if word == UNDECIDED else None,
-            asks=self._asks(word, reason, seeds, used),
+            asks=self._asks(open_from, used) if word in (UNDECIDED, NOT_RUN) else {},
         )
 
     def _is_moving(self, seeds: Sequence[Any]) -> bool:
         """Whether an equality is one of a moment: its difference moves by half its margin."""
-        equal = [each for each in self.predicted if each.plain["word"] == "equal"]
+        equal = [each for each in self.predicted if each.is_equality]
         return any(each.still_moves(seeds) > MOVING for each in equal)
 
-    def _asks(
-        self, word: str, reason: str, seeds: Sequence[Any], used: Sequence[Any]
-    ) -> dict[str, int]:
-        """Variant → how many seeds its next look takes, if another look may decide it."""
-        if reason.startswith(TUNING) and not reason.endswith(OPEN):
-            return {}
-        seen = seeds if reason.startswith(TUNING) else used  # its runner-up is still open
-        left = [n for n in self.looks.seeds if n > len(seen)]
-        is_hopeless = self.is_elsewhere or self.is_timed or reason.startswith(HOPELESS)
+    def _asks(self, open_from: int | None, used: Sequence[Any]) -> dict[str, int]:
+        """Variant → how many seeds its next look takes; nothing where no look may decide it."""
+        left = [] if open_from is None else [n for n in self.looks.seeds if n > open_from]
         needed = self._needed(used) if len(used) >= self.looks.seeds[0] else None
         is_far = needed is not None and needed[0] > self.looks.seeds[-1]
-        if word not in (UNDECIDED, NOT_RUN) or not left or is_hopeless or is_far:
-            return {}
-        return dict.fromkeys(self.labels, left[0])
+        return {} if not left or is_far else dict.fromkeys(self.labels, left[0])
+
+    def _is_untellable(self, decision: Decision, seeds: Sequence[Any]) -> bool:
+        """Whether a seed that every look contains has no score."""
+        is_silent = bool(decision.tested) and math.isnan(decision.tested[-1].p)
+        return is_silent and any(each.has_gaps(seeds[: decision.n]) for each in self.predicted)
 
     def _why(self, decision: Decision, seeds: Sequence[Any]) -> str:
         first = self.looks.seeds[0]
@@ -206,8 +209,6 @@ class _Claimed:
         if len(seeds) < first:
             return f"{len(seeds)} seed{'s' * (len(seeds) != 1)}; {first} are needed for a look"
         if decision.tested and math.isnan(decision.tested[-1].p):
-            if any(each.has_gaps(seeds[: decision.n]) for each in self.predicted):
-                return f"{FAILED} or has no score, so its level cannot be told"
             return "the same in every seed, so its spread cannot be told"
         return "too noisy for so few seeds"
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,19 +55,27 @@ class PlannedArm:
     """(prefix, source) from the last written to the first."""
     trained: bool
 
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """All its settings as they stand."""
+        return self._resolved(self.tree, self.origins)
+
+    @staticmethod
+    def _resolved(tree: Mapping[str, Any], origins: Sequence[tuple[str, Source]]) -> dict[str, Any]:
+        try:
+            return resolve_trial(tree)
+        except ConfigError as error:
+            raise located(error, origins) from None
+
     def cells(
         self, seeds: Sequence[int], role: str = "report", tuned: Mapping[str, Any] | None = None
     ) -> list[Cell]:
         """Its cells with these settings on top; ConfigError where they make no trial."""
-        try:
-            config = resolve_trial(self.tree)
-            if tuned:
-                for path, value in tuned.items():
-                    config = replaced(config, path, value)  # a default part has its options, too
-                config = resolve_trial(config)
-        except ConfigError as error:
-            tuning = [("tune.", self.source)] if tuned else []
-            raise located(error, [*tuning, *self.origins]) from None
+        config = self.config
+        if tuned:
+            for path, value in tuned.items():
+                config = replaced(config, path, value)  # a default part has its options, too
+            config = self._resolved(config, [("tune.", self.source), *self.origins])
         frozen = {name: freeze(section) for name, section in config.items()}
         parts = decisive_parts(config, self.trained)
         return [

@@ -80,8 +80,7 @@ def settings_in(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:
 
 def grid_for(arm: PlannedArm, grid: Grid) -> Grid:
     """The settings of a grid that an arm has, as many as others try."""
-    (cell,) = arm.cells([TUNING[0]])
-    has = {path: values for path, values in grid.items() if _has(cell.config, path)}
+    has = {path: values for path, values in grid.items() if _has(arm.config, path)}
     more = math.prod(len(values) for path, values in grid.items() if path not in has)
     scales = [path for path, values in has.items() if _is_scale(values)]
     if not has or (more > 1 and not scales):
