@@ -22,6 +22,13 @@ def machine(record: Record, session: str | None = None) -> str:
     return _line(timed if isinstance(timed, dict) else record.env, MACHINE)
 
 
+def is_noisy(record: Record, session: str | None) -> bool:
+    """Whether others were at work on the machine while it was timed."""
+    sessions = record.env.get("sessions")
+    held = sessions.get(session) if isinstance(sessions, dict) else None
+    return bool(isinstance(held, dict) and held.get("noisy"))
+
+
 def session_of(named: str | None) -> str | None:
     """The session of a reading, without its process: `1f2e3d4c.0` belongs to `1f2e3d4c`."""
     return named.partition(".")[0] if isinstance(named, str) else None

@@ -7,7 +7,7 @@ named with its reason, and the rest goes on.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,8 @@ class Loaded:
     readings: pd.DataFrame
     stale: frozenset[str] = frozenset()
     """Trials whose record was made by other code than is here."""
+    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What others have looked up in it once, by what it is."""
 
     @cached_property
     def ablations(self) -> dict[str, dict[str, Any]]:

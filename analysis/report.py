@@ -10,7 +10,7 @@ import jinja2
 import pandas as pd
 
 from ablations.store.files import write_atomic
-from analysis import environment, figures, stats, style, tables
+from analysis import environment, figures, projection, stats, style, tables
 from analysis.claims import claims
 from analysis.evidence import Evidence
 from analysis.load import WAITING, listed
@@ -57,7 +57,10 @@ def render(evidence: Evidence, shown: list[dict[str, Any]], decided: list[dict[s
         answers=answers(evidence),
         figures=shown,
         questions=_questions(evidence, decided),
-        speeds=tables.speed_view(evidence.speeds),
+        speeds=tables.speed_view(tables.singles(evidence)),
+        curves=tables.curve_views(evidence),
+        noisy=sorted(set(evidence.speeds.loc[evidence.speeds["noisy"] == True, "ablation"])),  # noqa: E712
+        projected=_projected(evidence),
         failures=_failures(loaded.cells),
         machines=machines,
         versions=environment.versions(loaded.records),
@@ -65,6 +68,25 @@ def render(evidence: Evidence, shown: list[dict[str, Any]], decided: list[dict[s
         chance=_chance(evidence),
         claims=decided,
     )
+
+
+def _projected(evidence: Evidence) -> dict[str, Any] | None:
+    """What the formula of costs says of other devices, and how far it is off here."""
+    found = projection.projection(evidence)
+    if found is None:
+        return None
+    first = found.rows.iloc[0]
+    return {
+        "table": projection.view(found),
+        "error": found.error,
+        "is_good": found.is_good,
+        "fitted": found.fitted,
+        "held_back": found.held_back,
+        "of": first["of"],
+        "than": first["than"],
+        "width": first["width"],
+        "sources": [device.source for device in projection.ACCELERATORS],
+    }
 
 
 def _chance(evidence: Evidence) -> stats.FalseVerdicts:

@@ -67,7 +67,9 @@ def inches(groups: Sequence[Group], margins: style.Margins) -> float:
     return arrange(groups) * PITCH + margins.above + margins.below
 
 
-def label(ax: Axes, groups: Sequence[Group], title: str, left: str, right: str) -> None:
+def label(
+    ax: Axes, groups: Sequence[Group], title: str, left: str, right: str, count: str = "n"
+) -> None:
     """Write headings, labels, remarks and counts around an axis whose x limits are set."""
     height = arrange(groups)
     ax.set_ylim(height - 0.4, -0.6)
@@ -99,7 +101,7 @@ def label(ax: Axes, groups: Sequence[Group], title: str, left: str, right: str) 
     quiet = {"color": style.QUIET, "size": style.SMALL}
     _head(ax, 0, (0, 6), f"← {left}", ha="left", **quiet)
     _head(ax, 1, (0, 6), f"{right} →", ha="right", **quiet)
-    _head(ax, 1, (beyond * 72 - 3, 6), "n", ha="right", **quiet)
+    _head(ax, 1, (beyond * 72 - 3, 6), count, ha="right", **quiet)
 
 
 def _head(ax: Axes, x: float, offset: tuple[float, float], text: str, **look: Any) -> None:

@@ -17,7 +17,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def csv(frame: pd.DataFrame) -> str:
-    """A frame with its headings; a list in a cell is JSON, a number is the very number."""
+    """A frame with its headings; what has parts is JSON, a number is the very number."""
     flat = frame.copy()
     for name in flat:
         if not is_numeric_dtype(flat[name]):
@@ -31,6 +31,6 @@ def csv(frame: pd.DataFrame) -> str:
 
 def inert(cell: Any) -> Any:
     """A cell that no spreadsheet takes for a formula: numbers stay numbers, even below zero."""
-    if isinstance(cell, list):
+    if isinstance(cell, list | dict):
         return json.dumps(cell)
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
@@ -26,6 +27,32 @@ SMALL, BODY, TITLE = 6.5, 7.0, 8.0  # points
 # Okabe and Ito: told apart in every common form of colour blindness.
 BLUE, VERMILION, SKY = "#0072B2", "#D55E00", "#56B4E9"
 INK, QUIET = "#1c1c1c", "#767676"  # QUIET reads on white and on black
+
+
+PALETTE = (INK, BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", SKY, QUIET)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+DASHES = ((), (4, 1.5), (1, 1), (4, 1.5, 1, 1.5))
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a variant is drawn: told apart by its marker and dashes as well as by its colour."""
+
+    colour: str
+    marker: str
+    dash: tuple[float, ...]
+
+
+def looks(labels: Sequence[str]) -> dict[str, Look]:
+    """A look for each label, by its place among all of a folder: the same in every figure."""
+    return {
+        label: Look(
+            PALETTE[i % len(PALETTE)],
+            MARKERS[i % len(MARKERS)],
+            DASHES[i // len(PALETTE) % len(DASHES)],
+        )
+        for i, label in enumerate(dict.fromkeys(labels))
+    }
 
 
 @dataclass(frozen=True)

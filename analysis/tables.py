@@ -9,9 +9,12 @@ from typing import Any
 import pandas as pd
 
 from ablations.store.files import write_atomic
+from analysis.curves import crossings, curves, exponents, on_curves
 from analysis.evidence import Evidence
+from analysis.lines import duration
 from analysis.load import listed
 from analysis.names import asked, cell_name, short
+from analysis.projection import projection, view
 from analysis.sentences import bounds, count, number
 from analysis.sheet import csv
 from analysis.speed import SAME
@@ -25,8 +28,12 @@ def write(evidence: Evidence) -> list[Path]:
         "contrasts.csv": csv(with_speed(evidence)),
         "contrasts.md": _all_markdown(evidence),
         "speed.csv": csv(evidence.speeds),
-        "speed.md": markdown(speed_view(evidence.speeds)),
+        "speed.md": _speed_markdown(evidence),
     }
+    projected = projection(evidence)
+    if projected is not None:
+        contents["projected.csv"] = csv(projected.rows)
+        contents["projected.md"] = markdown(view(projected))
     for name, text in contents.items():
         write_atomic(folder / name, text)
     return [folder / name for name in contents]
@@ -36,7 +43,8 @@ def with_speed(evidence: Evidence) -> pd.DataFrame:
     """The contrasts beside their step-time ratio, where the variant was timed at one point."""
     frame = evidence.contrasts.copy()
     timed: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for row in listed(evidence.speeds[evidence.speeds["verdict"] != SAME]):
+    is_step = (evidence.speeds["verdict"] != SAME) & (evidence.speeds["metric"] == "step_time")
+    for row in listed(evidence.speeds[is_step]):
         timed.setdefault((row["ablation"], row["label"], row["across"]), []).append(row)
     found = [timed.get((row["ablation"], row["label"], row["across"]), []) for row in listed(frame)]
     ratios = [rows[0] if len(rows) == 1 else {} for rows in found]
@@ -85,6 +93,66 @@ def _contrasts_view(mine: list[dict[str, Any]]) -> pd.DataFrame:
         )
     # The last line is a variant's, and only variants have every column.
     return pd.DataFrame(lines, columns=list(lines[-1]) if lines else None).fillna("")
+
+
+def curve_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
+    """Each timed curve to read: a variant a row, a length a column, and how it grows."""
+    frame = curves(evidence)
+    frame = frame[frame["log_seconds"].map(len).gt(0) | frame["reason"].ne("")]
+    frame = frame[frame["metric"].isin(set(evidence.speeds["metric"]))]
+    grows, crosses = exponents(frame), crossings(frame)
+    keys = ["ablation", "across", "metric", "series"]
+    found = {}
+    for place, panel in frame.groupby(keys, sort=False):
+        title = ", ".join(part for part in (place[0], place[1], place[3]) if part)
+        label = evidence.loaded.ablations[place[0]]["metrics"].get(place[2], {}).get("label")
+        lines_ = []
+        for variant, points in panel.groupby("label", sort=False):
+            line = {"variant": short(str(variant))}
+            for x in sorted(set(panel["x"])):
+                own = points[points["x"] == x]
+                line[f"{panel['along'].iloc[0]} {x:g}"] = _curve_cell(listed(own))
+            mine = (*place[:2], variant, *place[2:])
+            line["exponent"] = _at(grows, mine, "exponent", "low", "high")
+            line["changes places at"] = _crossing_cell(crosses, mine)
+            lines_.append(line)
+        found[f"{title}: {label or place[2]}"] = pd.DataFrame(lines_).fillna("")
+    return found
+
+
+def _curve_cell(rows: list[dict[str, Any]]) -> str:
+    """`1.2 ms (0.54 ×)`, or why there is no time."""
+    if not rows:
+        return ""
+    row = rows[0]
+    if math.isnan(row["value"]):
+        return str(row["reason"]).partition(":")[0]
+    ratio = "" if math.isnan(row["ratio"]) else f" ({row['ratio']:.2f} ×)"
+    return f"{duration(row['value'])}{ratio}"
+
+
+def _found(frame: pd.DataFrame, place: tuple[Any, ...]) -> dict[str, Any] | None:
+    keys = ["ablation", "across", "label", "metric", "series"]
+    for row in listed(frame):
+        if tuple(row[key] for key in keys) == place:
+            return row
+    return None
+
+
+def _at(frame: pd.DataFrame, place: tuple[Any, ...], *names: str) -> str:
+    row = _found(frame, place)
+    return "" if row is None else _with_interval(*(row[name] for name in names))
+
+
+def _crossing_cell(frame: pd.DataFrame, place: tuple[Any, ...]) -> str:
+    """Between which lengths, where that is shown; an end that no length closes stays open."""
+    row = _found(frame, place)
+    if row is None:
+        return ""
+    if not row["changes"]:
+        return "not shown"
+    ends = ["…" if math.isinf(e) or e == 0 else f"{e:.0f}" for e in (row["low"], row["high"])]
+    return " to ".join(ends)
 
 
 def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
@@ -168,6 +236,17 @@ def _memory(own: float, control: float) -> str:
         return ""
     against = f" ({own / control:.2f} ×)" if control > 0 else ""
     return f"{own / 2**20:.3g} MiB{against}"
+
+
+def singles(evidence: Evidence) -> pd.DataFrame:
+    """The timed points that belong to no curve."""
+    return evidence.speeds[~on_curves(evidence)]
+
+
+def _speed_markdown(evidence: Evidence) -> str:
+    parts = [markdown(speed_view(singles(evidence)))]
+    parts += [f"**{escape(t)}**\n\n{markdown(v)}" for t, v in curve_views(evidence).items()]
+    return "\n".join(parts)
 
 
 def _all_markdown(evidence: Evidence) -> str:

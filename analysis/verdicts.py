@@ -61,7 +61,7 @@ def _of_question(loaded: Loaded, name: str) -> list[Verdict]:
     return [
         claimed.verdict(
             _scope(loaded, name),
-            "" if claimed.is_timed else control,
+            "" if claimed.is_timed or claimed.is_counted else control,
             decision,
             seeds,
             {label: other[i][1].word for label, other in others.items()},
@@ -105,13 +105,20 @@ class _Claimed:
 
     @property
     def looks(self) -> Looks:
+        if self.is_mixed:  # once, when each has what it needs
+            return Looks((1,), (1.0,))
         if self.is_timed:  # once, at all the processes there are
             return Looks((max(stats.LEAST, len(self._ended())),), (1.0,))
+        if self.is_counted:
+            return Looks((1,), (1.0,))
         is_basin = any(each.is_basin for each in self.predicted)
         return stats.BASIN_LOOKS if is_basin else stats.LEVEL_LOOKS
 
     def planned(self, order: Sequence[Any]) -> Planned:
         """Its seeds in their order, as far as every trial before has ended."""
+        if self.is_mixed:
+            whole = all(len(self._units(each)) >= _least(each) for each in self.predicted)
+            return Planned(np.arange(int(whole)), self.test, self.looks)
         ended = set() if self.is_elsewhere else self._ended()
         order = sorted(ended) if self.is_timed else order
         prefix = []
@@ -125,11 +132,24 @@ class _Claimed:
         return set.intersection(*(each.ended() for each in self.predicted))
 
     def test(self, seeds: NDArray[Any]) -> Tested:
-        return joint([each.test(list(seeds)) for each in self.predicted])
+        return joint([each.test(self._units(each, list(seeds))) for each in self.predicted])
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether its predictions are repeated by different things: seeds, processes, nothing."""
+        return len({each.repeats for each in self.predicted}) > 1
+
+    def _units(self, each: Predicted, seeds: Sequence[Any] = ()) -> list[Any]:
+        """What repeats one of its predictions."""
+        return sorted(each.ended()) if self.is_mixed else list(seeds)
 
     @property
     def is_timed(self) -> bool:
         return any(each.is_timed for each in self.predicted)
+
+    @property
+    def is_counted(self) -> bool:
+        return all(each.is_counted for each in self.predicted)
 
     def verdict(
         self,
@@ -144,7 +164,8 @@ class _Claimed:
         word, reason = decision.word, ""
         used = seeds[: decision.n] or seeds
         # Seeds beyond so many might decide it; None: no seed can.
-        open_from = None if self.is_elsewhere or self.is_timed else len(used)
+        is_repeated = not (self.is_elsewhere or self.is_mixed or self.is_timed or self.is_counted)
+        open_from = len(used) if is_repeated else None
         changed = [
             label for label, other in otherwise.items() if label in self.labels and other != word
         ]
@@ -152,7 +173,8 @@ class _Claimed:
         if self.is_elsewhere:
             word, reason = NOT_RUN, "its arms are not tuned here: run it with --tune"
         elif not seeds:
-            word, reason = NOT_RUN, "no seed that decides has ended in every arm that it looks at"
+            what = "nothing was timed" if self.is_timed else "no seed that decides has ended"
+            word, reason = NOT_RUN, f"{what} in every arm that it looks at"
         elif control:
             word, reason, open_from = UNDECIDED, f"undertrained: {control}", None
         elif word == UNDECIDED and self._is_untellable(decision, seeds):
@@ -179,7 +201,7 @@ class _Claimed:
             scope=scope,
             n=len(used),
             p=decision.p,
-            evidence=[_evidence(each, used, level) for each in self.predicted],
+            evidence=[_evidence(each, self._units(each, used), level) for each in self.predicted],
             needed=self._needed(used) if word == UNDECIDED else None,
             asks=self._asks(open_from, used) if word in (UNDECIDED, NOT_RUN) else {},
         )
@@ -208,9 +230,11 @@ class _Claimed:
             return f"timed in {told}; {first} are needed"
         if len(seeds) < first:
             return f"{len(seeds)} seed{'s' * (len(seeds) != 1)}; {first} are needed for a look"
+        if self.is_timed and decision.tested and math.isnan(decision.tested[-1].p):
+            return "not timed at enough places, or beside no twin"
         if decision.tested and math.isnan(decision.tested[-1].p):
             return "the same in every seed, so its spread cannot be told"
-        return "too noisy for so few seeds"
+        return f"too noisy for so few {'processes' if self.is_timed else 'seeds'}"
 
     def _needed(self, seeds: Sequence[Any]) -> tuple[float, float] | None:
         """By the prediction that needs most, where its size and spread are known."""
@@ -234,13 +258,15 @@ class _Claimed:
         return max(found, key=lambda pair: pair[1]) if found else None
 
 
+def _least(each: Predicted) -> int:
+    """So many repeats make a verdict."""
+    return 1 if each.is_counted else stats.LEAST
+
+
 def _evidence(each: Predicted, seeds: Sequence[Any], level: float) -> dict[str, Any]:
     """One prediction with what was measured for it."""
+    shown = each.shown(seeds, level)
     estimate = each.difference(seeds)
-    low, high = estimate.ends(level) if estimate.error > 0 else (math.nan, math.nan)
-    effect = estimate.value
-    if each.is_timed:  # a ratio, not its logarithm
-        effect, low, high = (math.exp(value) for value in (effect, low, high))
     return {
         "predicts": each.plain["word"],
         "of": list(each.plain["of"]),
@@ -250,10 +276,11 @@ def _evidence(each: Predicted, seeds: Sequence[Any], level: float) -> dict[str, 
         "margin": each.plain["within"] if each.plain["within"] is not None else each.plain["by"],
         "because": each.plain["because"],
         "kind": each.plain["kind"],
-        "effect": effect,
-        "interval": [low, high],
+        "shows": shown.kind,
+        "effect": shown.effect,
+        "interval": [shown.low, shown.high],
         "level": level,
-        "n": estimate.n,
+        "n": shown.n,
         "shares": _shares(each, seeds) if each.is_basin else None,
         "of_items": _of_items(estimate),
     }
@@ -270,7 +297,7 @@ def _of_items(estimate: Estimate | TwoLucks) -> float | None:
 def _shares(each: Predicted, seeds: Sequence[Any]) -> dict[str, list[int]]:
     """Of each variant of a basin: how many seeds are past it, of how many."""
     named = [name for name in (*each.plain["of"], each.plain["than"]) if name is not None]
-    past = {name: [each.past(name, a, seeds) for a in each.crossings] for name in named}
+    past = {name: [each.past(name, spot, seeds) for spot in each.spots] for name in named}
     return {name: [sum(map(sum, told)), sum(map(len, told))] for name, told in past.items()}
 
 

@@ -90,7 +90,7 @@ def count(model: nn.Module, source_length: int | None, length: int, fold: bool =
     if source_length is not None:
         source = torch.zeros(1, source_length, dtype=torch.long, device="meta")
     batch = Batch(labels=inputs, inputs=inputs, source=source)
-    kinds = _kinds(model)
+    kinds = kinds_of(model)
     meter = elsewhere = Meter(model, kinds, on_cpu=True)
     meter.run(batch, fold)
     if meter.kernels.stopped_by:
@@ -114,7 +114,7 @@ def count(model: nn.Module, source_length: int | None, length: int, fold: bool =
     )
 
 
-def _kinds(model: nn.Module) -> dict[nn.Module, str]:
+def kinds_of(model: nn.Module) -> dict[nn.Module, str]:
     """What each module's weights and products count as: mixing, unless it belongs to another."""
     owners = (
         (Embedding, "embedding"),

@@ -73,6 +73,7 @@ def plan_document(
                 "claims": [],
                 "declared": 0,
                 "tuning": [],
+                "paces": [],
                 "overrides": [],
                 "profile": "smoke",
                 "metric": {"name": "per", "split": "valid", "unit": "edits/phone",

@@ -60,7 +60,12 @@ def act(options: Namespace) -> int:
     ):
         sweep = Sweep(options, results, launcher, on, time.monotonic() + options.budget)
         counts: Counter[str] = Counter()
-        if options.tune:
+        if not plan.is_paced:
+            from ablations.commands.pacing import pace
+
+            counts = pace(plan, results, sweep)
+            plan = plan if counts[UNBEGUN] else plan_of(options)
+        if options.tune and not counts[UNBEGUN]:
             from ablations.commands.tuning import tune
 
             counts = tune(plan, options, results, sweep)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
@@ -17,6 +17,20 @@ from ablations.tasks.task import Example, Task
 from model.family import Family
 
 MEASURE = Family("measure")
+
+Place = Mapping[str, float | str]
+"""Where something is measured: {"length": 64, "batch": 1, "pass": "training"}."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a measure reads: its unit, which way is better, what a table calls it."""
+
+    unit: str
+    better: Literal["lower", "higher"]
+    label: str
+    repeats: Literal["seeds", "processes", "nothing"] = "seeds"
+    """What a second look at it takes; a count is what it is, and needs none."""
 
 
 @dataclass
@@ -33,18 +47,40 @@ class Taken:
 class Measure:
     """Works on a trained model, so it can be added later without training again."""
 
+    quantities: ClassVar[dict[str, Quantity]] = {}
+    """What it reads besides the task's own scores and the loss."""
+
     def take(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Taken:
+        raise NotImplementedError
+
+
+class Probe:
+    """Reads off a model what no training is needed for; it builds what it looks at."""
+
+    quantities: ClassVar[dict[str, Quantity]]
+
+    def take(self, config: dict[str, Any], task: Task, device: torch.device) -> Taken:
         raise NotImplementedError
 
 
 class Timing:
     """Times an untrained model beside a reference, in a session that has the machine to itself."""
 
-    metric: str
-    unit = "s"
+    quantities: ClassVar[dict[str, Quantity]]
+    """Of which the first is what is timed."""
+    places: ClassVar[dict[str, list[Any]]]
+    """Coordinate → where it is timed, unless a question says otherwise."""
+    words: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """Of each coordinate that is a word, the words there are."""
+    along: ClassVar[str] = "length"
+    """The coordinate that is walked upwards: where a call takes too long, longer ones are left."""
+    beside: ClassVar[dict[str, Any]] = {}
+    """Where the reference stands, if not at the same place."""
+    singly: ClassVar[bool] = False
+    """Whether each call is clocked on its own, so that its slowest ones can be told."""
 
     def prepare(
-        self, config: dict[str, Any], task: Task, device: torch.device, length: int, batch: int
+        self, config: dict[str, Any], task: Task, device: torch.device, at: Place
     ) -> Callable[[], None]:
         """The call that is timed, with all that it needs already made."""
         raise NotImplementedError
@@ -60,3 +96,14 @@ def discover() -> Family:
 
 def is_timing(name: str) -> bool:
     return issubclass(discover().part(name), Timing)
+
+
+def is_probe(name: str) -> bool:
+    return issubclass(discover().part(name), Probe)
+
+
+def quantities_of(names: list[str]) -> dict[str, Quantity]:
+    """All that these measures read, besides the task's own scores."""
+    return {
+        metric: each for name in names for metric, each in discover().part(name).quantities.items()
+    }

@@ -2,91 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ablations.measure import Timing
-from ablations.measure.timing import Report, TimingConfig, in_child, probe_memory, time_blocks
+from ablations.measure import Place, Timing
+from ablations.measure.child import in_a_line, in_child
+from ablations.measure.timing import Report, TimingConfig, Warm, run_blocks, warm_up
 from ablations.store.frozen import freeze
 from ablations.store.record import Reading
 from ablations.tasks.cache import load_task
 
 REFERENCE, TWIN = "reference", "twin"  # which is the reference built once more: the noise floor
+TAIL = 0.95
+TOKENS = "tokens"  # where it is a place, the batch follows from it
+
+
+@dataclass
+class Point:
+    """What one process has found at one place; it crosses a pipe as JSON."""
+
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    first: dict[str, float] = field(default_factory=dict)
+    """Seconds of the first call."""
+    tails: dict[str, float] = field(default_factory=dict)
+    """Seconds that one call in twenty exceeds, of calls that are clocked singly."""
+    left: dict[str, str] = field(default_factory=dict)
+    """Who was not timed, and why."""
 
 
 def time_session(
     measure: Timing,
     reference: dict[str, Any],
     candidates: Mapping[str, dict[str, Any]],
+    places: Sequence[Place],
     config: TimingConfig,
     device: torch.device,
     report: Report,
 ) -> dict[str, list[Reading]]:
     """What was read of each candidate; each trial's readings stand alone."""
     configs = {REFERENCE: reference, TWIN: reference, **candidates}
+    ordered = sorted(places, key=lambda at: (freeze(_series(at, measure)), at[measure.along]))
 
-    def prepare(name: str, length: int, batch: int) -> Callable[[], None]:
+    def prepare(name: str, at: Place) -> Callable[[], None]:
         task = load_task(freeze(configs[name]["task"]))
-        return measure.prepare(configs[name], task, device, length, batch)
+        is_reference = name in (REFERENCE, TWIN)
+        where = {**at, **measure.beside} if is_reference else at
+        return measure.prepare(configs[name], task, device, where)
 
-    # All probes are forked before this process computes anything: a child that inherits a used heap
-    # would seem to need less, and one that inherits an accelerator cannot use it.
-    probed = {
-        (name, index): probe_memory(
-            lambda name=name: prepare(name, 2, 1),  # type: ignore[misc]
-            lambda name=name, shape=shape: prepare(name, **shape),  # type: ignore[misc]
-            device,
-        )
-        for index, shape in enumerate(config.shapes)
-        for name in configs
-    }
-    names = [
-        [name for name in configs if probed[name, index][1] is None]
-        for index in range(len(config.shapes))
-    ]
+    found: list[list[Point]] = []
+    failures: list[str | None] = []
+    for process in range(config.processes):
+        left = [point.left for point in found[0]] if found and found[0] else [{} for _ in ordered]
+        pass_on = _Process(measure, prepare, list(configs), ordered, left, config, device)
 
-    def timed(process: int, told: Report) -> list[dict[str, list[float]]]:
-        """Of each shape the samples by name, from calls that this process has prepared."""
+        def told(fraction: float, note: str, process: int = process) -> None:
+            report((process + fraction) / config.processes, f"process {process + 1}, {note}")
+
+        plain, failure = in_child(lambda tell, p=pass_on, k=process: p.run(k, tell), told)  # type: ignore[misc]
+        found.append([Point(**each) for each in plain or []])
+        failures.append(failure)
+    readings: dict[str, list[Reading]] = {trial: [] for trial in candidates}
+    for index, at in enumerate(ordered):
+        for trial, own in readings.items():
+            for process, points in enumerate(found):
+                point = points[index] if points else Point(left={trial: failures[process] or ""})
+                own += _readings(measure, trial, dict(at), point, str(process))
+    return readings
+
+
+def _series(at: Place, measure: Timing) -> dict[str, Any]:
+    """All but how far along; of a budget of tokens the batch follows from that."""
+    walked = (measure.along, "batch") if TOKENS in at else (measure.along,)
+    return {name: value for name, value in at.items() if name not in walked}
+
+
+@dataclass
+class _Process:
+    """The work of one process."""
+
+    measure: Timing
+    prepare: Callable[[str, Place], Callable[[], None]]
+    names: list[str]
+    places: Sequence[Place]
+    left: Sequence[Mapping[str, str]]
+    """Of each place who is not to be timed, and why: the first process has found out."""
+    config: TimingConfig
+    device: torch.device
+    _took: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """(series, name) → how far along, and seconds of a call there."""
+
+    def run(self, process: int, tell: Report) -> list[dict[str, Any]]:
+        # Some bytes that stay, so that no two processes lay out their memory alike.
+        ballast = bytes(random.Random(process).randrange(1 << 16))
         found = []
-        for index, shape in enumerate(config.shapes):
-            calls = {name: prepare(name, **shape) for name in names[index]}
-            found.append(time_blocks(calls, config, device, seed=process, report=told))
+        for index, at in enumerate(self.places):
+
+            def told(fraction: float, note: str, index: int = index) -> None:
+                where = ", ".join(f"{name} {value}" for name, value in self.places[index].items())
+                tell((index + fraction) / len(self.places), where)
+
+            point = Point(left=dict(self.left[index]))
+            self._time(point, at, process, told)
+            found.append(vars(point))
+        del ballast
         return found
 
-    sampled = [_process(timed, process, config.processes, report)
-               for process in range(config.processes)]  # fmt: skip
-    taken: dict[str, list[Reading]] = {trial: [] for trial in candidates}
-    for index, shape in enumerate(config.shapes):
-        at: dict[str, float | str] = dict(shape)
-        for trial, readings in taken.items():
-            extra, reason = probed[trial, index]
-            readings.append(Reading("peak_memory", "bytes", extra, at=at, reason=reason))
-            reasons = [probed[name, index][1] for name in (trial, REFERENCE, TWIN)]
-            reason = next((each for each in reasons if each is not None), None)
-            for process, (samples, failure) in enumerate(sampled):
-                times: dict[str, Any] = {"reason": reason or failure}
-                if times["reason"] is None:
-                    times = {role: samples[index][role] for role in (REFERENCE, TWIN)}
-                    times["samples"] = samples[index][trial]
-                place: dict[str, Any] = {"at": at, "session": str(process)}
-                readings.append(Reading(measure.metric, measure.unit, **place, **times))
-    return taken
+    def _time(self, point: Point, at: Place, process: int, told: Report) -> None:
+        calls: dict[str, Callable[[], None]] = {}
+        warm: dict[str, Warm] = {}
+        series = freeze(_series(at, self.measure))
+        far = float(at[self.measure.along])
+        for name in self.names:
+            if name in point.left:
+                continue
+            before, took = self._took.get((series, name), (far, 0.0))
+            growth = 1.0 if TOKENS in at else far / before  # no model is quicker than its tokens
+            if took * growth > self.config.call_seconds:
+                point.left[name] = f"time-out: a call takes {took:.2g} s at {before:g} already"
+                continue
+            try:
+                calls[name] = self.prepare(name, at)
+                warm[name] = warm_up(calls[name], self.config, self.device)
+            except (RuntimeError, MemoryError, ValueError) as error:
+                point.left[name] = _reason(error)
+                calls.pop(name, None)
+                continue
+            point.first[name] = warm[name].first
+            self._took[series, name] = far, warm[name].call
+            if warm[name].call > self.config.call_seconds:
+                point.left[name] = f"time-out: a call takes {warm[name].call:.2g} s"
+                del calls[name]
+        each: dict[str, list[float]] = {}
+        singly = each if self.measure.singly else ()
+        point.samples = run_blocks(calls, warm, self.config, self.device, process, told, singly)
+        point.tails = {name: _quantile(times, TAIL) for name, times in each.items()}
 
 
-def _process(
-    timed: Callable[[int, Report], list[dict[str, list[float]]]],
-    process: int,
-    processes: int,
-    report: Report,
-) -> tuple[list[dict[str, list[float]]], str | None]:
-    """The samples of one process, or why there are none; a single one is this process."""
+def _reason(error: Exception) -> str:
+    words = in_a_line(error)
+    is_memory = isinstance(error, MemoryError) or "alloc" in words or "out of memory" in words
+    return f"out of memory: {words}"[:200] if is_memory else words
 
-    def told(fraction: float, note: str) -> None:
-        report((process + fraction) / processes, f"process {process + 1}, {note}")
 
-    if processes == 1:
-        return timed(process, told), None
-    found, failure = in_child(lambda tell: timed(process, tell), told)
-    return found or [], failure
+def _quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, math.ceil(share * len(values)) - 1)]
+
+
+def _readings(
+    measure: Timing, trial: str, at: dict[str, Any], point: Point, process: str
+) -> list[Reading]:
+    """Of one trial at one place in one process: its times beside its reference's."""
+    metric, *others = measure.quantities
+    unit = measure.quantities[metric].unit
+    place: dict[str, Any] = {"at": at, "session": process}
+    if trial in point.left or trial not in point.samples:
+        reason = point.left.get(trial) or "not timed"
+        return [Reading(metric, unit, reason=reason, **place)]
+    blocks = min(
+        len(point.samples[name]) for name in (trial, REFERENCE, TWIN) if name in point.samples
+    )
+    times: dict[str, Any] = {
+        role: point.samples[role][:blocks] for role in (REFERENCE, TWIN) if role in point.samples
+    }
+    found = [Reading(metric, unit, samples=point.samples[trial][:blocks], **times, **place)]
+    if process == "0":
+        found.append(Reading("first_call", "s", point.first[trial], **place))
+    found += [Reading(name, unit, point.tails[trial], **place) for name in others if point.tails]
+    return found

@@ -8,16 +8,12 @@ where its memory lies, that no number of blocks averages away: intervals are ove
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import random
-import resource
-import sys
+import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 import torch
 
@@ -26,6 +22,9 @@ from model.config import ConfigError
 Call = Callable[[], None]
 Report = Callable[[float, str], None]
 
+SLOW = 0.2  # seconds: a call that takes longer is timed in fewer blocks
+SLOW_BLOCKS = 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class TimingConfig:
@@ -33,14 +32,20 @@ class TimingConfig:
 
     processes: int = 3
     blocks: int = 5
-    """In each process."""
+    """In each process, of calls that are not slow."""
     warmup: int = 3
-    """Calls of each candidate before the first block."""
+    """Calls of each candidate before the first block; two of a slow call, whose first may only have
+    loaded or compiled."""
     sample_seconds: float = 0.02
     """A sample repeats a quick call until it takes about this long."""
     cap_seconds: float = 60.0
-    """No new block is begun after this, in all processes together."""
-    shapes: list[dict[str, int]] = field(default_factory=lambda: [{"length": 16, "batch": 64}])
+    """At one point no new block is begun after this, in all processes together."""
+    call_seconds: float = 10.0
+    """A call that takes longer is not timed: that point is a time-out."""
+    longest: int | None = None
+    """Points beyond this, along the coordinate that is walked, are left out."""
+    lengths: int | None = None
+    """So many points along it, the first and the last among them."""
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -49,6 +54,18 @@ class TimingConfig:
             raise ConfigError([f"blocks={self.blocks}: an interval needs at least 2"])
         if self.warmup < 1:
             raise ConfigError([f"warmup={self.warmup}: must be at least 1"])
+        if self.lengths is not None and self.lengths < 2:
+            raise ConfigError([f"lengths={self.lengths}: must be at least 2"])
+
+
+@dataclass(frozen=True)
+class Warm:
+    """What the calls before the first block tell of a candidate."""
+
+    first: float
+    """Seconds of the very first call, with all that it loads or compiles."""
+    call: float
+    """Seconds of the shortest one."""
 
 
 def synchronise(device: torch.device) -> None:
@@ -65,86 +82,60 @@ def time_blocks(
     report: Report = lambda fraction, note: None,
 ) -> dict[str, list[float]]:
     """Seconds a call, for each candidate one sample a block: sample i of all is from block i."""
+    warm = {name: warm_up(call, config, device) for name, call in calls.items()}
+    return run_blocks(calls, warm, config, device, seed, report)
 
-    def clock(name: str, repeats: int) -> float:
-        synchronise(device)
-        start = time.perf_counter()
-        for _ in range(repeats):
-            calls[name]()
-        synchronise(device)
-        return (time.perf_counter() - start) / repeats
 
-    repeats = {}
-    for name in calls:
-        warm = [clock(name, 1) for _ in range(config.warmup)]
-        repeats[name] = max(1, math.ceil(config.sample_seconds / max(min(warm), 1e-9)))
+def warm_up(call: Call, config: TimingConfig, device: torch.device) -> Warm:
+    first = clock(call, device)
+    others = min(config.warmup - 1, 1 if first > SLOW else config.warmup)
+    return Warm(first, min([first, *(clock(call, device) for _ in range(others))]))
+
+
+def run_blocks(
+    calls: Mapping[str, Call],
+    warm: Mapping[str, Warm],
+    config: TimingConfig,
+    device: torch.device,
+    seed: int = 0,
+    report: Report = lambda fraction, note: None,
+    singly: Collection[str] | dict[str, list[float]] = (),
+) -> dict[str, list[float]]:
+    """The same after a warm-up; a slow candidate has samples of the first blocks alone.
+
+    `singly` takes the seconds of every single call; a sample then is their median.
+    """
+    repeats = {
+        name: max(1, math.ceil(config.sample_seconds / max(warm[name].call, 1e-9)))
+        for name in calls
+    }
     samples: dict[str, list[float]] = {name: [] for name in calls}
     shuffle = random.Random(seed)
     begun = time.perf_counter()
     for block in range(config.blocks):
         if block >= 2 and time.perf_counter() - begun > config.cap_seconds / config.processes:
             break
-        for name in shuffle.sample(sorted(calls), len(calls)):
-            samples[name].append(clock(name, repeats[name]))
+        due = [name for name in sorted(calls) if block < blocks_of(warm[name], config)]
+        for name in shuffle.sample(due, len(due)):
+            if isinstance(singly, dict):
+                each = [clock(calls[name], device) for _ in range(repeats[name])]
+                singly.setdefault(name, []).extend(each)
+                samples[name].append(statistics.median(each))
+            else:
+                samples[name].append(clock(calls[name], device, repeats[name]))
         report((block + 1) / config.blocks, f"block {block + 1}")
     return samples
 
 
-def probe_memory(
-    small: Callable[[], Call], prepare: Callable[[], Call], device: torch.device
-) -> tuple[int | None, str | None]:
-    """Bytes that a prepared call adds to a process that has run a small one, or why it could not.
-
-    The small one pays for what any first call loads. Both run in a forked child, so that running
-    out of memory costs the child alone.
-    """
-
-    def probe(_: Report) -> int:
-        small()()
-        before = _peak_bytes(device)
-        prepare()()
-        return _peak_bytes(device) - before
-
-    return in_child(probe)
+def blocks_of(warm: Warm, config: TimingConfig) -> int:
+    return config.blocks if warm.call <= SLOW else min(SLOW_BLOCKS, config.blocks)
 
 
-def in_child(
-    work: Callable[[Report], Any], report: Report = lambda fraction, note: None
-) -> tuple[Any, str | None]:
-    """What a forked child makes of some work, as JSON has it; or why it could not, in a line."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(reader)
-
-            def tell(fraction: float, note: str) -> None:
-                os.write(writer, json.dumps({"progress": [fraction, note]}).encode() + b"\n")
-
-            with os.fdopen(os.dup(writer), "wb") as end:
-                try:
-                    answer = {"done": work(tell)}
-                except Exception as error:
-                    words = (str(error) or type(error).__name__).splitlines()[0]
-                    answer = {"failed": words[:200]}
-                end.write(json.dumps(answer).encode() + b"\n")
-        finally:
-            os._exit(0)
-    os.close(writer)
-    answer = {}
-    with os.fdopen(reader, "rb") as pipe:
-        for line in pipe:
-            answer = json.loads(line)
-            if "progress" in answer:
-                report(*answer["progress"])
-    os.waitpid(child, 0)
-    if "done" in answer:
-        return answer["done"], None
-    return None, answer.get("failed") or "its process was killed"
-
-
-def _peak_bytes(device: torch.device) -> int:
-    if device.type != "cpu":
-        return torch.accelerator.max_memory_allocated(device)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+def clock(call: Call, device: torch.device, repeats: int = 1) -> float:
+    """Seconds a call."""
+    synchronise(device)
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    synchronise(device)
+    return (time.perf_counter() - start) / repeats

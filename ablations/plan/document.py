@@ -13,10 +13,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ablations.plan.merge import Cell
-from ablations.plan.wanted import Plan, PlannedTable, measures_of
+from ablations.plan.wanted import Plan, PlannedTable, measures_of, metrics_of
 from ablations.store.frozen import freeze
 from ablations.store.results import Results
-from ablations.tasks.cache import load_task
 
 
 def document(plan: Plan, profile: str | None = None) -> dict[str, Any]:
@@ -41,8 +40,7 @@ def title(entry: Mapping[str, Any], profile: str) -> str:
 
 def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
     ablation, cells = table.ablation, table.cells
-    metrics = load_task(freeze(cells[0].config["task"])).metrics
-    metric = metrics[ablation.metric]
+    metrics = metrics_of(ablation, cells)
     set_here = {path: json.dumps(value) for path, value in plan.overrides.items()}
     set_here |= {path: ",".join(levels) for path, levels in plan.factors.items()}
     order = {place: index for index, place in enumerate(_place(vars(cell)) for cell in cells)}
@@ -61,10 +59,11 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         ],
         "declared": len(ablation.predictions),
         "tuning": [asdict(choice) for choice in table.choices],
+        "paces": [asdict(pace) for pace in table.paces],
         "overrides": sorted(f"{path}={text}" for path, text in set_here.items()),
         "profile": plan.profile.name,
-        "metric": {"name": ablation.metric, "split": "test", **vars(metric)},
-        "metrics": {name: vars(each) for name, each in metrics.items()},
+        "metric": {"name": ablation.metric, "split": "test", **metrics[ablation.metric]},
+        "metrics": metrics,
         "fingerprint": _fingerprint(cells),
         "seeds_from": ablation.seeds_from,
         "seeds": sorted({cell.seed for cell in cells}),

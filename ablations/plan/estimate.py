@@ -17,6 +17,7 @@ import psutil
 
 from ablations.plan.missing import Missing, missing
 from ablations.plan.wanted import Plan, Want
+from ablations.store.frozen import freeze
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
@@ -103,14 +104,15 @@ def seconds_each(
     times = known or Times()
     first: dict[str, Want] = {}
     for want in wants:
-        first.setdefault(str(want.frozen), want)
+        if want.trained:
+            first.setdefault(str(want.frozen), want)
     unknown = [want for want in first.values() if not times.tell(want)]
     for want, seconds in zip(unknown[:most], clock(unknown[:most]), strict=True):
         times.learn(want, seconds)
     for want in unknown[most:]:
         if not times.tell(want):
             times.learn(want, *clock([want]))
-    return [times.of(want) for want in wants]
+    return [times.of(want) if want.trained else 0.0 for want in wants]
 
 
 def side_by_side(each: Collection[float], at_once: int) -> float:
@@ -150,21 +152,24 @@ def days_ahead(
 def seconds_timing(plan: Plan, lacks: Missing) -> float:
     """How long the timing sessions take, one after another, where a call is shorter than a sample.
 
-    A longer call takes longer, up to the cap of its session.
+    A longer call takes longer, up to the cap of its point.
     """
     from ablations.measure.timing import TimingConfig
 
     config = TimingConfig(**plan.profile.timing)
-    sessions = Counter(pair for pairs in lacks.timings.values() for pair in pairs)
+    sessions = Counter(
+        (pair, freeze(at)) for timings in lacks.timings.values() for pair in timings
+        for at in timings[pair]
+    )  # fmt: skip
     a_candidate = config.processes * (config.warmup + config.blocks) * config.sample_seconds
-    each = [min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values()]
-    return len(config.shapes) * sum(each)
+    return sum(min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values())
 
 
 def disk(wants: Iterable[Want], results: Results, jobs: int) -> int:
     """Bytes that these trials will take: checkpoints, records, and trainings in progress."""
-    sizes = [want.parameters * _FLOAT for want in wants]
-    records = len(sizes) * _typical_record(results)
+    each = list(wants)
+    sizes = [want.parameters * _FLOAT for want in each if want.trained]
+    records = len(each) * _typical_record(results)
     # Each has one checkpoint before its last.
     in_progress = 2 * _STATES * sum(sorted(sizes)[-jobs:])
     return sum(sizes) + records + in_progress

@@ -54,6 +54,8 @@ class PlannedArm:
     origins: Sequence[tuple[str, Source]]
     """(prefix, source) from the last written to the first."""
     trained: bool
+    before: PlannedArm | None = None
+    """The arm as it was before its steps were chosen, where they were."""
 
     @cached_property
     def config(self) -> dict[str, Any]:

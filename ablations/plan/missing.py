@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ablations.plan.wanted import Plan, Want
+from ablations.store.frozen import freeze
 from ablations.store.record import TRAINED, Record, RecordHead
 from ablations.store.results import Results
 from ablations.store.schema import NewerRecordError, RecordError
+
+if TYPE_CHECKING:
+    from ablations.measure import Place
+
+
+Timings = dict[tuple[str, str], "list[Place]"]
+"""(measure, reference trial) → where."""
 
 
 @dataclass
@@ -18,7 +27,7 @@ class Missing:
     train: list[Want] = field(default_factory=list)
     measure: list[tuple[Want, Record]] = field(default_factory=list)
     """Trained already; measures that are lacking, or that other code has taken."""
-    untimed: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    untimed: dict[str, Timings] = field(default_factory=dict)
     """Trial → timings, of those that are trained."""
     stale: list[Want] = field(default_factory=list)
     failed: list[Want] = field(default_factory=list)
@@ -31,7 +40,7 @@ class Missing:
         return [*self.train, *(want for want, _ in self.measure)]
 
     @property
-    def timings(self) -> dict[str, list[tuple[str, str]]]:
+    def timings(self) -> dict[str, Timings]:
         """Trial → what is to be timed, once the work is done."""
         return self.untimed | {want.trial: want.timings for want in self.work}
 
@@ -71,7 +80,7 @@ def _compare(
     is_stale = head.env.get("code") != want.code
     owed = [] if is_failed else owed_measures(want, head)
     is_lacking = any(name not in head.measures for name in owed)
-    can_measure = bool(owed) and _has_weights(head, results)
+    can_measure = bool(owed) and (not needs_weights(owed) or _has_weights(head, results))
     record = results.read(want.trial) if can_measure else None  # it may be unusable
     found.stale += [want] if is_stale or (owed and not is_lacking and not can_measure) else []
     found.failed += [want] if is_failed else []
@@ -97,6 +106,13 @@ def owed_measures(want: Want, head: Record | RecordHead) -> list[str]:
     return [name for name in want.measures if head.measures.get(name) != want.measure_code(name)]
 
 
+def needs_weights(measures: Iterable[str]) -> bool:
+    """Whether one of these is taken from a trained model."""
+    from ablations.measure import is_probe
+
+    return not all(map(is_probe, measures))
+
+
 def _has_weights(head: RecordHead, results: Results) -> bool:
     """Whether the weights behind a record are there: a retraining that was cut leaves others."""
     from ablations.train.weights import stamp_for, stamp_of
@@ -104,22 +120,22 @@ def _has_weights(head: RecordHead, results: Results) -> bool:
     return stamp_of(results.weights(head.trial)) == stamp_for(head)
 
 
-def untimed(
-    want: Want, record: Record | RecordHead | None, wanted: Mapping[str, Want]
-) -> list[tuple[str, str]]:
+def untimed(want: Want, record: Record | RecordHead | None, wanted: Mapping[str, Want]) -> Timings:
     """The timings that a trial's record lacks, or that other code has taken.
 
     A ratio is of two models: it is out of date too where the reference's code has changed.
     """
     if record is None or record.status not in TRAINED or record.env.get("code") != want.code:
-        return []
-    return [
-        (measure, reference)
-        for measure, reference in want.timings
-        if (measure, reference) not in record.timed
-        or record.measures.get(measure) != want.measure_code(measure)
-        or not _is_beside(record, measure, wanted.get(reference), reference)
-    ]
+        return {}
+    found = {}
+    for (measure, reference), places in want.timings.items():
+        is_valid = record.measures.get(measure) == want.measure_code(measure) and _is_beside(
+            record, measure, wanted.get(reference), reference
+        )
+        held = {at for *pair, at in record.timed if pair == [measure, reference]}
+        if lacking := [at for at in places if not is_valid or freeze(at) not in held]:
+            found[measure, reference] = lacking
+    return found
 
 
 def _is_beside(

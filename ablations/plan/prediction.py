@@ -36,15 +36,16 @@ VOCABULARY = {
     "ordered": Word("each better than the next", names=2),
     "fails": Word("most of its seeds fail where the other's do not", takes=("than",), kind="basin"),
     "trains": Word("most of its seeds do not fail", kind="basin"),
-    "grows": Word("its lead over the other grows along a factor", ("along",), ("than",)),
-    "exponent": Word("a power of a factor, within bounds", ("along", "between")),
-    "crosses": Word("the lead changes sides along a factor", ("along",), names=2),
+    "grows": Word("its lead over the other grows along a factor", ("along",), ("than", "since")),
+    "exponent": Word("a power of a factor, within bounds", ("along", "between"), ("since",)),
+    "crosses": Word("the lead changes sides along a factor", ("along",), ("since",), names=2),
     "ratio": Word("so many times the other, within bounds", ("between",), ("than",)),
-    "exact": Word("a number to rounding", ("within", "fails_for"), ("value",)),
+    "exact": Word("a number to rounding", ("within",), ("value", "fails_for", "fails_at")),
 }
+COORDINATES = ("length", "position", "tokens_over_width", "batch")  # numbers in a reading's `at`
 STEPS = "steps_to_reach"  # a level of validation loss
 COMMON = ("metric", "split", "at", "across", "kind", "threshold", "arms")
-_NUMBERS = ("by", "within", "value", "threshold")
+_NUMBERS = ("by", "within", "value", "threshold", "since")
 _CHOICES = {"kind": ("level", "basin"), "arms": ("fixed", "tuned")}
 
 
@@ -66,8 +67,13 @@ class Prediction:
     between: tuple[float | None, float | None] | None = None
     value: float = 0.0
     fails_for: str | None = None
-    """The positive control: the variant for which it must not hold."""
+    """The positive control: the variant for which it must not hold …"""
+    fails_at: dict[str, Any] | None = None
+    """… or the place where it must not."""
     along: str | None = None
+    """A crossed factor, or a coordinate of what is measured."""
+    since: float | None = None
+    """The first place along it that counts."""
     threshold: float | None = None
     split: str = "test"
     at: dict[str, Any] = field(default_factory=dict)
@@ -114,6 +120,8 @@ def read_prediction(
             problems.append(f"{place}.by: {STEPS} are compared by their order, without a margin")
         if said[0] not in ("better", "worse", "worst", "ordered"):
             problems.append(f"{place}.metric: {STEPS} cannot be told to be '{said[0]}'")
+    if said[0] == "exact" and not (given.get("fails_for") or given.get("fails_at")):
+        problems.append(f"{place}: lacks its positive control: fails_for: VARIANT, or fails_at")
     if given.get("by") and not given.get("because"):
         problems.append(f"{place}.by: say in a word why that size matters: because: …")
     if problems:
@@ -173,10 +181,10 @@ def _wrong_values(
     problems += [
         f"{place}.{key}: no variant '{given[key]}'. {nearest(str(given[key]), variants)}"
         for key in ("than", "fails_for")
-        if key in given and given[key] not in variants
+        if given.get(key) is not None and given[key] not in variants
     ]
-    if "along" in given and given["along"] not in factors:
-        hint = nearest(str(given["along"]), factors) if factors else "It is crossed with nothing."
+    if "along" in given and given["along"] not in (*factors, *COORDINATES):
+        hint = nearest(str(given["along"]), (*factors, *COORDINATES))
         problems.append(f"{place}.along: no factor '{given['along']}'. {hint}")
     for factor, level in (given.get("across") or {}).items():
         if level not in factors.get(factor, ()):

@@ -40,6 +40,11 @@ class Ablation:
     """{path: value} for every variant."""
     across: dict[str, Any] = field(default_factory=dict)
     """Factor → level → {path: value}; every variant is crossed with every level."""
+    points: dict[str, Any] = field(default_factory=dict)
+    """Timing → coordinate → values: where it is timed, each with each; `tokens` instead of `batch`
+    is a batch of so many tokens. A profile may leave some lengths out."""
+    equal: str = "steps"
+    """What every variant gets as much of: steps, or time, as it is measured where this is run."""
     tune: dict[str, Any] = field(default_factory=dict)
     """Path → values: the settings that are tried for every variant, each with each."""
     seeds_from: int = DECIDING[0]
@@ -74,6 +79,18 @@ class Ablation:
             for path in self.tune
             if self._is_set(path)
         ]
+        problems += [
+            f"points.{name}: expected {{coordinate: [values]}}, got {given!r}"
+            for name, given in self.points.items()
+            if not isinstance(given, Mapping)
+        ]
+        problems += [
+            f"points.{name}: this question does not measure it. {nearest(name, self.measures)}"
+            for name in self.points
+            if name not in self.measures
+        ]
+        if self.equal not in ("steps", "time"):
+            problems.append(f"equal: expected steps or time, got {self.equal!r}")
         if self.seeds_from < DECIDING[0] or self.seeds_from % len(DECIDING):
             problems.append(f"seeds_from={self.seeds_from}: expected 200, 210, 220 …")
         if problems:

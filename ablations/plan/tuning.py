@@ -112,7 +112,11 @@ def _refined(values: Sequence[float], times: int) -> list[float]:
 
 
 def regime(arm: PlannedArm, ablation: Ablation) -> str:
-    """Twelve hex digits of what an arm is, with the grid's first setting for what is tuned."""
+    """Twelve hex digits of what an arm is, with the grid's first setting for what is tuned.
+
+    Of one that has as many steps as it has time for, what it is at any pace.
+    """
+    arm = arm.before or arm
     first = {path: values[0] for path, values in grid_for(arm, ablation.tune).items()}
     return arm.cells([TUNING[0]], "tune", first)[0].settings
 

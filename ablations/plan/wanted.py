@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ablations.plan.code import code, measure_code
 from ablations.plan.counts import count, parameters
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
+from ablations.plan.pacing import Pace, paced, paces, question_of_pace
+from ablations.plan.points import places
 from ablations.plan.profile import Profile, read_profile
 from ablations.plan.question import Ablation, crossed, find, read_ablation
 from ablations.plan.tuning import Choice, Grid, choices, regime, trials_of
 from ablations.store.frozen import freeze
 from ablations.store.results import Results
-from ablations.store.seeds import moved
+from ablations.store.seeds import DECIDING, moved
 from ablations.store.stamp import Stamp
 from ablations.tasks.cache import load_task
 from model.config import ConfigError, nearest, validate
+
+if TYPE_CHECKING:
+    from ablations.measure import Place
+    from ablations.measure.timing import TimingConfig
 
 LARGE = 20_000  # trials; whoever wants more says so
 
@@ -32,7 +38,8 @@ class Want:
     frozen: Mapping[str, str]  # the config's sections, each as one text
     trained: bool = True  # or only counted, probed and timed
     measures: list[str] = field(default_factory=list)  # taken from the trained model
-    timings: list[tuple[str, str]] = field(default_factory=list)  # (measure, reference trial)
+    timings: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
+    """(measure, reference trial) → where."""
 
     @property
     def counts(self) -> dict[str, float]:
@@ -62,7 +69,7 @@ class Want:
 
     @property
     def work(self) -> float:
-        return work(self.parameters, self.config["train"])
+        return work(self.parameters, self.config["train"]) if self.trained else 0.0
 
 
 def work(parameters: int, train: Mapping[str, Any]) -> float:
@@ -78,10 +85,13 @@ class PlannedTable:
     ablation: Ablation
     cells: list[Cell]
     arms: str = "fixed"
-    """Settings as they stand, tuned for each arm, or still to be chosen (`tuning`)."""
+    """Settings as they stand, tuned for each arm, still to be chosen (`tuning`), or waiting for the
+    times of their steps (`pacing`)."""
     choices: list[Choice] = field(default_factory=list)
     is_alone: bool = True
     """Whether no tuned table stands beside it, so that it tells of every claim."""
+    paces: list[Pace] = field(default_factory=list)
+    """How long a step of each arm takes, where they get equal time."""
     tried: Sequence[PlannedArm] = ()
     """The arms that settings are to be chosen for."""
 
@@ -103,6 +113,11 @@ class Plan:
     wanted: dict[str, Want]
     notes: list[str] = field(default_factory=list)
     """What people should know before it runs."""
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether the steps of every arm are known."""
+        return all(table.arms != "pacing" for table in self.tables.values())
 
 
 @dataclass(frozen=True)
@@ -152,19 +167,37 @@ def make_plan(
     problems: dict[str, None] = {}
     for name, (ablation, source) in read.items():
         try:
-            trained = _is_trained(ablation)
+            trained = is_trained(ablation)
             arms = arms_of(ablation, source, profile, overrides, crossings, trained)
-            if grids is None:
+            known_paces: dict[str, Pace] = {}
+            if ablation.equal == "time":
+                known_paces = paces(results, name)
+                with_time = paced(arms, known_paces)
+            else:
+                with_time = arms
+            if with_time is None:
+                timed = question_of_pace(ablation)
+                untrained = [replace(arm, trained=False) for arm in arms]
+                cells = filled(untrained, lambda arm: arm.cells(DECIDING[:1]))
+                tables = [PlannedTable(name, timed, cells, "pacing")]
+                plan.notes.append(f"{name}: its steps are timed first, then there is more to run")
+            elif grids is None:
+                arms = with_time
                 known = choices(name, profile.name, results)
-                tables = _tables(plan, name, ablation, arms, spent, known)
+                draws = spent if trained else Spent(draws_of(ablation))
+                tables = _tables(plan, name, ablation, arms, draws, known)
             elif name in grids:
+                arms = with_time
                 tried = filled(arms, lambda arm, grid=grids[name]: trials_of(arm, grid))  # type: ignore[misc]
                 tables = [PlannedTable(name, ablation, tried, "tuning", tried=arms)]
             else:
                 tables = []
+            tables = [replace(table, paces=list(known_paces.values())) for table in tables]
+            timing = _timing(profile)
             for table in tables:
-                _check_metric(ablation, table.cells)
-            _check_timing(profile)
+                _check_metric(table.ablation, table.cells)
+                for measure in filter(_is_timing, table.ablation.measures):
+                    places(measure, table.ablation, timing)
         except ConfigError as error:
             problems |= dict.fromkeys(f"{name}: {problem}" for problem in error.problems)
             continue
@@ -231,38 +264,61 @@ def measures_of(table: PlannedTable, cell: Cell) -> list[str]:
 
     A trial that only chooses among settings is trained, and that is all.
     """
-    from ablations.measure import is_timing
-
     if cell.role == "tune":
         return []
-    is_timed = table.arms == "fixed" and cell.seed == table.cells[0].seed
-    return [name for name in table.ablation.measures if is_timed or not is_timing(name)]
+    is_timed = table.arms in ("fixed", "pacing") and cell.seed == table.cells[0].seed
+    return [name for name in table.ablation.measures if is_timed or not _is_timing(name)]
 
 
-def _is_trained(ablation: Ablation) -> bool:
-    """Whether its models are trained: a question that only times them needs no training."""
-    from ablations.measure import discover, is_timing
+def is_trained(ablation: Ablation) -> bool:
+    """Whether its models are trained: one that only counts, probes or times them needs no
+    training."""
+    from ablations.measure import Measure, discover
 
-    for name in ablation.measures:
-        discover().part(name, "measures")
-    return not ablation.measures or not all(map(is_timing, ablation.measures))
+    parts = [discover().part(name, "measures") for name in ablation.measures]
+    return not parts or any(issubclass(part, Measure) for part in parts)
+
+
+def draws_of(ablation: Ablation) -> Sequence[int]:
+    """The seeds of a question that trains nothing, at every profile: all where one of its numbers
+    depends on the first weights, else one."""
+    from ablations.measure import quantities_of
+
+    read = quantities_of(ablation.measures).values()
+    return DECIDING if any(each.repeats == "seeds" for each in read) else DECIDING[:1]
+
+
+def metrics_of(ablation: Ablation, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
+    """All that is read for a question: the task's scores, and what its measures read besides."""
+    from ablations.measure import quantities_of
+
+    scores = load_task(freeze(cells[0].config["task"])).metrics
+    told = {name: {**vars(each), "repeats": "seeds"} for name, each in scores.items()}
+    read = {name: vars(each) for name, each in quantities_of(ablation.measures).items()}
+    return {**(told if is_trained(ablation) else {}), **read}
 
 
 def _check_metric(ablation: Ablation, cells: Sequence[Cell]) -> None:
-    metrics = load_task(freeze(cells[0].config["task"])).metrics
+    metrics = metrics_of(ablation, cells)
     if ablation.metric not in metrics:
         raise ConfigError([f"metric: no '{ablation.metric}'. {nearest(ablation.metric, metrics)}"])
 
 
-def _check_timing(profile: Profile) -> None:
+def _timing(profile: Profile) -> TimingConfig:
     from ablations.measure.timing import TimingConfig
 
-    validate(TimingConfig, profile.timing, "timing")
+    config: TimingConfig = validate(TimingConfig, profile.timing, "timing")
+    return config
+
+
+def _is_timing(measure: str) -> bool:
+    from ablations.measure import is_timing
+
+    return is_timing(measure)
 
 
 def _want(plan: Plan, table: PlannedTable) -> None:
-    from ablations.measure import is_timing
-
+    timing = _timing(plan.profile)
     controls = {
         (cell.seed, freeze(cell.across)): cell.trial
         for cell in table.cells
@@ -274,8 +330,9 @@ def _want(plan: Plan, table: PlannedTable) -> None:
         new = Want(cell.trial, cell.config, title, cell.frozen, cell.trained)
         want = plan.wanted.setdefault(cell.trial, new)
         for measure in measures_of(table, cell):
-            if is_timing(measure):
+            if _is_timing(measure):
                 pair = (measure, controls[cell.seed, freeze(cell.across)])
-                want.timings += [pair] if pair not in want.timings else []
+                held = want.timings.setdefault(pair, [])
+                held += [at for at in places(measure, table.ablation, timing) if at not in held]
             elif measure not in want.measures:
                 want.measures.append(measure)

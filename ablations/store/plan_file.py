@@ -16,7 +16,7 @@ from ablations.store.seal import seal_whole, unseal
 ROLES = ("report", "tune", "runner-up")
 """What a cell is for: a number that is reported; a choice among settings; or the number that would
 be reported, had the choice gone to a setting that was as good."""
-ARMS = ("fixed", "tuned", "tuning")
+ARMS = ("fixed", "tuned", "tuning", "pacing")
 
 
 def write_bytes(plan: dict[str, Any]) -> bytes:
@@ -84,6 +84,7 @@ _ENTRY = {
     "claims": lambda value: isinstance(value, list) and all(map(_is_object, value)),
     "declared": lambda value: _is_seed(value) and value >= 0,
     "tuning": lambda value: isinstance(value, list) and all(map(_is_object, value)),
+    "paces": lambda value: isinstance(value, list) and all(map(_is_object, value)),
     "overrides": _are_texts,
     "profile": _is_text,
     "metric": _is_object,

@@ -6,15 +6,18 @@ This room is the only door between measuring and analysing, so it knows neither 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ablations.store.frozen import freeze
 from ablations.store.identity import decisive, settings
 from ablations.store.schema import SCHEMA, check_head, check_readings, check_schema
 from ablations.store.stamp import Stamp, changed
 
 T = TypeVar("T", "Record", "RecordHead")
+Timed = tuple[str, str, str]
+"""A measure, the trial beside which it was taken, and where, as one text."""
 
 
 TRAINING = "training"  # what takes the readings that no measure does
@@ -97,9 +100,8 @@ class Record:
         return settings(parts)
 
     @property
-    def timed(self) -> set[tuple[str, str]]:
-        """What was timed, and beside which trial."""
-        return {(r.measure, r.against) for r in self.readings if r.against is not None}
+    def timed(self) -> set[Timed]:
+        return timed_in(vars(reading) for reading in self.readings)
 
     def take(self, measure: str, made_by: Stamp, readings: list[Reading]) -> None:
         """Put what a measure has read in place of what it had read before."""
@@ -140,14 +142,23 @@ class RecordHead:
     data: dict[str, Any]
     measures: dict[str, Stamp]
     failures: dict[str, str]
-    timed: set[tuple[str, str]]
+    timed: set[Timed]
 
     @classmethod
-    def from_dict(cls, head: Any, timed: set[tuple[str, str]]) -> RecordHead:
+    def from_dict(cls, head: Any, timed: set[Timed]) -> RecordHead:
         check_schema(head)
         check_head(head)
         wanted = {name: head[name] for name in cls.__dataclass_fields__ if name in head}
         return cls(**wanted, timed=timed)
+
+
+def timed_in(readings: Iterable[Mapping[str, Any]]) -> set[Timed]:
+    """What was timed, beside which trial, and where."""
+    return {
+        (reading["measure"], reading["against"], freeze(reading.get("at") or {}))
+        for reading in readings
+        if reading.get("against") is not None
+    }
 
 
 def is_stale(held: Record | RecordHead, asked: Iterable[str]) -> bool:

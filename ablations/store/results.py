@@ -14,7 +14,7 @@ from typing import Any
 
 from ablations.store import plan_file
 from ablations.store.files import NotAFileError, _beside, _cleared, read_file, write_atomic
-from ablations.store.record import Record, RecordHead, T
+from ablations.store.record import Record, RecordHead, T, timed_in
 from ablations.store.schema import TRIAL, NewerRecordError, RecordError
 from ablations.store.seal import seal, unseal, unseal_head
 
@@ -28,6 +28,11 @@ class Asked:
 
 
 _ANEW = "move it away and run again: no record is lost"
+
+
+def _head(data: bytes) -> RecordHead:
+    head, beside = unseal_head(data)
+    return RecordHead.from_dict(head, timed_in(beside))
 
 
 class Results:
@@ -69,7 +74,7 @@ class Results:
 
     def head(self, trial: str) -> RecordHead | None:
         """The same without its readings, whose bytes are checked but not taken apart."""
-        return self._read(trial, lambda data: RecordHead.from_dict(*unseal_head(data)))
+        return self._read(trial, _head)
 
     def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
         path = self.path(trial)

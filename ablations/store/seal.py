@@ -56,16 +56,15 @@ def unseal(data: bytes) -> Any:
     return _parse(data)
 
 
-def unseal_head(data: bytes) -> tuple[Any, set[tuple[str, str]]]:
-    """The record without its readings, and what they timed beside which trial."""
+def unseal_head(data: bytes) -> tuple[Any, list[Any]]:
+    """The record without its readings, and those of them that were taken beside another trial."""
     _check(data)
     head, found, readings = data.partition(_READINGS)
     if not found:
         raise RecordError("'readings' is missing")
     maybe = [_parse(line) for line in _lines(readings, _AGAINST)]  # or the word stands elsewhere
     check_readings(maybe)
-    timed = {(reading["measure"], reading["against"]) for reading in maybe if "against" in reading}
-    return _parse(head + b"}"), timed
+    return _parse(head + b"}"), [reading for reading in maybe if "against" in reading]
 
 
 def _lines(readings: bytes, word: bytes) -> Iterator[bytes]:

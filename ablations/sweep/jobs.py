@@ -10,11 +10,12 @@ import contextlib
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ablations.plan.missing import Missing, missing, owed_measures, untimed
+from ablations.plan.missing import Missing, Timings, missing, owed_measures, untimed
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
+from ablations.store.frozen import freeze
 from ablations.store.record import TRAINED, Reading, Record, RecordHead
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -22,6 +23,9 @@ from ablations.store.stamp import Stamp
 from ablations.sweep.launch import Job, Outcome
 from ablations.sweep.lease import HOST
 from ablations.sweep.orders import SessionOrder, TrialOrder
+
+if TYPE_CHECKING:
+    from ablations.measure import Place
 
 TIMING = f"timing:{HOST}"  # the lease to have this machine alone
 RETRAINING, MEASURING = "retraining", "measuring"  # of a trial that has a good record
@@ -181,13 +185,12 @@ class SessionPiece:
 
     def job(self) -> Job | None:
         plan, results = self._setting.plan, self._setting.results
-        candidates = {
-            trial: plan.wanted[trial].config
-            for trial in self._trials
-            if self._is_untimed(trial, results.head(trial))
-        }
+        lacking = {trial: self._lacking(trial, results.head(trial)) for trial in self._trials}
+        candidates = {trial: plan.wanted[trial].config for trial in self._trials if lacking[trial]}
         if not candidates:
             return None
+        # A few more than some of them lack: what is timed together can be compared.
+        places = {freeze(at): dict(at) for each in lacking.values() for at in each}
         order = SessionOrder(
             **self._setting.order,
             measure=self._measure,
@@ -205,6 +208,7 @@ class SessionPiece:
                 for trial in (self._reference.trial, *candidates)
                 if not plan.wanted[trial].trained
             ],
+            places=list(places.values()),
             timing=plan.profile.timing,
         )
         call = "ablations.sweep.worker:run_session"
@@ -229,9 +233,13 @@ class SessionPiece:
         return ended
 
     def _is_untimed(self, trial: str, record: Record | RecordHead | None) -> bool:
+        return bool(self._lacking(trial, record))
+
+    def _lacking(self, trial: str, record: Record | RecordHead | None) -> list[Place]:
+        """Where a trial has not been timed beside the reference."""
         pair = self._measure, self._reference.trial
         wanted = self._setting.plan.wanted
-        return pair in untimed(wanted[trial], record, wanted)
+        return untimed(wanted[trial], record, wanted).get(pair, [])
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
@@ -240,11 +248,13 @@ class SessionPiece:
             own = "" if reading.session is None else f".{reading.session}"  # its process
             reading.session, reading.against = f"{taken['session']}{own}", self._reference.trial
         made_by = self._code(self._setting.plan.wanted[record.trial])
-        if record.measures.get(self._measure) == made_by:  # beside other references, those stay
-            readings += [
+        if record.measures.get(self._measure) == made_by:
+            taken_now = {freeze(reading.at) for reading in readings}
+            readings += [  # beside other references, or elsewhere: those stay
                 each
                 for each in record.readings
-                if each.measure == self._measure and each.against != self._reference.trial
+                if each.measure == self._measure
+                and not (each.against == self._reference.trial and freeze(each.at) in taken_now)
             ]
         beside = {"measure": self._measure, "against": self._reference.trial}
         sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"] | beside}
@@ -264,9 +274,7 @@ def set_aside(lacks: Missing, results: Results) -> list[str]:
     ]
 
 
-def sessions(
-    lacks: Mapping[str, Iterable[tuple[str, str]]], setting: Setting
-) -> list[SessionPiece]:
+def sessions(lacks: Mapping[str, Timings], setting: Setting) -> list[SessionPiece]:
     """One timing session for each reference: the trials that lack times beside it."""
     groups: dict[tuple[str, str], list[str]] = {}
     for trial, pairs in lacks.items():

@@ -57,4 +57,6 @@ class SessionOrder(Order):
     """The source files that the timed models are made of."""
     untrained: list[str] = field(default_factory=list)
     """Which of the trials are timed only."""
+    places: list[dict[str, Any]]
+    """Where."""
     timing: dict[str, Any]

@@ -19,10 +19,12 @@ import torch
 import torch._dynamo  # every optimiser loads it: here that happens once, in the server
 from torch import nn
 
-from ablations.measure import discover
+from ablations.measure import Probe, discover
+from ablations.measure.machine import Watch
 from ablations.measure.session import time_session
 from ablations.measure.timing import TimingConfig
 from ablations.plan.identity import identity_of
+from ablations.plan.missing import needs_weights
 from ablations.store.frozen import freeze
 from ablations.store.record import Record
 from ablations.store.stamp import changed, short
@@ -74,14 +76,15 @@ def _run_trial(order: TrialOrder, report: Report, notice: Notice) -> Record:
             **_place(device),
             "started": started.isoformat(timespec="seconds"),
         }
-    if order.trained:
+    model: nn.Module | None = None
+    if order.trained and (order.record is None or needs_weights(order.measures)):
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
         if order.record is None:
             clock -= _train(order, record, model, task, device, report, notice)
         else:
             load_weights(model, Path(order.weights), stamp_for(record))
-        _measure(order, record, model, task, device, notice)
+    _measure(order, record, model, task, device, notice)
     record.env.setdefault("seconds", round(time.perf_counter() - clock, 3))
     return record
 
@@ -110,7 +113,7 @@ def _train(
 def _measure(
     order: TrialOrder,
     record: Record,
-    model: nn.Module,
+    model: nn.Module | None,
     task: Task,
     device: torch.device,
     notice: Notice,
@@ -118,12 +121,16 @@ def _measure(
     """Take what is asked; a measure that fails is noted, and the next run tries it again."""
     steps = order.config["train"]["steps"]
     for name, made_by in order.measures.items():
-        if record.status == "diverged":  # such a model answers nothing
+        part = discover().build(name)
+        if record.status == "diverged" and not isinstance(part, Probe):  # it answers nothing
             record.take(name, made_by, [])
             continue
         try:
             with notice.raising():
-                taken = discover().build(name).take(model, task, device, steps)
+                if isinstance(part, Probe):
+                    taken = part.take(order.config, task, device)
+                else:
+                    taken = part.take(model, task, device, steps)
         except Stopped:
             return
         except Exception as error:
@@ -144,17 +151,18 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
         _check_data(config, trial, trial not in order.untrained)
     check_code([order.code, order.models])
     device = torch.device(order.device)
+    watch = Watch()
     taken = time_session(
         discover().build(order.measure),
         order.reference,
         order.candidates,
+        order.places,
         TimingConfig(**order.timing),
         device,
         report,
     )
     check_code([order.code, order.models])
-    env = {**order.env, "torch": torch.__version__, "device": device_name(device)}
-    env |= {"code": order.models, "threads": torch.get_num_threads()}
+    env = {**order.env, **watch.state(device), "code": order.models}
     readings = {trial: [vars(reading) for reading in readings] for trial, readings in taken.items()}
     return {"session": secrets.token_hex(4), "env": env, "readings": readings}
 

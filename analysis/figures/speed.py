@@ -1,4 +1,4 @@
-"""Step time against the control's, on a log axis, over the noise of the session."""
+"""Times against the control's, on a log axis, over the noise of the session."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from analysis import rows, stats, style
+from analysis.curves import on_curves
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import short
 from analysis.speed import SAME
 
 CAPTION = (
-    "Time of a training step relative to the control, timed in the same blocks. Bar: 95 % "
-    "interval; shaded: what the control shows against itself, the noise floor. n: blocks."
+    "Times relative to the control, taken in the same blocks, of what was timed at few places. "
+    "Bar: 95 % interval over processes; shaded: what the control shows against itself, the noise "
+    "floor. n: processes."
 )
 MARGINS = rows.MARGINS
 COLOURS = {stats.SLOWER: style.VERMILION, stats.FASTER: style.BLUE}
@@ -26,7 +28,7 @@ STEPS = (2.0, 4.0, 10.0, 100.0, 1000.0)
 def panels(evidence: Evidence) -> list[pd.DataFrame]:
     """One panel per machine: times from different machines share no axis."""
     frame = evidence.speeds
-    timed = frame[(frame["verdict"] != SAME) & (frame["n"] > 0)]
+    timed = frame[(frame["verdict"] != SAME) & (frame["n"] > 0) & ~on_curves(evidence)]
     return [panel for _, panel in timed.groupby("machine", sort=False)]
 
 
@@ -34,11 +36,11 @@ def describe(frames: list[pd.DataFrame]) -> str:
     """Each ratio in words."""
     told = [
         f"{short(row['name'])} takes {row['ratio']:.2f} times as long as {short(row['control'])} "
-        f"({row['at']}): {row['verdict']}."
+        f"({_where(row['metric'], row['at'])}): {row['verdict']}."
         for frame in frames
         for row in listed(frame)
     ]
-    return "Step time relative to the control. " + " ".join(told)
+    return "Times relative to the control. " + " ".join(told)
 
 
 def inches(frame: pd.DataFrame) -> float:
@@ -55,13 +57,13 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_xscale("log")
     ax.set_xlim(math.exp(reach[1] - pad), math.exp(reach[0] + pad))
     device = frame["machine"].iloc[0].split(",")[0].removeprefix("device ")
-    rows.label(ax, groups, f"Step time, {device}", "faster", "slower")
+    rows.label(ax, groups, f"Times, {device}", "faster", "slower")
     for group in groups:
         for span in group.spans():
             ax.plot([1, 1], span, color=style.INK, linewidth=0.6, zorder=1)
         for row in group.rows:
             _draw_row(ax, row)
-    ax.set_xlabel("step time, variant / control", labelpad=2)
+    ax.set_xlabel("time, variant / control", labelpad=2)
     ax.xaxis.set_major_locator(FixedLocator(_ticks(*ax.get_xlim())))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}×"))
@@ -70,9 +72,9 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 def _groups(frame: pd.DataFrame) -> list[rows.Group]:
     groups = []
-    keys = ["ablation", "control", "at"]
-    for (name, control, at), members in frame.groupby(keys, sort=False):
-        group = rows.Group(str(name), str(control), str(at))
+    keys = ["ablation", "control", "metric", "at"]
+    for (name, control, metric, at), members in frame.groupby(keys, sort=False):
+        group = rows.Group(str(name), str(control), _where(str(metric), str(at)))
         several = members["name"].duplicated().any()
         for data in listed(members):
             label = f"{data['name']}, seed {data['seed']}" if several else data["name"]
@@ -80,6 +82,10 @@ def _groups(frame: pd.DataFrame) -> list[rows.Group]:
             group.rows.append(rows.LabelledRow(label, str(data["n"]), data, remark))
         groups.append(group)
     return groups
+
+
+def _where(metric: str, at: str) -> str:
+    return f"{metric.replace('_', ' ')}, {at}"
 
 
 def _draw_row(ax: Axes, row: rows.LabelledRow) -> None:

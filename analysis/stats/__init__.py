@@ -12,13 +12,14 @@ from analysis.stats.estimate import (
     LEVEL,
     Estimate,
     Tails,
+    fact,
     mean_of,
     paired_mean,
     spread,
     unpaired_mean,
 )
 from analysis.stats.families import FalseVerdicts, false_verdicts, holm
-from analysis.stats.items import TwoLucks, two_lucks
+from analysis.stats.items import TwoLucks, two_lucks, widened
 from analysis.stats.looks import (
     BASIN_LOOKS,
     LEVEL_LOOKS,
@@ -111,6 +112,7 @@ __all__ = [
     "directed",
     "equal_within",
     "exponent",
+    "fact",
     "false_verdicts",
     "fisher",
     "growth",
@@ -140,5 +142,6 @@ __all__ = [
     "two_lucks",
     "unpaired_mean",
     "verdict",
+    "widened",
     "worse_by",
 ]

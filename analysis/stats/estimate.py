@@ -94,6 +94,13 @@ def mean_of(values: Values, *, resolution: float = 0.0, scale: float = 0.0) -> E
     return Estimate(x.size, mean, error, x.size - 1, raised=sd < resolution)
 
 
+def fact(value: float) -> Estimate:
+    """Something that is counted: known to rounding, with nothing left to luck."""
+    if not math.isfinite(value):
+        return Estimate(1)
+    return Estimate(1, value, 1e-12 * max(1.0, abs(value)), 1e9)
+
+
 def paired_mean(variant: Values, control: Values, *, resolution: float = 0.0) -> Estimate:
     """The mean of variant − control, seed by seed."""
     v, c = np.asarray(variant, dtype=np.float64), np.asarray(control, dtype=np.float64)

@@ -13,7 +13,7 @@ Shapes: S seeds, I items.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,6 +64,20 @@ class TwoLucks:
         """The test that belongs to those ends."""
         both, same = self.both.tails(null), self.same_items.tails(null)
         return Tails(float(np.fmax(both.more, same.more)), float(np.fmax(both.less, same.less)))
+
+
+def widened(estimate: Estimate | TwoLucks, error: float) -> Estimate | TwoLucks:
+    """With one more independent error: errors add as squares."""
+    if error == 0.0:
+        return estimate
+    if isinstance(estimate, TwoLucks):
+        both, same = _with_error(estimate.both, error), _with_error(estimate.same_items, error)
+        return replace(estimate, both=both, same_items=same)
+    return _with_error(estimate, error)
+
+
+def _with_error(estimate: Estimate, error: float) -> Estimate:
+    return replace(estimate, error=math.hypot(estimate.error, error))
 
 
 def two_lucks(differences_SI: ArrayLike, sizes_I: ArrayLike | None = None) -> TwoLucks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,10 @@ from ablations.plan.prediction import VOCABULARY, Prediction
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import FAILED
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
+
+from speed_lab import build_lab
 
 ENV = {
     "commit": "0f3c2d1",
@@ -64,6 +69,7 @@ class Folder:
             "arms": "fixed",
             "declared": 1,
             "tuning": [],
+            "paces": [],
             "profile": "smoke",
             "fingerprint": "0",
             "question": f"Does {name} matter?",
@@ -146,19 +152,21 @@ class Folder:
         twin_noise: float = 0.01,
         against: str | None = None,
         processes: int = 3,
-        **at: float,
+        metric: str = "step_time",
+        seconds: float = 0.03,
+        **at: float | str,
     ) -> list[Reading]:
-        """Step times beside the control's in the same blocks, the machine slow in some of them."""
+        """Times beside the control's in the same blocks, the machine slow in some of them."""
         draw = random.Random(f"{ratio}{session}{at}")
         place = at or {"length": 16, "batch": 64}
         readings = []
         for process in range(processes):
-            busy = [0.03 * (1 + draw.random()) for _ in range(blocks)]
+            busy = [seconds * (1 + draw.random()) for _ in range(blocks)]
             own = [time * ratio * (1 + draw.gauss(0, noise)) for time in busy]
             twin = [time * (1 + draw.gauss(0, twin_noise)) for time in busy]
             place_of = {"session": f"{session}.{process}", "against": against}
             times = {"samples": own, "reference": busy, "twin": twin}
-            readings.append(Reading("step_time", "s", at=place, **place_of, **times))
+            readings.append(Reading(metric, "s", at=place, **place_of, **times))
         return readings
 
 
@@ -253,4 +261,5 @@ def build_sweep(root: Path) -> Folder:
     folder.record("d 128", 7, 0.21)
 
     folder.ablation("scale", ["scaled", "raw"], question="Do scores need scaling?")
+    build_lab(folder)
     return folder

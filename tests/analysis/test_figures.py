@@ -31,7 +31,11 @@ def texts(figure: Figure) -> list[Text]:
     for ax in figure.axes:
         low, high = ax.get_xlim()
         ticks = [tick for tick in ax.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
-        found += [*ax.texts, ax.xaxis.label, *(tick.label1 for tick in ticks)]
+        low, high = sorted(ax.get_ylim())
+        ticks += [tick for tick in ax.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+        legend = ax.get_legend()
+        found += [*ax.texts, ax.xaxis.label, ax.yaxis.label, *(tick.label1 for tick in ticks)]
+        found += legend.get_texts() if legend is not None else []
     return [text for text in found if text.get_text().strip()]
 
 
@@ -68,7 +72,7 @@ def test_no_text_is_clipped_and_none_lies_on_another(name: str, evidence: Eviden
             assert width <= 0 or height <= 1, f"{label!r} lies on {other!r}"
     for ax in figure.axes:
         for line in ax.lines:
-            for x, y in ax.transData.transform(line.get_xydata()):
+            for x, y in line.get_transform().transform(line.get_xydata()):
                 covering = [label for label, box in boxes if box.contains(x, y)]
                 assert not covering, f"{covering} lies on a mark"
 

@@ -68,5 +68,5 @@ def test_every_panel_stands_inside_the_margins_of_its_figure(
 
 @pytest.mark.parametrize("name", ["forest", "speed"])
 def test_each_caption_explains_its_own_figure(name: str) -> None:
-    subject = {"forest": "Difference of each variant", "speed": "Time of a training step"}
+    subject = {"forest": "Difference of each variant", "speed": "Times relative to the control"}
     assert figures.caption(name).startswith(subject[name])

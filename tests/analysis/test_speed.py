@@ -82,8 +82,9 @@ def test_times_of_different_machines_are_kept_apart(folder: Any) -> None:
 
 def test_times_without_a_usable_reference_say_why(folder: Any) -> None:
     plan(folder)
-    alone = Reading("step_time", "s", at={"length": 8}, samples=[0.1, 0.2])
-    stopped = Reading("step_time", "s", at={"length": 8}, samples=[0.1, 0.2], reference=[0.1, 0.0])
+    took: Any = {"at": {"length": 8}, "session": "s1.0", "samples": [0.1, 0.2]}
+    alone = Reading("step_time", "s", **took)
+    stopped = Reading("step_time", "s", **took, reference=[0.1, 0.0])
     folder.record("slow", 0, 0.2, readings=[alone])
     folder.record("equal", 0, 0.2, readings=[stopped])
     found = timed(folder)

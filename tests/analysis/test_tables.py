@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,9 @@ def test_csv_gives_back_the_very_numbers(evidence: Evidence) -> None:
         found = [float(text or "nan") for text in read[name]]
         assert found == pytest.approx(evidence.contrasts[name].tolist(), rel=0, abs=0, nan_ok=True)
     assert {"parameters", "flops_per_token", "failures", "step_time_ratio", "n"} <= set(read)
-    ratios = [float(text) for text in columns(paths["speed.csv"])["ratio"]]
-    assert ratios == evidence.speeds["ratio"].tolist()
+    ratios = [float(text or "nan") for text in columns(paths["speed.csv"])["ratio"]]
+    assert ratios == pytest.approx(evidence.speeds["ratio"].tolist(), rel=0, abs=0, nan_ok=True)
+    assert sum(map(math.isnan, ratios)) == 2, "one layer took too long, alone and by the budget"
 
 
 def test_the_table_to_read_starts_with_the_control(evidence: Evidence) -> None:
@@ -84,3 +86,10 @@ def test_several_timed_points_leave_the_single_ratio_empty(folder: Any) -> None:
     evidence = gather(folder.root)
     assert tables.with_speed(evidence)["step_time_ratio"].isna().all()
     assert len(tables.speed_view(evidence.speeds)) == 4
+
+
+def test_only_the_time_of_a_step_is_called_step_time(folder: Any) -> None:
+    folder.ablation("length", ["attention", "lstm"], seeds=[0])
+    for label, ratio in (("attention", 1.0), ("lstm", 2.0)):
+        folder.record(label, 0, 0.2, readings=folder.timing(ratio, metric="layer_time"))
+    assert tables.with_speed(gather(folder.root))["step_time_ratio"].isna().all()

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from speed_lab import METRICS
 
 from analysis.load import load
 from analysis.verdicts import Verdict, verdicts
@@ -181,7 +182,7 @@ def test_times_are_judged_by_their_processes(
     folder: Any, ratio: float, processes: int, verdict: str, reason: str
 ) -> None:
     timed = said(folder, "ratio", "b", than="a", metric="step_time", between=(2.0, None))
-    question(folder, timed)
+    question(folder, timed, metrics=METRICS)
     for label in "ab":
         took = folder.timing(ratio if label == "b" else 1.0, processes=processes)
         folder.record(label, SEEDS[0], status="stuck", readings=took)  # training says nothing here

@@ -90,13 +90,15 @@ def stored(record: Record, want: Want, plan: Plan) -> bytes:
             Reading(
                 "step_time",
                 "s",
+                at=dict(at),
                 samples=samples,
                 reference=samples,
                 against=against,
                 measure=measure,
             )
         )
-        for measure, against in want.timings
+        for (measure, against), places in want.timings.items()
+        for at in places
     ]
     lines = [json.dumps({k: v for k, v in reading.items() if v}).encode() for reading in times]
     rest = b"\n".join([head, b",\n".join([*lines, _lines(record)]), b"]}", b""])

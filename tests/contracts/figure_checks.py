@@ -21,7 +21,7 @@ from analysis.names import short
 Check = Callable[[Subject], None]
 
 SMALLEST = 5  # points, below which a column of print is not read
-SHAPES = {"svg", "defs", "style", "g", "path", "use", "clipPath", "rect"}
+SHAPES = {"svg", "defs", "style", "g", "path", "use", "clipPath", "rect", "pattern"}
 HOSTILE = {
     "a tag": "<script>alert(1)</script>",
     "three hundred letters": "abc " * 75,

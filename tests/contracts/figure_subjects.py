@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -88,14 +89,19 @@ def sweep() -> Evidence:
 
 @cache
 def called(label: str) -> Evidence:
-    """One variant of that name, trained and timed."""
+    """One variant of that name, trained, timed and counted with every seed."""
     with tempfile.TemporaryDirectory() as place:
         folder = made_up().Folder(Path(place) / "run")
-        folder.ablation("width", ["control", label], seeds=list(SEEDS))
+        lab = import_module("speed_lab")
+        claims = [lab.complexity_claim(folder, label, "control")]
+        named = {"metrics": lab.METRICS, "claims": claims}
+        folder.ablation("width", ["control", label], seeds=list(SEEDS), **named)
         for seed in SEEDS:
-            folder.record("control", seed, 0.25, readings=folder.timing(1.0))
-            score = 0.2 + 0.01 * seed
-            folder.record(label, seed, score, readings=folder.timing(1.2))
+            for name, layer, ratio in (("control", "attention", 1.0), (label, "lstm", 1.2)):
+                readings = [*folder.timing(ratio), *lab.layer_times(folder, layer)]
+                readings += [*lab.of_model(folder, ratio), *lab.counts(1)]
+                folder.record(name, seed, 0.25 if name == "control" else 0.2 + 0.01 * seed,
+                              readings=readings)  # fmt: skip
         return gather(folder.root)
 
 

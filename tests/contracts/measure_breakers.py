@@ -13,18 +13,22 @@ import torch
 from measure_checks import (
     Check,
     can_be_called_again,
+    counts_the_same_again,
+    leaves_the_config_alone,
     leaves_the_generators_of_others,
     leaves_the_model_as_it_was,
     names_what_it_times,
     prepares_each_call_apart,
     reads_numbers_with_units,
+    reads_what_it_names,
+    refuses_in_a_line,
     says_each_thing_once,
     says_the_same_again,
     tells_of_each_example_what_it_told_of_all,
 )
 from torch import nn
 
-from ablations.measure import Measure, Taken, Timing
+from ablations.measure import Measure, Probe, Quantity, Taken, Timing
 from ablations.store.record import Reading
 
 BROKEN: list[tuple[Check, type, str]] = []
@@ -172,24 +176,117 @@ class DrawsFromPython(Reads):
         random.random()
 
 
+# Probes
+
+
+class Probes(Probe):
+    """Reads one sound number off the settings, unless a probe below says otherwise."""
+
+    quantities: ClassVar = {"size": Quantity("1", "lower", "size", repeats="nothing")}
+
+    def take(self, config: dict[str, Any], *_: Any) -> Taken:
+        return Taken([Reading("size", "1", 1.0)])
+
+
+@breaks(reads_what_it_names, "and names")
+class ReadsMoreThanItNames(Probes):
+    def take(self, *_: Any) -> Taken:
+        return Taken([Reading("size", "1", 1.0), Reading("weight", "1", 1.0)])
+
+
+@breaks(reads_what_it_names, "and names")
+class ReadsInAnotherUnit(Probes):
+    def take(self, *_: Any) -> Taken:
+        return Taken([Reading("size", "bytes", 1.0)])
+
+
+@breaks(reads_numbers_with_units, "reads size on 'test'")
+class ReadsASplitUntrained(Probes):
+    def take(self, *_: Any) -> Taken:
+        return Taken([Reading("size", "1", 1.0, "test")])
+
+
+@breaks(counts_the_same_again, "another size the second time")
+class CountsOn(Probes):
+    numbers: ClassVar = count()
+
+    def take(self, *_: Any) -> Taken:
+        return Taken([Reading("size", "1", float(next(self.numbers)))])
+
+
+@breaks(counts_the_same_again, "looks elsewhere")
+class LooksElsewhere(Probes):
+    numbers: ClassVar = count()
+
+    def take(self, *_: Any) -> Taken:
+        return Taken([Reading("size", "1", 1.0, at={"length": next(self.numbers)})])
+
+
+@breaks(leaves_the_config_alone, "changes the settings")
+class WritesInTheConfig(Probes):
+    def take(self, config: dict[str, Any], *_: Any) -> Taken:
+        config["model"]["d_model"] = 7
+        return super().take(config)
+
+
+@breaks(refuses_in_a_line, "falls over .*KeyError")
+class FallsOver(Probes):
+    def take(self, config: dict[str, Any], *_: Any) -> Taken:
+        return Taken([Reading("size", "1", config["no such key"])])
+
+
+@breaks(refuses_in_a_line, "refuses in other than a line")
+class RefusesAtLength(Probes):
+    def take(self, *_: Any) -> Taken:
+        raise ValueError("not here:\nchoose another")
+
+
+@breaks(refuses_in_a_line, "refuses in other than a line")
+class RefusesInSilence(Probes):
+    def take(self, *_: Any) -> Taken:
+        raise ValueError
+
+
 # Timings
 
 
 class Times(Timing):
-    metric = "time"
+    quantities: ClassVar = {"time": Quantity("s", "lower", "time", repeats="processes")}
+    places: ClassVar = {"length": [5]}
 
     def prepare(self, *_: Any, **__: Any) -> Callable[[], None]:
         return lambda: None
 
 
-@breaks(names_what_it_times, "has no metric")
+@breaks(names_what_it_times, "has no quantities")
 class HasNoMetric(Timing):
     """It never says what it times."""
 
 
 @breaks(names_what_it_times, "has no unit")
 class TimesInNothing(Times):
-    unit = ""
+    quantities: ClassVar = {"time": Quantity("", "lower", "time", repeats="processes")}
+
+
+@breaks(names_what_it_times, "a second process would not tell anew")
+class TimesWithoutNoise(Times):
+    quantities: ClassVar = {"time": Quantity("s", "lower", "time", repeats="nothing")}
+
+
+@breaks(names_what_it_times, "is timed nowhere along position")
+class WalksNowhere(Times):
+    along = "position"
+
+
+@breaks(names_what_it_times, "stands beside no place")
+class StandsBesideNothing(Times):
+    beside: ClassVar = {"side": "left"}
+
+
+@breaks(leaves_the_config_alone, "changes the settings")
+class WritesWhereItIsTimed(Times):
+    def prepare(self, config: dict[str, Any], *_: Any) -> Callable[[], None]:
+        return lambda: config.clear()
 
 
 @breaks(can_be_called_again, "fails at call 2")

@@ -1,6 +1,7 @@
 """What a measure owes, on every kind of task. Each check fails in words that say what and where.
 
 A measure of a trained model is taken here from an untrained one, which must make no difference.
+What builds its own model may refuse a kind of task, in words.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
+import pytest
 import torch
 from task_samples import generators
 from task_subjects import task_subject
 from torch import nn
 
-from ablations.measure import Measure, Taken, Timing
+from ablations.measure import Measure, Place, Probe, Taken, Timing
 from ablations.tasks import TASK, Task
 
 CPU = torch.device("cpu")
@@ -49,33 +52,60 @@ class MeasureSubject:
     def model(self) -> nn.Module:
         return task_subject(self.on).model(self.task, dropout=0.1)
 
+    def config(self) -> dict[str, Any]:
+        return deepcopy({**task_subject(self.on).config, "seed": 0})
+
     def taken(self, model: nn.Module) -> Taken:
         measure: Measure = self.part()
         return measure.take(model, self.task, CPU, STEP)
 
+    def read(self, look: int = 1) -> Taken:
+        """What there is to be read, whoever builds the model; a probe's looks are remembered."""
+        if issubclass(self.part, Probe):
+            return _look(self.part, self.on, look)[0]
+        return self.taken(self.model())
+
     def prepared(self) -> Callable[[], None]:
         timing: Timing = self.part()
-        config = {**task_subject(self.on).config, "seed": 0}
-        return timing.prepare(config, self.task, CPU, length=5, batch=3)
+        at: Place = {name: values[0] for name, values in timing.places.items()}
+        return timing.prepare(self.config(), self.task, CPU, at)
+
+    @cached_property
+    def refusal(self) -> str | None:
+        """What a timing or a probe says of a kind of task that it has nothing to do with."""
+        try:
+            self.prepared()() if issubclass(self.part, Timing) else self.read()
+        except ValueError as error:
+            return str(error)
+        return None
 
     def owes(self, sentence: str) -> str:
         """What is wrong, where, and where it says what is owed."""
-        kind = "Timing" if issubclass(self.part, Timing) else "Measure"
+        (kind,) = (k.__name__ for k in (Measure, Probe, Timing) if issubclass(self.part, k))
         file = "/".join(inspect.getfile(self.part).split("/")[-3:])
         owed = f"what is owed stands at {kind} in ablations/measure/__init__.py"
         return f"{file}: {self.part.__name__} on {self.on} {sentence}; {owed}"
 
 
+@cache
+def _look(part: type[Probe], on: str, look: int) -> tuple[Taken, dict[str, Any]]:
+    """What a probe reads, and the settings as it leaves them."""
+    subject = MeasureSubject(part, on)
+    config = subject.config()
+    return part().take(config, subject.task, CPU), config
+
+
 def reads_numbers_with_units(subject: MeasureSubject) -> None:
     """A reading refuses to be made without a unit, or without a finite value or a reason."""
     try:
-        readings = subject.taken(subject.model()).readings
+        readings = subject.read().readings
     except ValueError as error:
         raise AssertionError(subject.owes(f"gives what is no reading ({error})")) from None
     assert readings, subject.owes("reads nothing")
+    splits = (None,) if issubclass(subject.part, Probe) else SPLITS
     for reading in readings:
         name = reading.metric
-        assert reading.split in SPLITS, subject.owes(f"reads {name} on {reading.split!r}")
+        assert reading.split in splits, subject.owes(f"reads {name} on {reading.split!r}")
         has_axes = reading.axes is not None
         assert has_axes == (reading.values is not None), subject.owes(f"gives {name} no axes")
     try:
@@ -98,7 +128,7 @@ def tells_of_each_example_what_it_told_of_all(subject: MeasureSubject) -> None:
 
 
 def says_each_thing_once(subject: MeasureSubject) -> None:
-    readings = subject.taken(subject.model()).readings
+    readings = subject.read().readings
     places = Counter((r.metric, r.split, *sorted(r.at.items())) for r in readings)
     twice = [place for place, number in places.items() if number > 1]
     assert not twice, subject.owes(f"reads twice: {twice[0]}" if twice else "")
@@ -136,12 +166,49 @@ def leaves_the_generators_of_others(subject: MeasureSubject) -> None:
     assert generators() == before, subject.owes("draws from a generator that others use")
 
 
+# Probes
+
+
+def reads_what_it_names(subject: MeasureSubject) -> None:
+    named = {name: each.unit for name, each in subject.part.quantities.items()}  # type: ignore[attr-defined]
+    read = {reading.metric: reading.unit for reading in subject.read().readings}
+    assert read == named, subject.owes(f"reads {read} and names {named}")
+
+
+def counts_the_same_again(subject: MeasureSubject) -> None:
+    """What no second look is needed for; the size of a process is never quite the same."""
+    counts = [name for name, each in subject.part.quantities.items() if each.repeats != "processes"]  # type: ignore[attr-defined]
+    first, second = (subject.read(look).readings for look in (1, 2))
+    for one, two in zip(first, second, strict=True):
+        assert (one.metric, one.at) == (two.metric, two.at), subject.owes("looks elsewhere")
+        if one.metric in counts and None not in (one.value, two.value):
+            same = one.value == pytest.approx(two.value, rel=0.1)
+            assert same, subject.owes(f"reads another {one.metric} the second time")
+
+
+def leaves_the_config_alone(subject: MeasureSubject) -> None:
+    if issubclass(subject.part, Timing):
+        config = subject.config()
+        at = {name: values[0] for name, values in subject.part.places.items()}
+        subject.part().prepare(config, subject.task, CPU, at)()
+    else:
+        _, config = _look(subject.part, subject.on, 1)
+    assert config == subject.config(), subject.owes("changes the settings that it was given")
+
+
 # Timings
 
 
 def names_what_it_times(subject: MeasureSubject) -> None:
-    assert getattr(subject.part, "metric", ""), subject.owes("has no metric")
-    assert getattr(subject.part, "unit", ""), subject.owes("has no unit")
+    quantities = list(getattr(subject.part, "quantities", {}).values())
+    assert quantities, subject.owes("has no quantities")
+    assert all(each.unit for each in quantities), subject.owes("has no unit")
+    assert all(each.repeats == "processes" for each in quantities), subject.owes(
+        "times what a second process would not tell anew"
+    )
+    places, along = getattr(subject.part, "places", {}), subject.part.along  # type: ignore[attr-defined]
+    assert places.get(along), subject.owes(f"is timed nowhere along {along}")
+    assert set(subject.part.beside) <= set(places), subject.owes("stands beside no place")  # type: ignore[attr-defined]
 
 
 def can_be_called_again(subject: MeasureSubject) -> None:
@@ -160,6 +227,17 @@ def prepares_each_call_apart(subject: MeasureSubject) -> None:
     assert first is not second, subject.owes("prepares the same call twice")
 
 
+def refuses_in_a_line(subject: MeasureSubject) -> None:
+    """A ValueError that says what to choose instead; whatever else is raised is a mistake."""
+    try:
+        refusal = subject.refusal
+    except Exception as error:
+        raise AssertionError(subject.owes(f"falls over ({error!r})")) from error
+    if refusal is not None:
+        is_line = bool(refusal) and "\n" not in refusal
+        assert is_line, subject.owes(f"refuses in other than a line: {refusal!r}")
+
+
 Check = Callable[[MeasureSubject], None]
 OF_MEASURES: tuple[Check, ...] = (
     reads_numbers_with_units,
@@ -169,8 +247,18 @@ OF_MEASURES: tuple[Check, ...] = (
     leaves_the_model_as_it_was,
     leaves_the_generators_of_others,
 )
+OF_PROBES: tuple[Check, ...] = (
+    reads_numbers_with_units,
+    says_each_thing_once,
+    reads_what_it_names,
+    counts_the_same_again,
+    leaves_the_config_alone,
+    refuses_in_a_line,
+)
 OF_TIMINGS: tuple[Check, ...] = (
     names_what_it_times,
     can_be_called_again,
     prepares_each_call_apart,
+    leaves_the_config_alone,
+    refuses_in_a_line,
 )

@@ -13,6 +13,7 @@ from sweep_jobs import toy_plan
 from torch import nn
 
 from ablations.plan.missing import missing
+from ablations.store.frozen import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
@@ -185,7 +186,7 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     results.write(Record("b", "error", {"seed": 0}, reason="boom", env={"code": TOY}))
     plan = toy_plan({"a": {}, "b": {}})
     for want in plan.wanted.values():
-        want.timings.append(("throughput", "a"))
+        want.timings["throughput", "a"] = [{"length": 16}]
     session = SessionPiece("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
     status, _ = session.keep(outcome, lambda name: True, again=False)
     assert status in ("killed", "error")
@@ -194,12 +195,12 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     assert record.failures["throughput"].startswith(f"{status} (")
     assert held(results, "b").reason == "boom", "what was not to be timed is left alone"
     times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
-    times |= {"session": "1", "against": "a"}
+    times |= {"session": "1", "against": "a", "at": {"length": 16}}
     taken = {"session": "1", "env": {}, "readings": {"a": [times]}}
     assert session.keep(Outcome("s", "done", taken), lambda name: True, again=False)[0] == "timed"
     timed = held(results, "a")
     assert (timed.failures, timed.measures) == ({}, {"throughput": {}})
-    assert timed.timed == {("throughput", "a")}
+    assert timed.timed == {("throughput", "a", freeze({"length": 16}))}
     session.keep(Outcome("s", "done", taken), lambda name: True, again=False)
     assert held(results, "a") == timed, "nothing is timed twice"
 

@@ -19,6 +19,7 @@ import ablations.store.files
 from ablations.commands.clean import litter
 from ablations.plan.missing import missing
 from ablations.store.files import write_atomic
+from ablations.store.frozen import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import SCHEMA, NewerRecordError, RecordError
@@ -287,7 +288,7 @@ def test_a_coordinate_may_be_called_as_a_field_is(results: Results) -> None:
     assert results.read(TRIAL) == kept
     head = results.head(TRIAL)
     assert head is not None
-    assert head.timed == kept.timed == {("training", "b")}
+    assert head.timed == kept.timed == {("training", "b", freeze({"against": 1}))}
 
 
 def test_a_record_with_failed_attempts_and_timing_sessions_is_kept(results: Results) -> None:

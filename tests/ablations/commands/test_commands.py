@@ -284,9 +284,12 @@ def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> Non
     file = ask(measures=["quality", "throughput"])
     plan = planned(say, file, "--jobs", "4")
     # Processes, warm-up and blocks of the profile, and its shortest sample.
-    a_candidate = 3 * (2 + 5) * 0.01
+    a_candidate = 3 * (2 + 5) * 0.002
     assert plan["timing"] == pytest.approx(4 * a_candidate)  # two, the reference and its twin
     assert plan["seconds"] == pytest.approx(2.0 + plan["timing"])
+    more = {"throughput": {"length": [4, 8], "pass": ["forward", "training"]}}
+    plan = planned(say, ask(measures=["quality", "throughput"], points=more), "--jobs", "4")
+    assert plan["timing"] == pytest.approx(4 * 4 * a_candidate)  # at four places
 
 
 @pytest.mark.parametrize(

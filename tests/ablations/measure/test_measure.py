@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -17,7 +17,19 @@ from torch import nn
 
 import ablations.measure
 import ablations.sweep.worker
-from ablations.measure import MEASURE, Measure, Timing, discover, is_timing
+from ablations.measure import (
+    MEASURE,
+    Measure,
+    Place,
+    Probe,
+    Quantity,
+    Taken,
+    Timing,
+    discover,
+    is_probe,
+    is_timing,
+    quantities_of,
+)
 from ablations.plan.wanted import make_plan
 from ablations.store.record import Reading
 from ablations.store.results import Results
@@ -32,6 +44,7 @@ from model.build import build
 
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
+HERE: Place = {"length": 5, "batch": 2, "pass": "training"}
 torch.set_num_threads(1)  # a forked probe has none of the threads that were started before
 TINY = {"processes": 1, "blocks": 2, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 60.0}
 
@@ -50,14 +63,22 @@ def model(task: G2P) -> nn.Module:
 def test_every_file_of_the_folder_is_found() -> None:
     files = {path.stem for path in Path(ablations.measure.__path__[0]).glob("[!_]*.py")}
     modules = {part.__module__.rpartition(".")[2] for part in discover().parts.values()}
-    assert files - {"timing", "session"} == modules  # the core that timings share is no measure
+    shared = {"timing", "session", "child", "machine"}  # what measures share is no measure
+    assert files - shared == modules
 
 
 @pytest.mark.parametrize("name", discover().parts)
 def test_a_measure_is_of_one_kind(name: str) -> None:
     part = discover().part(name)
-    assert issubclass(part, Timing) is is_timing(name)
-    assert issubclass(part, Measure) is not is_timing(name)
+    kinds = [kind for kind in (Measure, Probe, Timing) if issubclass(part, kind)]
+    assert len(kinds) == 1
+    assert (Probe in kinds, Timing in kinds) == (is_probe(name), is_timing(name))
+
+
+def test_no_two_measures_read_one_quantity() -> None:
+    names = [metric for part in discover().parts.values() for metric in part.quantities]
+    assert len(names) == len(set(names))
+    assert set(quantities_of(list(discover().parts))) == set(names)
 
 
 def test_quality_has_units_splits_and_the_last_step(model: nn.Module, task: G2P) -> None:
@@ -102,7 +123,8 @@ def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
         "train": {"optimiser": {"name": "adam"}},
         "seed": 0,
     }
-    discover().build("throughput").prepare(config, task, CPU, length=7, batch=3)()
+    at: Place = {"length": 7, "batch": 3, "pass": "training"}
+    discover().build("throughput").prepare(config, task, CPU, at)()
     ((source, labels, tokens, moved),) = seen
     assert (source, labels, tokens) == ((3, 7), (3, 7), 21)
     assert moved
@@ -111,8 +133,30 @@ def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
     classes = {"name": "transformer", "kind": "encoder", "d_model": 16, "depth": 1}
     config["model"] = {**classes, "head": {"name": "classes", "pool": "mean"}}
     listops = ListOps(ListOps.Config())
-    discover().build("throughput").prepare(config, listops, CPU, length=7, batch=3)()
+    discover().build("throughput").prepare(config, listops, CPU, at)()
     assert seen[1] == ((3, 7), (3,), 3, True)
+
+
+def test_a_timed_forward_pass_is_one_without_dropout_and_without_gradients(
+    task: G2P, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    real = ablations.measure.throughput.build
+
+    def watched(*given: Any) -> nn.Module:
+        model = real(*given)
+        model.register_forward_hook(
+            lambda module, _, logits: seen.append(
+                (module.training, logits.shape, logits.requires_grad)
+            )
+        )
+        return model
+
+    monkeypatch.setattr(ablations.measure.throughput, "build", watched)
+    config = {"model": {"name": "recurrent", "d_model": 16, "depth": 1}, "train": {}, "seed": 0}
+    at: Place = {"length": 7, "batch": 3, "pass": "forward"}
+    discover().build("throughput").prepare(config, task, CPU, at)()
+    assert seen == [(False, (3, 7, task.target_size), False)]
 
 
 def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> None:
@@ -133,12 +177,13 @@ def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> Non
 
 def session(
     ask: Ask,
-    shape: dict[str, int],
+    at: Place,
     measure: str = "throughput",
     processes: int = 1,
     **rival: Any,
 ) -> tuple[dict[str, list[Reading]], str]:
-    file = ask(measures=[measure], variants={"with": {}, "rival": rival})
+    metric = next(iter(quantities_of([measure])))
+    file = ask(measures=[measure], metric=metric, variants={"with": {}, "rival": rival})
     plan = make_plan([file], "smoke", {}, [0])
     control, other = plan.wanted.values()
     order = SessionOrder(
@@ -152,27 +197,28 @@ def session(
         candidates={control.trial: control.config, other.trial: other.config},
         models=control.code | other.code,
         untrained=[control.trial, other.trial],
-        timing={**TINY, "processes": processes, "shapes": [shape]},
+        places=[{**at}],
+        timing={**TINY, "processes": processes},
     )
     told = run_session(order.payload(), lambda *_: None)
     taken = told["readings"].items()
-    assert {"torch", "device", "threads", "commit", "code"} <= set(told["env"])
+    assert {"torch", "device", "threads", "commit", "code", "others"} <= set(told["env"])
     return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.trial
 
 
 def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:
-    found, _ = session(ask, {"length": 5, "batch": 2}, **{"model.position": "none"})
+    found, _ = session(ask, HERE, **{"model.position": "none"})
     assert len(found) == 2
-    for memory, time in found.values():
-        assert (memory.metric, memory.unit) == ("peak_memory", "bytes")
-        assert memory.value is not None
+    for time, first in found.values():
+        assert (first.metric, first.unit) == ("first_call", "s")
+        assert first.value is not None
         assert (time.metric, time.unit) == ("step_time", "s")
         assert time.samples is not None
         assert time.reference is not None
         assert time.twin is not None
         assert len(time.samples) == len(time.reference) == len(time.twin) == 2
-        assert memory.at == time.at == {"length": 5, "batch": 2}
-    paired = [(readings[1].reference, readings[1].twin) for readings in found.values()]
+        assert first.at == time.at == HERE
+    paired = [(readings[0].reference, readings[0].twin) for readings in found.values()]
     assert paired[0] == paired[1]
 
 
@@ -184,7 +230,8 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     prepared: list[int] = []
 
     class Planted(Timing):
-        metric = "planted_time"
+        quantities: ClassVar = {"planted_time": Quantity("s", "lower", "time", "processes")}
+        places: ClassVar = {"length": [5], "batch": [2]}
 
         def prepare(self, *_: Any, **__: Any) -> Callable[[], None]:
             """Each call takes a second longer than the one that was prepared before it."""
@@ -201,14 +248,15 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     clock = SimpleNamespace(perf_counter=lambda: now)
     monkeypatch.setattr("ablations.measure.timing.time", clock)
     none = {"model.position": "none"}
-    found, control = session(ask, {"length": 5, "batch": 2}, measure="planted", **none)
+    monkeypatch.setattr("ablations.measure.session.in_child", lambda work, _: (work(_), None))
+    found, control = session(ask, HERE, measure="planted", **none)
     assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
-    samples = found[control][1]
+    samples = found[control][0]
     assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
 
 
 def test_each_process_times_all_candidates_beside_the_reference(ask: Ask) -> None:
-    found, _ = session(ask, {"length": 5, "batch": 2}, processes=3, **{"model.position": "none"})
+    found, _ = session(ask, HERE, processes=3, **{"model.position": "none"})
     for readings in found.values():
         times = [r for r in readings if r.metric == "step_time"]
         assert [r.session for r in times] == ["0", "1", "2"]
@@ -221,17 +269,17 @@ def test_a_process_that_dies_is_told_and_the_others_stand(
 ) -> None:
     from ablations.measure import session as sessions
 
-    real = sessions.time_blocks
+    real = sessions.run_blocks
 
-    def deadly(*words: Any, seed: int, **more: Any) -> Any:
+    def deadly(calls: Any, warm: Any, config: Any, device: Any, seed: int, *more: Any) -> Any:
         if seed == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        return real(*words, seed=seed, **more)
+        return real(calls, warm, config, device, seed, *more)
 
-    monkeypatch.setattr(sessions, "time_blocks", deadly)
+    monkeypatch.setattr(sessions, "run_blocks", deadly)
     none = {"model.position": "none"}
-    found, control = session(ask, {"length": 5, "batch": 2}, processes=3, **none)
-    _, first, second, third = found[control]
+    found, control = session(ask, HERE, processes=3, **none)
+    first, second, third = (r for r in found[control] if r.metric == "step_time")
     assert first.samples
     assert (second.samples, second.reason) == (None, "its process was killed")
     assert third.samples
@@ -239,8 +287,8 @@ def test_a_process_that_dies_is_told_and_the_others_stand(
 
 def test_past_a_learned_maximum_there_is_a_null_with_its_reason(ask: Ask) -> None:
     learned = {"model.position": "learned", "model.max_len": 40}
-    found, control = session(ask, {"length": 41, "batch": 1}, **learned)
-    assert found[control][1].samples  # the others are timed all the same
+    found, control = session(ask, {**HERE, "length": 41}, **learned)
+    assert found[control][0].samples  # the others are timed all the same
     (rival,) = found.keys() - {control}
     for reading in found[rival]:
         assert (reading.value, reading.samples) == (None, None)
@@ -309,10 +357,12 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
 ) -> None:
     results = Results(tmp_path / "out")
     monkeypatch.setattr(ablations.sweep.worker, "train", None)
-    timed = make_plan([ask(measures=["throughput"])], "smoke", {}, [0])
+    file = ask(measures=["throughput"], metric="step_time")
+    timed = make_plan([file], "smoke", {}, [0])
     trained = make_plan([ask()], "smoke", {}, [0])
     assert not set(timed.wanted) & set(trained.wanted)
-    longer = make_plan([ask(measures=["throughput"])], "smoke", {"train.steps": 9}, [0])
+    file = ask(measures=["throughput"], metric="step_time")
+    longer = make_plan([file], "smoke", {"train.steps": 9}, [0])
     assert set(longer.wanted) == set(timed.wanted), "how it would be trained does not matter"
     assert run(timed, results, here, "cpu") == {"ok": 2, "timed": 1}
     for trial in timed.wanted:
@@ -338,3 +388,41 @@ def test_a_diverged_trial_is_asked_nothing_more(ask: Ask, here: Any, tmp_path: P
         assert list(record.measures) == ["quality"]
         assert {reading.split for reading in record.readings} == {"train", "valid"}
         assert not record.examples
+
+
+def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Planted(Probe):
+        quantities: ClassVar = {"planted": Quantity("1", "lower", "planted")}
+
+        def take(self, config: dict[str, Any], *_: Any) -> Taken:
+            return Taken([Reading("planted", "1", config["seed"])])
+
+    monkeypatch.setitem(MEASURE.parts, "planted", Planted)
+    results = Results(tmp_path / "out")
+    file = ask(measures=["quality", "planted"])
+    plan = make_plan([file], "smoke", {"train.optimiser.rate": 1e6}, [7])
+    assert run(plan, results, here, "cpu") == {"diverged": 2}
+    for trial in plan.wanted:
+        record = results.read(trial)
+        assert record is not None
+        assert [(r.value, r.measure) for r in record.readings if r.metric == "planted"] == [
+            (7, "planted")
+        ]
+
+
+def test_a_probe_asked_for_later_does_without_weights(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = Results(tmp_path / "out")
+    run(make_plan([ask(measures=["quality"])], "smoke", {}, [0]), results, here, "cpu")
+    for path in results.checkpoints.iterdir():
+        path.unlink()
+    monkeypatch.setattr(ablations.sweep.worker, "train", None)
+    plan = make_plan([ask(measures=["quality", "padding_seen"])], "smoke", {}, [0])
+    run(plan, results, here, "cpu")
+    for trial in plan.wanted:
+        record = results.read(trial)
+        assert record is not None
+        assert list(record.measures) == ["quality", "padding_seen"]

@@ -1,10 +1,8 @@
-"""Times that can be compared: complete blocks, paired samples, and memory that costs a child."""
+"""Times that can be compared: complete blocks, paired samples, fewer of what is slow."""
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable
+import math
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -12,23 +10,33 @@ from typing import Any
 import pytest
 import torch
 
-from ablations.measure.timing import Call, TimingConfig, probe_memory, synchronise, time_blocks
+from ablations.measure.timing import (
+    Call,
+    TimingConfig,
+    Warm,
+    run_blocks,
+    synchronise,
+    time_blocks,
+    warm_up,
+)
 from model.config import ConfigError
 
 CPU = torch.device("cpu")
-MIB = 1 << 20
 PLAIN = {"warmup": 1, "sample_seconds": 0.0, "cap_seconds": 1e9}
 
 
 class Bench:
     """Calls that take as long as they say, by a clock of their own."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, limit: float = math.inf, **seconds: float
+    ) -> None:
         self.now = 0.0
         self.order: list[str] = []
         self.calls = {name: self._call(name, each) for name, each in seconds.items()}
         clock = SimpleNamespace(perf_counter=lambda: self.now)
         monkeypatch.setattr("ablations.measure.timing.time", clock)
+        monkeypatch.setattr("ablations.measure.timing.SLOW", limit)  # what takes longer is slow
 
     def _call(self, name: str, seconds: float) -> Call:
         def call() -> None:
@@ -111,6 +119,68 @@ def test_the_cap_ends_it_between_blocks_but_not_before_two(
     assert [len(each) for each in samples.values()] == [whole, whole]
 
 
+# What is slow.
+
+
+def test_a_slow_call_is_timed_in_the_first_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, limit=2.0, slow=3.0, quick=2.0)
+    samples = bench.run(blocks=5)
+    assert samples == {"slow": [3.0] * 2, "quick": [2.0] * 5}
+    assert [sorted(block) for block in blocks(bench)[:2]] == [["quick", "slow"]] * 2
+    assert bench.order[-3:] == ["quick"] * 3
+
+
+def test_a_slow_call_is_warmed_up_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, limit=2.0, slow=3.0, quick=2.0)
+    bench.run(blocks=2, warmup=4)
+    assert bench.order[:6] == ["slow", "slow", *["quick"] * 4]
+    bench.run(blocks=2, warmup=1)
+    assert bench.order[:2] == ["slow", "quick"], "but no more often than is asked"
+
+
+def test_a_call_that_only_begins_slowly_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may load a library, or compile."""
+    bench = Bench(monkeypatch, limit=2.0)
+    takes = iter([9.0, *[1.0] * 20])
+
+    def call() -> None:
+        bench.now += next(takes)
+
+    bench.calls = {"compiled": call}
+    assert bench.run(blocks=5, warmup=2) == {"compiled": [1.0] * 5}
+
+
+def test_the_first_call_stands_apart_and_the_shortest_tells_how_long_one_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch)
+    takes = iter([9.0, 4.0, 2.0, 5.0])
+
+    def call() -> None:
+        bench.now += next(takes)
+
+    assert warm_up(call, TimingConfig(warmup=4), CPU) == Warm(first=9.0, call=2.0)
+
+
+def test_calls_that_are_clocked_singly_are_all_told_and_a_sample_is_their_median(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch)
+    takes = iter([1.0, 8.0, 2.0, 4.0, 3.0, 16.0])
+
+    def call() -> None:
+        bench.now += next(takes)
+
+    each: dict[str, list[float]] = {}
+    config = TimingConfig(blocks=2, sample_seconds=3.0, cap_seconds=math.inf)
+    samples = run_blocks({"a": call}, {"a": Warm(1.0, 1.0)}, config, CPU, singly=each)
+    assert each == {"a": [1.0, 8.0, 2.0, 4.0, 3.0, 16.0]}
+    assert samples == {"a": [2.0, 4.0]}
+
+
+# What is told.
+
+
 def test_progress_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, a=1.0)
     told: list[float] = []
@@ -144,90 +214,9 @@ def test_the_cpu_has_always_done_what_it_was_told() -> None:
     synchronise(CPU)
 
 
-@pytest.mark.parametrize(("option", "value"), [("blocks", 1), ("warmup", 0)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("processes", 0), ("blocks", 1), ("warmup", 0), ("lengths", 1)]
+)
 def test_a_session_that_could_show_nothing_is_refused(option: str, value: int) -> None:
     with pytest.raises(ConfigError, match=f"{option}={value}: "):
         TimingConfig(**{option: value})
-
-
-# Memory.
-
-
-def probed(prepare: Callable[[], Call]) -> tuple[int | None, str | None]:
-    return probe_memory(allocating(1), prepare, torch.device("cpu"))
-
-
-def allocating(size: int) -> Callable[[], Call]:
-    def prepare() -> Call:
-        def call() -> None:
-            torch.ones(size, dtype=torch.uint8)
-
-        return call
-
-    return prepare
-
-
-def test_memory_grows_with_what_a_call_allocates() -> None:
-    small, none = probed(allocating(1))
-    large, nothing = probed(allocating(64 * MIB))
-    assert (none, nothing) == (None, None)
-    assert small is not None
-    assert large is not None
-    assert 0 <= small < 32 * MIB
-    assert 60 * MIB <= large - small < 128 * MIB
-
-
-def test_what_a_call_keeps_counts_with_what_it_frees() -> None:
-    def prepare() -> Call:
-        kept = torch.ones(64 * MIB, dtype=torch.uint8)
-        return lambda: print(kept[0]) if kept.sum() < 0 else None
-
-    extra, _ = probed(prepare)
-    assert extra is not None
-    assert extra >= 60 * MIB
-
-
-def raising(error: BaseException) -> Callable[[], Call]:
-    def prepare() -> Call:
-        raise error
-
-    return prepare
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.parametrize(
-    ("prepare", "words"),
-    [
-        (raising(MemoryError("no room")), "no room"),
-        (raising(MemoryError()), ""),
-        (raising(RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore")), "allocate"),
-        (raising(RuntimeError()), ""),
-        (allocating(1 << 62), "memory"),
-        (lambda: die, "killed"),
-    ],
-    ids=["MemoryError", "wordless", "allocator", "bare", "real", "SIGKILL"],
-)
-def test_running_out_of_memory_costs_the_child_alone_and_has_a_reason(
-    prepare: Callable[[], Call], words: str
-) -> None:
-    extra, reason = probed(prepare)
-    assert extra is None
-    assert reason
-    assert words in reason
-    assert "\n" not in reason
-    assert probed(allocating(1))[1] is None  # the parent goes on
-
-
-def test_any_other_mistake_is_told_in_its_own_words() -> None:
-    wrong = ValueError("learned positions end at max_len=8, asked for 16")
-    assert "learned positions end at max_len=8" in (probed(raising(wrong))[1] or "")
-
-
-def test_a_probe_leaves_no_file_open() -> None:
-    before = len(os.listdir("/dev/fd"))
-    probed(allocating(1))
-    probed(raising(MemoryError()))
-    assert len(os.listdir("/dev/fd")) == before

@@ -14,7 +14,7 @@ from small_plans import BOTH, POST, planned
 from ablations.plan.document import document, merge_into
 from ablations.plan.question import catalogue
 from ablations.plan.source import parse_overrides
-from ablations.plan.wanted import make_plan
+from ablations.plan.wanted import draws_of, is_trained, make_plan
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.seal import seal_whole
@@ -26,14 +26,18 @@ def test_every_entry_of_the_catalogue_is_strict_json_that_stands_alone() -> None
     plan = make_plan(list(catalogue()), "smoke", {"train.steps": 7}, [0, 1])
     planned = document(plan)
     assert json.loads(json.dumps(planned, allow_nan=False)) == planned
-    for name, entry in planned.items():
+    for (name, entry), table in zip(planned.items(), plan.tables.values(), strict=True):
         assert entry["control"] in {cell["label"] for cell in entry["cells"]}
         assert {cell["trial"] for cell in entry["cells"]} <= set(plan.wanted)
-        assert {cell["seed"] for cell in entry["cells"]} == set(entry["seeds"]) == {0, 1}
-        assert entry["question"].endswith("?"), name
-        assert set(entry["metric"]) == {"name", "split", "unit", "better", "label"}
+        asked = table.ablation
+        expected = {0, 1} if is_trained(asked) else {*draws_of(asked)}
+        assert {cell["seed"] for cell in entry["cells"]} == set(entry["seeds"]) == expected
+        assert entry["question"].rstrip(")").endswith("?"), name
+        words = {"unit", "better", "label", "repeats"}
+        assert set(entry["metric"]) == {"name", "split", *words}
+        assert all(set(metric) == words for metric in entry["metrics"].values())
         for cell in entry["cells"]:
-            assert ("throughput" in cell["measures"]) <= (cell["seed"] == 0)
+            assert ("throughput" in cell["measures"]) <= (cell["seed"] == min(expected))
 
 
 def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:

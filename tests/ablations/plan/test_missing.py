@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_plans import BOTH, planned, record_of
@@ -16,6 +17,7 @@ from ablations.store.results import Results
 from ablations.train.weights import save_weights, stamp_for
 
 Ask = Callable[..., str]
+HERE = {"length": 16, "batch": 64, "pass": "training"}  # where nothing else is asked
 
 
 def lacks(plan: Plan, results: Results, rerun: str | None = None) -> dict[str, list[str]]:
@@ -26,6 +28,10 @@ def lacks(plan: Plan, results: Results, rerun: str | None = None) -> dict[str, l
         "stale": [want.trial for want in found.stale],
         "failed": [want.trial for want in found.failed],
     }
+
+
+def beside_of(against: str, at: Mapping[str, Any] = HERE) -> Reading:
+    return Reading("step_time", "s", at=dict(at), samples=[1.0], reference=[1.0], against=against)
 
 
 @pytest.fixture
@@ -129,8 +135,8 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
     control, rival = plan.wanted.values()
 
     def timed(against: str, made_by: dict[str, str] | None = None) -> Record:
-        reading = Reading("step_time", "s", samples=[1.0], reference=[1.0], against=against)
         record = record_of(rival)
+        reading = beside_of(against)
         record.take("throughput", made_by or rival.measure_code("throughput"), [reading])
         session = {"measure": "throughput", "against": against, "code": beside}
         record.env["sessions"] = {"a": session}
@@ -138,12 +144,41 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
 
     beside = control.code
 
-    assert untimed(rival, None, {}) == untimed(rival, record_of(rival, status="error"), {}) == []
-    assert untimed(rival, record_of(rival), plan.wanted) == [("throughput", control.trial)]
-    assert untimed(rival, timed("another"), plan.wanted) == [("throughput", control.trial)]
-    assert untimed(rival, timed(control.trial), plan.wanted) == []
+    lacking = {("throughput", control.trial): [HERE]}
+    assert untimed(rival, None, {}) == untimed(rival, record_of(rival, status="error"), {}) == {}
+    assert untimed(rival, record_of(rival), plan.wanted) == lacking
+    assert untimed(rival, timed("another"), plan.wanted) == lacking
+    assert untimed(rival, timed(control.trial), plan.wanted) == {}
     other = timed(control.trial, {"ablations/measure/timing.py": "before"})
-    assert untimed(rival, other, plan.wanted) == [("throughput", control.trial)]
+    assert untimed(rival, other, plan.wanted) == lacking
+
+
+def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
+    points = {"throughput": {"length": [4, 8, 16], "pass": ["forward", "training"]}}
+    plan = planned(ask(measures=BOTH, points=points))
+    control, rival = plan.wanted.values()
+    pair = ("throughput", control.trial)
+    first, *others = rival.timings[pair]
+    assert len(others) == 5
+    record = record_of(rival)
+    record.take("throughput", rival.measure_code("throughput"), [beside_of(control.trial, first)])
+    session = {"measure": "throughput", "against": control.trial, "code": control.code}
+    record.env["sessions"] = {"a": session}
+    assert untimed(rival, record, plan.wanted) == {pair: others}
+    record.measures["throughput"] = {"ablations/measure/timing.py": "before"}
+    assert untimed(rival, record, plan.wanted) == {pair: [first, *others]}
+
+
+def test_what_a_probe_lacks_needs_no_weights(ask: Ask, results: Results) -> None:
+    plan = planned(ask(measures=["quality", "memory"]))
+    want, other = plan.wanted.values()
+    results.write(record_of(want, measures={"quality": want.measure_code("quality")}))
+    results.write(record_of(other))
+    found = lacks(plan, results)
+    assert (found["measure"], found["train"]) == ([want.trial], [])
+    results.write(record_of(want, measures={}))
+    found = lacks(plan, results)
+    assert (found["measure"], found["train"]) == ([], [want.trial]), "quality needs them"
 
 
 OTHER = {"quality": {"ablations/measure/quality.py": "before"}}
@@ -194,8 +229,8 @@ def test_times_beside_a_reference_that_has_changed_are_out_of_date(ask: Ask) -> 
     plan = planned(ask(measures=BOTH))
     control, rival = plan.wanted.values()
     record = record_of(rival)
-    reading = Reading("step_time", "s", samples=[1.0], reference=[1.0], against=control.trial)
-    record.take("throughput", rival.measure_code("throughput"), [reading])
+    taken = [beside_of(control.trial)]
+    record.take("throughput", rival.measure_code("throughput"), taken)
     for code, expected in ((control.code, []), ({**control.code, "model/norm.py": "x"}, [1])):
         session = {"measure": "throughput", "against": control.trial, "code": code}
         record.env["sessions"] = {"a": session}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from small_plans import BOTH, POST, planned
 
+from ablations.measure import Probe, Quantity, discover, quantities_of
 from ablations.measure.timing import TimingConfig
 from ablations.plan.profile import read_profile
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import LARGE, make_plan
+from ablations.store.seeds import DECIDING
 from model.config import ConfigError, validate
 
 Ask = Callable[..., str]
+HERE = {"length": 16, "batch": 64, "pass": "training"}  # where nothing else is asked
 
 
 # Who is wanted.
@@ -52,7 +55,7 @@ def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(as
     cells = plan.tables["small"].cells
     (control,) = [cell.trial for cell in cells if (cell.label, cell.seed) == ("with", 4)]
     for cell in cells:
-        expected = [("throughput", control)] if cell.seed == 4 else []
+        expected = {("throughput", control): [HERE]} if cell.seed == 4 else {}
         assert plan.wanted[cell.trial].timings == expected
 
 
@@ -72,7 +75,53 @@ def test_a_trial_with_two_controls_is_timed_beside_each(ask: Ask) -> None:
     )
     (control,) = [c.trial for c in plan.tables["one"].cells if c.label == "with"]
     (other,) = [c.trial for c in plan.tables["two"].cells if c.label == "post"]
-    assert plan.wanted[control].timings == [("throughput", control), ("throughput", other)]
+    beside = {("throughput", reference): [HERE] for reference in (control, other)}
+    assert plan.wanted[control].timings == beside
+
+
+def test_where_two_questions_ask_for_one_time_it_is_taken_at_the_places_of_both(ask: Ask) -> None:
+    points = [{"throughput": {"length": lengths}} for lengths in ([4, 8], [8, 12])]
+    files = [ask(f"q{i}", measures=BOTH, points=each) for i, each in enumerate(points)]
+    for want in planned(*files).wanted.values():
+        (places,) = want.timings.values()
+        assert [at["length"] for at in places] == [4, 8, 12]
+
+
+# What is not trained.
+
+
+def untrained(ask: Ask, *measures: str, **changes: Any) -> str:
+    quantity = next(iter(quantities_of([*measures])))
+    return ask(measures=[*measures], metric=quantity, **changes)
+
+
+@pytest.mark.parametrize("measures", [["throughput"], ["share"], ["memory", "decode"]])
+def test_what_is_counted_or_timed_is_not_trained_and_asks_one_seed_at_every_profile(
+    ask: Ask, measures: list[str]
+) -> None:
+    file = untrained(ask, *measures)
+    for seeds in ([4, 2], None):
+        plan = make_plan([file], "smoke", {}, seeds)
+        assert {cell.seed for cell in plan.tables["small"].cells} == {DECIDING[0]}
+        assert {want.trained for want in plan.wanted.values()} == {False}
+        assert {want.work for want in plan.wanted.values()} == {0.0}
+
+
+def test_what_depends_on_the_first_weights_asks_every_seed(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Draws(Probe):
+        quantities: ClassVar = {"drawn": Quantity("1", "lower", "what was drawn")}
+
+    monkeypatch.setitem(discover().parts, "draws", Draws)
+    plan = make_plan([untrained(ask, "draws")], "smoke", {}, None)
+    assert {cell.seed for cell in plan.tables["small"].cells} == set(DECIDING)
+
+
+def test_a_question_that_trains_nothing_has_no_score_of_its_task_for_metric(ask: Ask) -> None:
+    with pytest.raises(ConfigError, match=r"metric: no 'per'\..*step_time"):
+        planned(ask(measures=["throughput"]))
+    assert planned(ask(measures=["quality", "throughput"], metric="step_time")).wanted
 
 
 def test_two_files_of_one_name_are_not_taken_for_one_question(ask: Ask) -> None:

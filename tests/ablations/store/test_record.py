@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.store.files import write_atomic
+from ablations.store.frozen import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import SCHEMA, STATUSES, RecordError
@@ -37,7 +38,8 @@ def record(**changes: Any) -> Record:
         "measures": {"quality": {"ablations/measure/quality.py": "0a"}},
         "readings": [
             Reading("loss", "nats/token", 1.93, split="valid", at={"step": 2000}),
-            Reading("step_time", "s", samples=[0.03], reference=[0.04], session="a", against="b"),
+            Reading("step_time", "s", at={"length": 16, "pass": "training"}, samples=[0.03],
+                    reference=[0.04], session="a", against="b"),
             Reading(
                 "attention",
                 "probability",
@@ -48,7 +50,7 @@ def record(**changes: Any) -> Record:
         ],
         "examples": [{"input": "naïve", "target": "N AY IY V", "output": "…"}],
         **changes,
-    }
+    }  # fmt: skip
     return Record(TRIAL, "ok", **known)
 
 
@@ -118,7 +120,7 @@ def test_a_head_says_what_its_record_says(results: Results) -> None:
     assert whole is not None
     for name in vars(head):
         assert getattr(head, name) == getattr(whole, name)
-    assert head.timed == {("training", "b")}
+    assert head.timed == {("training", "b", freeze({"pass": "training", "length": 16}))}
 
 
 def test_where_there_is_no_record_there_is_no_head(results: Results) -> None:
@@ -134,10 +136,23 @@ def test_words_that_look_like_a_record_do_not_fool_the_head(
         reading.reason = trap + words
     named = {"measures": {trap: {trap: trap}}, "failures": {trap: trap}}
     kept = Record(TRIAL, "ok", {trap: trap}, reason=trap, readings=readings, **named)
-    head, timed = unseal_head(seal(kept.to_dict()))
+    head, beside = unseal_head(seal(kept.to_dict()))
     plain = kept.to_dict()
     del plain["readings"]
-    assert (head, timed) == (plain, set())
+    assert (head, beside) == (plain, [])
+
+
+def test_a_head_tells_every_place_of_a_time_once(results: Results) -> None:
+    places: list[dict[str, float | str]] = [{"length": 4}, {"length": 8}, {}]
+    times = [
+        Reading("step_time", "s", at=at, samples=[1.0], session=process, against="b")
+        for at in places
+        for process in ("0", "1")
+    ]
+    results.write(record(readings=times))
+    head = results.head(TRIAL)
+    assert head is not None
+    assert head.timed == {("training", "b", freeze(at)) for at in places}
 
 
 # Strict JSON.
@@ -248,7 +263,7 @@ def test_blanks_are_left_out_but_a_null_value_is_a_result(results: Results) -> N
     loss, speed, picture, failed = stored(results)["readings"]
     assert {each.pop("measure") for each in (loss, speed, picture, failed)} == {"training"}
     assert set(loss) == {"metric", "unit", "value", "split", "at"}
-    assert set(speed) == {"metric", "unit", "samples", "reference", "session", "against"}
+    assert set(speed) == {"metric", "unit", "at", "samples", "reference", "session", "against"}
     assert set(picture) == {"metric", "unit", "axes", "values"}
     assert failed == {"metric": "peak_memory", "unit": "bytes", "value": None,
                       "reason": "out of memory"}  # fmt: skip

@@ -21,7 +21,7 @@ from ablations.commands import main
 from ablations.measure.quality import Quality
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
-from ablations.store.record import Record
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.sweep.launch import Event, Job, Outcome, Progress
 from ablations.sweep.launch.local import LocalLauncher
@@ -398,7 +398,7 @@ def test_a_missing_time_is_taken_without_touching_the_others(
     run(plan, results, here, "cpu")
     control, rival = plan.wanted
     record = held(results, rival)
-    record.readings = [r for r in record.readings if r.metric not in ("step_time", "peak_memory")]
+    record.readings = [r for r in record.readings if r.measure != "throughput"]
     del record.measures["throughput"]
     results.write(record)
     before = results.path(control).read_bytes()
@@ -406,9 +406,42 @@ def test_a_missing_time_is_taken_without_touching_the_others(
     assert results.path(control).read_bytes() == before
     again = held(results, rival)
     assert [r.metric for r in again.readings if r.against == control] == [
-        "peak_memory",
-        *["step_time"] * 3,  # processes
+        "step_time",
+        "first_call",
+        *["step_time"] * 2,  # of the other processes
     ]
+
+
+def test_where_a_place_is_added_the_times_of_the_others_stay(
+    ask: Ask, results: Results, here: Any
+) -> None:
+    def plan(*lengths: int) -> Plan:
+        points = {"throughput": {"length": [*lengths], "batch": [2]}}
+        made = make_plan([ask(measures=["quality", "throughput"], points=points)], "smoke", {}, [0])
+        made.profile.timing.update(blocks=2, warmup=1, sample_seconds=0.0)
+        return made
+
+    run(plan(4), results, here, "cpu")
+    trials = [*plan(4).wanted]
+    before = [taken(held(results, trial)) for trial in trials]
+    here.jobs.clear()
+    run(plan(4, 6), results, here, "cpu")
+    (job,) = here.jobs
+    assert [at["length"] for at in job.payload["places"]] == [6]
+    for trial, old in zip(trials, before, strict=True):
+        new = taken(held(results, trial))
+        assert set(old) == {4}
+        assert set(new) == {4, 6}
+        assert new[4] == old[4]
+
+
+def taken(record: Record) -> dict[Any, list[Reading]]:
+    """Length → what was read there beside another."""
+    found: dict[Any, list[Reading]] = {}
+    for reading in record.readings:
+        if reading.against is not None:
+            found.setdefault(reading.at["length"], []).append(reading)
+    return found
 
 
 # Beside other sweeps.
@@ -433,12 +466,12 @@ def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
     plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 12. Both write to the trial's record: one of the two would be lost."""
-    timings = {want.trial: list(want.timings) for want in plan.wanted.values()}
+    timings = {want.trial: dict(want.timings) for want in plan.wanted.values()}
     for want in plan.wanted.values():
         want.timings.clear()
     run(plan, results, here, "cpu")
     for want in plan.wanted.values():
-        want.timings.extend(timings[want.trial])
+        want.timings.update(timings[want.trial])
     here.jobs.clear()
     other = Leases(results.root / "leases")
     assert other.take(list(plan.wanted)[1])

@@ -1,0 +1,57 @@
+"""run, of a question at equal time: time a step of every arm before any is trained."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from model.arguments import complain
+from model.config import ConfigError
+
+if TYPE_CHECKING:
+    from ablations.plan.pacing import Pace
+    from ablations.plan.wanted import Plan, PlannedTable
+    from ablations.store.results import Results
+
+
+def pace(plan: Plan, results: Results, sweep: Callable[[Plan], Counter[str]]) -> Counter[str]:
+    """Time what a plan lacks the pace of, and keep it; counts what was not begun in time."""
+    from ablations.plan.pacing import keep_paces
+    from ablations.sweep.runner import UNBEGUN
+
+    tables = {word: table for word, table in plan.tables.items() if table.arms == "pacing"}
+    trials = {cell.trial for table in tables.values() for cell in table.cells}
+    wanted = {trial: want for trial, want in plan.wanted.items() if trial in trials}
+    counts = sweep(replace(plan, tables=tables, wanted=wanted, notes=[]))
+    if counts[UNBEGUN]:
+        return counts
+    for table in tables.values():
+        made = _paces(table, results)
+        keep_paces(results, table.question, made)
+        told = ", ".join(f"{each.label} {each.ratio:.2f}" for each in made)
+        complain(f"{table.question}: a step takes, beside the control's: {told}")
+    return Counter()
+
+
+def _paces(table: PlannedTable, results: Results) -> list[Pace]:
+    from ablations.plan.pacing import METRIC, Pace
+    from analysis import stats
+
+    found = []
+    for cell in table.cells:
+        record = results.read(cell.trial)
+        timed = [r for r in record.readings if r.metric == METRIC] if record is not None else []
+        logs = [stats.log_ratio(r.samples, r.reference) for r in timed if r.samples and r.reference]
+        if not logs:
+            why = next((r.reason for r in timed if r.reason), "it was not timed")
+            raise ConfigError([f"{table.question}: no pace of {cell.label}: {why}"])
+        mean = stats.mean_of(logs, scale=1.0)
+        is_control = cell.label == table.ablation.control
+        error = 0.0 if is_control or math.isnan(mean.error) else mean.error
+        ratio = 1.0 if is_control else math.exp(mean.value)
+        place = cell.label, cell.across, cell.settings
+        found.append(Pace(*place, ratio, error, len(logs)))
+    return found

@@ -1,0 +1,164 @@
+"""Curves over a logarithmic length, with a legend below, as the figures of the speed lab are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from analysis import style
+from analysis.load import listed
+
+PLOT, LINE = 1.75, 0.135  # inches: of the axis, and of a line of the legend
+MARGINS = style.Margins(left=0.56, right=0.12, above=0.36, below=0.0)
+BELOW = 0.44  # inches from the axis to the legend, with the ticks and their heading
+COLUMNS = 2
+
+
+def inches(frame: pd.DataFrame) -> float:
+    return MARGINS.above + PLOT + BELOW + LINE * _rows(frame) + 0.06
+
+
+def _rows(frame: pd.DataFrame) -> int:
+    return -(-frame["label"].nunique() // COLUMNS)
+
+
+def place(frame: pd.DataFrame, ax: Axes) -> None:
+    """Leave room for the legend below the axis, which was given all the height."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    box, tall = ax.get_position(), figure.get_figheight()
+    room = (BELOW + LINE * _rows(frame) + 0.06) / tall
+    ax.set_position((box.x0, box.y0 + room, box.width, box.height - room))
+
+
+def draw(frame: pd.DataFrame, ax: Axes, y: str, ends: tuple[str, str] | None) -> None:
+    """A line for each variant, with an interval at every point; what failed hangs at the top."""
+    import seaborn as sns  # not before something is drawn: it loads pyplot
+
+    place(frame, ax)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    known = frame[frame[y].notna()]
+    for _, points in known.groupby("label", sort=False):
+        first = points.iloc[0]
+        sns.lineplot(
+            data=points, x="x", y=y, ax=ax, errorbar=None, legend=False, estimator=None,
+            color=first["colour"], marker=first["marker"], markersize=3.6, markeredgewidth=0,
+            linewidth=1.0, dashes=False, linestyle=(0, first["dash"]) if first["dash"] else "-",
+        )  # fmt: skip
+        for row in listed(points) if ends else []:
+            low, high = row[ends[0]], row[ends[1]]  # type: ignore[index]
+            if not math.isnan(low) and low > 0:
+                ax.plot([row["x"]] * 2, [low, high], color=first["colour"], linewidth=0.8)
+    ax.set_xlabel(frame["along"].iloc[0], labelpad=1)
+    ax.set_ylabel("")
+    _ticks(ax, sorted(set(frame["x"])))
+    _failures(frame[frame[y].isna()], ax)
+    _legend(frame, ax)
+
+
+def _ticks(ax: Axes, lengths: list[float]) -> None:
+    span = lengths[-1] / lengths[0] if len(lengths) > 1 else 4
+    ax.set_xlim(lengths[0] / span**0.06, lengths[-1] * span**0.06)
+    shown = lengths if len(lengths) <= 7 else lengths[::2]
+    ax.xaxis.set_major_locator(FixedLocator(shown))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_locator(LogLocator(10, (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.spines["left"].set_visible(True)
+    ax.tick_params(axis="y", labelsize=style.SMALL)
+
+
+def duration(seconds: float) -> str:
+    """`100 µs`, `10 ms`, `1 s`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= 0.999 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def _failures(frame: pd.DataFrame, ax: Axes) -> None:
+    """At the top, a cross where a call took too long or the memory was not enough."""
+    for row in listed(frame):
+        ax.plot(
+            row["x"], 0.97, marker="x", markersize=4, markeredgewidth=1.0, color=row["colour"],
+            transform=ax.get_xaxis_transform(), clip_on=False, linestyle="",
+        )  # fmt: skip
+
+
+def _legend(frame: pd.DataFrame, ax: Axes) -> None:
+    each = (style.WIDTH - 0.2) / COLUMNS - 0.36
+    handles = [
+        Line2D(
+            [], [], color=row["colour"], marker=row["marker"], markersize=3.6, markeredgewidth=0,
+            linewidth=1.0, linestyle=(0, row["dash"]) if row["dash"] else "-",
+            label=style.fit(row["label"], each, style.SMALL),
+        )
+        for row in listed(frame.drop_duplicates("label"))
+    ]  # fmt: skip
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    box = ax.get_position()
+    left, top = 0.1 / figure.get_figwidth(), box.y0 - (BELOW - 0.06) / figure.get_figheight()
+    legend = ax.legend(
+        handles=handles, loc="upper left", ncols=COLUMNS, frameon=False, fontsize=style.SMALL,
+        bbox_to_anchor=(left, top), bbox_transform=figure.transFigure, borderaxespad=0.0,
+        handlelength=2.2, columnspacing=1.0, labelspacing=0.25, borderpad=0.0,
+    )  # fmt: skip
+    legend.set_in_layout(False)
+
+
+def head(ax: Axes, title: str, below: str) -> None:
+    """What a panel is about, and what its vertical axis measures."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    left = -ax.get_position().x0 * figure.get_figwidth() * 72 + 6
+    wide = style.WIDTH - 0.16
+    bold: dict[str, Any] = {"weight": "bold", "size": style.TITLE}
+    _write(ax, (left, 14), style.fit(title, wide, style.TITLE, "bold"), **bold)
+    quiet = {"color": style.QUIET, "size": style.SMALL}
+    _write(ax, (left, 5), style.fit(below, wide, style.SMALL), **quiet)
+
+
+def _write(ax: Axes, offset: tuple[float, float], text: str, **look: Any) -> None:
+    ax.annotate(
+        text, (0, 1), xycoords="axes fraction", xytext=offset, textcoords="offset points",
+        annotation_clip=False, ha="left", **look,
+    )  # fmt: skip
+
+
+def by(frame: pd.DataFrame, *keys: str) -> list[pd.DataFrame]:
+    """A panel for each, without those that show nothing."""
+    panels = [panel.copy() for _, panel in frame.groupby(list(keys), sort=False)]
+    return [panel for panel in panels if panel["value"].notna().any()]
+
+
+def told(frames: list[pd.DataFrame], subject: Callable[[pd.DataFrame], str], value: str) -> str:
+    """Every curve in words: from where to where."""
+    from analysis.names import short
+    from analysis.sentences import number
+
+    parts = []
+    for frame in frames:
+        lines = []
+        for name, points in frame.groupby("name", sort=False):
+            known = points[points[value].notna()].sort_values("x")
+            if known.empty:
+                lines.append(f"{short(str(name))}: {short(str(points['reason'].iloc[0]))}")
+                continue
+            first, last = known.iloc[0], known.iloc[-1]
+            lines.append(
+                f"{short(str(name))}: {number(first[value])} at {first['x']:g} to "
+                f"{number(last[value])} at {last['x']:g}"
+            )
+        parts.append(f"{subject(frame)}: {'; '.join(lines)}.")
+    return " ".join(parts)

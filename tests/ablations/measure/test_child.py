@@ -1,0 +1,158 @@
+"""Work in a process of its own: what it makes comes back, what it breaks stays there."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+import torch
+
+from ablations.measure.child import Report, in_child, peak_bytes
+
+CPU = torch.device("cpu")
+MIB = 1 << 20
+ROUGHLY = 8 * MIB  # what a process touches besides, and what its heap had left
+Work = Callable[[Report], Any]
+
+
+def allocating(size: int) -> Work:
+    return lambda _: torch.ones(size, dtype=torch.uint8).numel()
+
+
+def raising(error: BaseException) -> Work:
+    def work(_: Report) -> None:
+        raise error
+
+    return work
+
+
+def die(_: Report) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+# Work.
+
+
+def test_what_a_child_makes_comes_back_as_json_has_it() -> None:
+    made = {"samples": [0.1, None], "left": {"a": "why"}}
+    assert in_child(lambda _: {**made, "pair": (1, 2)}) == ({**made, "pair": [1, 2]}, None)
+    assert in_child(lambda _: None) == (None, None)
+
+
+def test_a_long_answer_fits_through() -> None:
+    numbers = list(range(100_000))
+    assert in_child(lambda _: numbers) == (numbers, None)
+
+
+def test_a_child_tells_how_far_it_is() -> None:
+    told: list[tuple[float, str]] = []
+
+    def work(tell: Report) -> str:
+        tell(0.5, "half")
+        tell(1.0, "all\nof it")
+        return "done"
+
+    assert in_child(work, lambda *both: told.append(both)) == ("done", None)
+    assert told == [(0.5, "half"), (1.0, "all\nof it")]
+
+
+def test_what_a_child_changes_stays_there() -> None:
+    numbers = [1]
+    assert in_child(lambda _: numbers.append(2) or numbers) == ([1, 2], None)
+    assert numbers == [1]
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (raising(MemoryError("no room")), "no room"),
+        (raising(MemoryError()), "MemoryError"),
+        (raising(RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore")), "allocate"),
+        (raising(RuntimeError()), "RuntimeError"),
+        (raising(ValueError("learned positions end at max_len=8, asked for 16")), "max_len=8"),
+        (raising(ValueError("long " * 100)), "long long"),
+        (allocating(1 << 62), "memory"),
+        (die, "killed"),
+    ],
+    ids=["MemoryError", "wordless", "allocator", "bare", "other", "long", "real", "SIGKILL"],
+)
+def test_a_failure_costs_the_child_alone_and_has_a_reason_in_one_line(
+    work: Work, words: str
+) -> None:
+    made, reason = in_child(work)
+    assert made is None
+    assert reason
+    assert words in reason
+    assert "\n" not in reason
+    assert len(reason) <= 200
+    assert in_child(allocating(1)) == (1, None)  # the parent goes on
+
+
+def test_a_child_that_dies_half_way_has_made_nothing() -> None:
+    def work(tell: Report) -> None:
+        tell(0.5, "half")
+        die(tell)
+
+    assert in_child(work) == (None, "its process was killed")
+
+
+def test_an_allocation_that_the_machine_cannot_serve_fails_in_the_child() -> None:
+    """More than there is, though less than an address can reach."""
+    made, reason = in_child(allocating(2 * psutil.virtual_memory().total))
+    assert made is None
+    assert "alloc" in (reason or "")
+    hard = resource.getrlimit(resource.RLIMIT_DATA)
+    in_child(allocating(1))
+    assert resource.getrlimit(resource.RLIMIT_DATA) == hard, "the parent has no new limit"
+
+
+def test_a_child_leaves_no_file_open() -> None:
+    before = len(os.listdir("/dev/fd"))
+    for work in (allocating(1), raising(MemoryError()), die):
+        in_child(work)
+    assert len(os.listdir("/dev/fd")) == before
+
+
+# The peak of a call.
+
+
+def peak(size: int) -> int:
+    found, reason = in_child(lambda _: peak_bytes(lambda: torch.ones(size, dtype=torch.uint8), CPU))
+    assert reason is None
+    return int(found)
+
+
+def test_the_peak_is_what_a_call_allocates() -> None:
+    assert peak(1) < ROUGHLY
+    assert peak(64 * MIB) == pytest.approx(64 * MIB, abs=ROUGHLY)
+
+
+def test_a_larger_peak_of_the_parent_hides_nothing() -> None:
+    """The mark of a forked process begins with its parent's."""
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("this system cannot set its mark back")
+    torch.ones(160 * MIB, dtype=torch.uint8)  # and gone again
+    assert peak(32 * MIB) == pytest.approx(32 * MIB, abs=ROUGHLY)
+
+
+def test_what_is_freed_on_the_way_does_not_add_up() -> None:
+    def call() -> None:
+        for _ in range(4):
+            torch.ones(32 * MIB, dtype=torch.uint8)
+
+    found, _ = in_child(lambda _: peak_bytes(call, CPU))
+    assert found == pytest.approx(32 * MIB, abs=ROUGHLY)
+
+
+def test_what_was_held_before_does_not_count() -> None:
+    def work(_: Report) -> int:
+        kept = torch.ones(64 * MIB, dtype=torch.uint8)
+        return peak_bytes(lambda: kept.add_(1), CPU)
+
+    found, _ = in_child(work)
+    assert found < ROUGHLY

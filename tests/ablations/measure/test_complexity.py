@@ -1,0 +1,189 @@
+"""What a layer costs on paper: work by hand, steps that wait for one another, paths by search.
+
+n: positions, d: d_model, k: kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+import torch
+from small_models import TEXT, transformer
+from torch import Tensor
+
+from ablations.measure.complexity import Complexity, longest_path, operations
+from ablations.measure.layer import first_mixer
+from model.build import build
+from model.count import count
+from model.mixer import Context, Mixer
+
+REACH = 8
+LAYERS: dict[str, dict[str, Any]] = {
+    "attention": {"name": "attention"},
+    "window": {"name": "window", "reach": REACH},
+    "convolution": {"name": "convolution", "kernel": 3, "dilated": True},
+    "rnn": {"name": "rnn", "form": "steps"},
+    "gru": {"name": "gru", "form": "steps"},
+    "lstm": {"name": "lstm", "form": "steps"},
+}
+
+
+def config(name: str, d: int = 16, **changes: Any) -> dict[str, Any]:
+    return transformer({**LAYERS[name], **changes}, d_model=d, max_len=2048)
+
+
+# Work: a multiply and an add for each entry of a product.
+
+BY_HAND: dict[str, Callable[[int, int], tuple[int, int]]] = {
+    # scores and mixture: n² products of d numbers each; queries, keys, values, answer: d × d
+    "attention": lambda n, d: (2 * 2 * n * n * d, 4 * 2 * n * d * d),
+    # a block of `reach` queries meets its own keys and the reach − 1 before them
+    "window": lambda n, d: (2 * 2 * n * (2 * REACH - 1) * d, 4 * 2 * n * d * d),
+    "convolution": lambda n, d: (2 * n * 3 * d * d, 0),
+    "rnn": lambda n, d: (2 * n * (d * d + d * d), 0),  # W x and U h
+    "gru": lambda n, d: (3 * 2 * n * (d * d + d * d), 0),
+    "lstm": lambda n, d: (4 * 2 * n * (d * d + d * d), 0),
+}
+
+
+def work(name: str, n: int, d: int) -> tuple[int, int]:
+    with torch.device("meta"):
+        model = build(config(name, d)["model"], None, TEXT.target_size, 0)
+    flops = count(model, None, n).flops
+    return flops["mixing"], flops["projections"]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("n", "d"), [(64, 16), (128, 16), (64, 48)])
+def test_the_work_of_a_layer_is_what_it_is_by_hand(name: str, n: int, d: int) -> None:
+    assert work(name, n, d) == BY_HAND[name](n, d)
+
+
+@pytest.mark.parametrize("name", ["attention", "lstm"])
+def test_what_is_read_is_what_is_counted(name: str) -> None:
+    readings = Complexity().take(config(name), TEXT, torch.device("cpu")).readings
+    read = {(r.metric, r.at["length"]): r.value for r in readings}
+    for n in (64, 1024):
+        assert (read["mixing_work", n], read["projection_work", n]) == BY_HAND[name](n, 16)
+    assert read["path", 64] == (1 if name == "attention" else 64)
+    assert all(value is not None for value in read.values())
+
+
+def exponent(small: float, large: float, factor: float = 2.0) -> float:
+    return math.log(large / small) / math.log(factor)
+
+
+@pytest.mark.parametrize(
+    ("name", "in_n", "in_d"),
+    [
+        ("attention", 2, 1),
+        ("window", 1, 1),
+        ("convolution", 1, 2),
+        ("rnn", 1, 2),
+        ("gru", 1, 2),
+        ("lstm", 1, 2),
+    ],
+)
+def test_work_grows_as_the_table_of_vaswani_et_al_says(name: str, in_n: int, in_d: int) -> None:
+    (one, _), (longer, _), (wider, _) = (
+        work(name, n, d) for n, d in ((256, 32), (512, 32), (256, 64))
+    )
+    assert exponent(one, longer) == pytest.approx(in_n, abs=0.02)
+    assert exponent(one, wider) == pytest.approx(in_d, abs=0.02)
+
+
+# Steps that wait for one another.
+
+
+class Chain(Mixer):
+    """Two additions that wait for one another and one that does not; a view moves nothing."""
+
+    def forward(self, x_BTD: Tensor, context: Context, state: Any = None) -> tuple[Tensor, None]:
+        left = (x_BTD + 1) + 1
+        right = x_BTD + 1
+        return left.transpose(1, 2).transpose(1, 2) * right, None
+
+
+def test_steps_and_bytes_of_a_chain_are_what_they_are_by_hand() -> None:
+    found = operations(Chain(), width=4, length=6)
+    size = 4 * 6 * 4  # bytes of a tensor
+    assert found.depth == 3
+    assert found.moved == 3 * 2 * size + 3 * size  # three sums of one tensor, a product of two
+    assert found.kernels == ()
+
+
+def steps(name: str, n: int, **changes: Any) -> int:
+    return operations(first_mixer(config(name, **changes), TEXT), 16, n).depth
+
+
+@pytest.mark.parametrize("name", ["attention", "window", "convolution"])
+def test_what_looks_at_all_at_once_takes_as_many_steps_at_any_length(name: str) -> None:
+    assert 0 < steps(name, 32) == steps(name, 64) == steps(name, 128) < 32
+
+
+@pytest.mark.parametrize(("name", "a_step"), [("rnn", 3), ("gru", 3), ("lstm", 3)])
+def test_the_steps_of_a_loop_grow_with_the_length(name: str, a_step: int) -> None:
+    """Each position adds as many, and at least a product, a sum and a bend."""
+    few, some, many = (steps(name, n) for n in (32, 64, 128))
+    assert many - some == 2 * (some - few)
+    assert (some - few) % 32 == 0
+    assert some - few >= a_step * 32
+    assert exponent(some, many) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+def test_a_library_kernel_hides_its_steps_and_that_is_told(name: str) -> None:
+    kernel = config(name, form="kernel")
+    readings = Complexity().take(kernel, TEXT, torch.device("cpu")).readings
+    told = [r for r in readings if r.metric == "dependent_steps"]
+    assert all(r.value is None and "hides its steps" in (r.reason or "") for r in told)
+
+
+# Paths, beside a search that knows no Jacobian.
+
+
+Sees = Callable[[int, int], Iterable[int]]
+"""A layer and a position → the positions that it reads."""
+
+
+def searched(sees: Sees, n: int) -> int:
+    """Layers until the last output has heard of the first input.
+
+    From the top down; the order of the layers makes no difference to which sums of steps there are.
+    """
+    reached, layers = {n - 1}, 0
+    while 0 not in reached:
+        reached = {s for t in reached for s in sees(layers, t) if s >= 0}
+        layers += 1
+    return layers
+
+
+@pytest.mark.parametrize("n", [2, 9, 16, 30])
+def test_attention_reaches_everything_in_one_layer_and_a_loop_in_n_steps(n: int) -> None:
+    assert longest_path(config("attention"), TEXT, n) == 1
+    assert longest_path(config("rnn"), TEXT, n) == n
+    assert longest_path(config("lstm", form="kernel"), TEXT, n) == n
+
+
+@pytest.mark.parametrize("kernel", [2, 3, 5])
+@pytest.mark.parametrize("n", [8, 9, 10, 27, 28])
+def test_a_dilated_convolution_needs_the_logarithm(kernel: int, n: int) -> None:
+    sees: Sees = lambda layer, t: (t - j * kernel**layer for j in range(kernel))  # noqa: E731
+    logarithm = next(power for power in range(n) if kernel**power >= n)
+    found = longest_path(config("convolution", kernel=kernel), TEXT, n)
+    assert found == logarithm == searched(sees, n)
+
+
+@pytest.mark.parametrize("reach", [2, 5, 8])
+@pytest.mark.parametrize("n", [8, 9, 16, 22])
+def test_a_window_reaches_all_but_itself_further_with_each_layer(reach: int, n: int) -> None:
+    sees: Sees = lambda layer, t: range(t - reach + 1, t + 1)  # noqa: E731
+    found = longest_path(config("window", reach=reach), TEXT, n)
+    assert found == math.ceil((n - 1) / (reach - 1)) == searched(sees, n)
+
+
+def test_what_sees_itself_alone_never_arrives() -> None:
+    assert longest_path(config("convolution", kernel=1, dilated=False), TEXT, 8) == 0

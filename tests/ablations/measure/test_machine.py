@@ -1,0 +1,109 @@
+"""Whether others were at work on the machine while it was timed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+import psutil
+import pytest
+import torch
+
+from ablations.measure import machine
+from ablations.measure.child import in_child
+from ablations.measure.machine import NOISY, Watch
+
+CPU = torch.device("cpu")
+SPIN = "print('spinning', flush=True)\nwhile True: pass"
+
+
+def spin(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def clocks(monkeypatch: pytest.MonkeyPatch, busy: float, own: float, seconds: float = 10.0) -> Any:
+    """The state after so many seconds in which all were so busy, and we so much of it."""
+    before = Watch(begun=0.0, busy=100.0, own=7.0, load=0.0)
+    monkeypatch.setattr(machine, "_busy", lambda: 100.0 + busy)
+    monkeypatch.setattr(machine, "_own", lambda: 7.0 + own)
+    monkeypatch.setattr(machine.time, "monotonic", lambda: seconds)
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
+    return before.state(CPU)
+
+
+def test_our_own_work_is_not_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = clocks(monkeypatch, busy=9.5, own=9.5)
+    assert (state["others"], state["noisy"]) == (0.0, False)
+
+
+def test_the_work_of_others_is_a_share_of_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = clocks(monkeypatch, busy=19.0, own=9.0)  # of 10 seconds on 4 cores
+    assert (state["others"], state["noisy"]) == (0.25, True)
+
+
+@pytest.mark.parametrize(("share", "noisy"), [(NOISY - 0.01, False), (NOISY + 0.01, True)])
+def test_a_little_work_of_others_is_no_noise(
+    monkeypatch: pytest.MonkeyPatch, share: float, noisy: bool
+) -> None:
+    assert clocks(monkeypatch, busy=5.0 + share * 40, own=5.0)["noisy"] is noisy
+
+
+def test_clocks_that_disagree_make_no_negative_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clocks(monkeypatch, busy=9.0, own=9.5)["others"] == 0.0
+
+
+def test_a_busy_neighbour_is_seen() -> None:
+    with subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE) as neighbour:
+        try:
+            assert neighbour.stdout is not None
+            neighbour.stdout.readline()  # it spins
+            watch = Watch()
+            before = psutil.Process(neighbour.pid).cpu_times().user
+            end = time.monotonic() + 10
+            while psutil.Process(neighbour.pid).cpu_times().user < before + 0.4:
+                assert time.monotonic() < end, "it never had a core"
+                time.sleep(0.05)
+            state = watch.state(CPU)
+        finally:
+            neighbour.kill()
+    expected = 0.4 / (state["seconds"] * state["cores"])
+    assert state["others"] > expected / 2
+    assert state["noisy"]
+
+
+def test_what_we_and_our_children_do_is_our_own() -> None:
+    """A session forks its processes and waits for them."""
+    before = machine._own()
+    spin(0.1)
+    alone = machine._own()
+    assert alone - before == pytest.approx(0.1, abs=0.08)
+    in_child(lambda _: spin(0.2))
+    assert machine._own() - alone >= 0.19
+
+
+def test_all_cores_together_are_as_busy_as_we_are_at_least() -> None:
+    before = machine._busy()
+    spin(0.3)
+    assert machine._busy() - before >= 0.2
+
+
+def test_the_state_is_plain_and_says_what_a_reader_needs() -> None:
+    state = Watch().state(CPU)
+    assert state["torch"] == torch.__version__
+    assert state["threads"] == torch.get_num_threads()
+    assert len(state["load"]) == 2
+    assert {"device", "cores", "seconds", "frequency", "temperature"} <= set(state)
+
+
+def test_what_a_machine_cannot_tell_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(psutil, "cpu_freq", unknown)
+    monkeypatch.setattr(psutil, "sensors_temperatures", unknown, raising=False)
+    state = Watch().state(CPU)
+    assert (state["frequency"], state["temperature"]) == (None, None)

@@ -1,0 +1,268 @@
+"""A timing session: who is timed where, beside whom, and who is left out and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+from ablations.measure import Place, Quantity, Timing
+from ablations.measure import session as sessions
+from ablations.measure.session import time_session
+from ablations.measure.timing import TimingConfig
+from ablations.store.record import Reading
+
+Takes = Callable[[Place], float]
+"""Where it is timed → seconds of a call; it may raise instead."""
+QUICK: Takes = lambda at: 0.0625  # noqa: E731
+EXACT = {"processes": 1, "blocks": 5, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 1e9}
+LENGTHS: list[Place] = [{"length": n, "batch": 1} for n in (10, 20, 40, 80)]
+
+
+class Planted(Timing):
+    """Takes as long as its settings say, by a clock of its own."""
+
+    quantities: ClassVar = {"planted_time": Quantity("s", "lower", "time", repeats="processes")}
+    places: ClassVar = {"length": [10], "batch": [1]}
+    now = 0.0
+    log: ClassVar[list[tuple[str, Any]]] = []
+
+    def prepare(
+        self, config: dict[str, Any], task: Any, device: torch.device, at: Place
+    ) -> Callable[[], None]:
+        Planted.log.append((config["name"], at["length"]))
+        config.get("build", lambda at: None)(at)
+
+        def call() -> None:
+            Planted.now += config["takes"](at)
+
+        return call
+
+
+class PlantedSingly(Planted):
+    quantities: ClassVar = {
+        **Planted.quantities,
+        "planted_tail": Quantity("s", "lower", "tail", repeats="processes"),
+    }
+    singly = True
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(work: Any, told: Any) -> tuple[Any, None]:
+        return json.loads(json.dumps(work(told))), None
+
+    monkeypatch.setattr(sessions, "in_child", here)
+    monkeypatch.setattr(sessions, "load_task", lambda text: None)
+    clock = SimpleNamespace(perf_counter=lambda: Planted.now)
+    monkeypatch.setattr("ablations.measure.timing.time", clock)
+    monkeypatch.setattr(Planted, "now", 0.0)
+    Planted.log.clear()
+
+
+def run(
+    *places: Place,
+    reference: Takes = QUICK,
+    measure: Timing | None = None,
+    build: dict[str, Any] | None = None,
+    takes: dict[str, Takes],
+    told: Callable[[float, str], None] = lambda fraction, note: None,
+    **timing: Any,
+) -> dict[str, list[Reading]]:
+    def config(name: str, each: Takes) -> dict[str, Any]:
+        own = {"build": build[name]} if build and name in build else {}
+        return {"name": name, "takes": each, "task": {}, **own}
+
+    candidates = {name: config(name, each) for name, each in takes.items()}
+    settings = TimingConfig(**{**EXACT, **timing})
+    given = [measure or Planted(), config("reference", reference), candidates]
+    return time_session(*given, places, settings, torch.device("cpu"), told)
+
+
+def times(readings: Sequence[Reading]) -> list[Reading]:
+    return [reading for reading in readings if reading.metric == "planted_time"]
+
+
+def raising(error: Exception) -> Callable[[Place], float]:
+    def takes(at: Place) -> float:
+        raise error
+
+    return takes
+
+
+# Who is left out.
+
+
+def test_lengths_are_walked_upwards_whatever_order_they_come_in() -> None:
+    found = run(*reversed(LENGTHS), takes={"a": QUICK})
+    assert [reading.at["length"] for reading in times(found["a"])] == [10, 20, 40, 80]
+    assert [far for name, far in Planted.log if name == "a"] == [10, 20, 40, 80]
+
+
+def test_each_series_is_walked_on_its_own() -> None:
+    places: list[Place] = [{"length": n, "batch": b} for n in (20, 10) for b in (4, 1)]
+    run(*places, takes={"a": lambda at: 0.5 if at["batch"] == 4 else 0.125}, call_seconds=0.75)
+    assert [far for name, far in Planted.log if name == "a"] == [10, 20, 10]
+
+
+def test_of_a_budget_of_tokens_the_lengths_are_one_walk() -> None:
+    places: list[Place] = [{"length": n, "batch": 80 // n, "tokens": 80} for n in (40, 10, 80, 20)]
+    run(*places, takes={"a": QUICK})
+    assert [far for name, far in Planted.log if name == "a"] == [10, 20, 40, 80]
+
+
+def test_a_longer_call_of_as_many_tokens_is_tried_where_the_shorter_was_in_time() -> None:
+    places: list[Place] = [{"length": n, "batch": 80 // n, "tokens": 80} for n in (10, 80)]
+    found = times(run(*places, takes={"a": lambda at: 0.125}, call_seconds=0.5)["a"])
+    assert all(reading.samples for reading in found)
+    takes: dict[str, Takes] = {"a": lambda at: 0.125 if at["length"] == 10 else 0.75}
+    late = times(run(*places, {**places[1], "length": 160}, takes=takes, call_seconds=0.5)["a"])
+    assert [bool(reading.samples) for reading in late] == [True, False, False]
+
+
+def test_what_would_take_too_long_is_not_tried_and_the_others_go_on() -> None:
+    takes: dict[str, Takes] = {"slow": lambda at: float(at["length"]) / 40, "quick": QUICK}
+    found = run(*LENGTHS, takes=takes, call_seconds=1.0)
+    slow = times(found["slow"])
+    assert [bool(reading.samples) for reading in slow] == [True, True, True, False]
+    assert slow[3].reason == "time-out: a call takes 1 s at 40 already"
+    assert ("slow", 80) not in Planted.log, "it is not even built"
+    assert all(reading.samples for reading in times(found["quick"]))
+
+
+def test_a_call_that_takes_too_long_is_tried_once_and_longer_ones_are_left() -> None:
+    takes: dict[str, Takes] = {"a": lambda at: 0.125 if at["length"] == 10 else 5.0}
+    found = times(run(*LENGTHS, takes=takes, call_seconds=1.0)["a"])
+    assert [reading.reason for reading in found] == [
+        None,
+        "time-out: a call takes 5 s",
+        "time-out: a call takes 5 s at 20 already",
+        "time-out: a call takes 5 s at 20 already",
+    ]
+
+
+@pytest.mark.parametrize("where", ["built", "called"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 7 bytes\nmore"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
+    ],
+    ids=["MemoryError", "allocator", "accelerator"],
+)
+def test_running_out_of_memory_costs_the_candidate_alone(where: str, error: Exception) -> None:
+    failing = raising(error)
+    build = {"a": failing} if where == "built" else {}
+    takes = {"a": QUICK if where == "built" else failing, "b": QUICK}
+    found = run(LENGTHS[0], takes=takes, build=build)
+    (bad,) = found["a"]
+    assert (bad.samples, bad.value) == (None, None)
+    assert (bad.reason or "").startswith("out of memory: ")
+    assert "\n" not in (bad.reason or "")
+    assert len(times(found["b"])[0].samples or []) == 5
+
+
+def test_any_other_refusal_is_told_in_its_own_words() -> None:
+    found = run(LENGTHS[0], takes={"a": raising(ValueError("positions end at 8"))})
+    assert found["a"][0].reason == "positions end at 8"
+
+
+# Beside whom.
+
+
+def test_a_slow_call_has_two_blocks_and_so_has_its_reference() -> None:
+    ages = iter(range(1, 100))
+    aging: Takes = lambda at: next(ages) / 1024  # noqa: E731
+    found = run(LENGTHS[0], reference=aging, takes={"slow": lambda at: 0.5, "quick": QUICK})
+    (slow,), (quick,) = (times(found[name]) for name in ("slow", "quick"))
+    for few, many in ((slow.reference, quick.reference), (slow.twin, quick.twin)):
+        assert few is not None
+        assert many is not None
+        assert (len(few), len(many)) == (2, 5)
+        assert few == many[:2], "of the same blocks"
+    assert (len(slow.samples or []), len(quick.samples or [])) == (2, 5)
+
+
+def test_a_slow_reference_cuts_what_stands_beside_it() -> None:
+    (quick,) = times(run(LENGTHS[0], reference=lambda at: 0.5, takes={"quick": QUICK})["quick"])
+    assert [len(each or []) for each in (quick.samples, quick.reference, quick.twin)] == [2, 2, 2]
+
+
+def test_without_a_reference_there_are_times_alone() -> None:
+    found = run(LENGTHS[0], reference=raising(ValueError("no")), takes={"a": QUICK})
+    (time,) = times(found["a"])
+    assert time.samples == [0.0625] * 5
+    assert (time.reference, time.twin) == (None, None)
+
+
+def test_a_reference_may_stand_at_a_place_of_its_own() -> None:
+    class Beside(Planted):
+        beside: ClassVar = {"length": 10}
+
+    takes: Takes = lambda at: float(at["length"]) / 1024  # noqa: E731
+    (time,) = run(LENGTHS[2], reference=takes, takes={"a": takes}, measure=Beside())["a"][:1]
+    assert (time.samples, time.reference) == ([40 / 1024] * 5, [10 / 1024] * 5)
+    assert time.at == LENGTHS[2]
+
+
+# In several processes.
+
+
+def test_the_first_process_decides_who_is_left_out() -> None:
+    tries: dict[str, int] = {}
+
+    def fails_in(name: str, process: int) -> Callable[[Place], None]:
+        def build(at: Place) -> None:
+            tries[name] = tries.get(name, -1) + 1
+            if tries[name] == process:
+                raise ValueError(f"{name} is tired")
+
+        return build
+
+    build = {"first": fails_in("first", 0), "second": fails_in("second", 1)}
+    found = run(LENGTHS[0], takes={"first": QUICK, "second": QUICK}, build=build, processes=3)
+    assert [r.reason for r in times(found["first"])] == ["first is tired"] * 3
+    assert tries["first"] == 0, "the others do not try it"
+    assert [r.reason for r in times(found["second"])] == [None, "second is tired", None]
+
+
+def test_the_first_call_is_told_of_the_first_process_alone() -> None:
+    takes = iter([7.0, *[0.125] * 99])
+    found = run(*LENGTHS[:2], takes={"a": lambda at: next(takes)}, processes=3, warmup=2)
+    first = [reading for reading in found["a"] if reading.metric == "first_call"]
+    told = [(r.at["length"], r.session, r.value) for r in first]
+    assert told == [(10, "0", 7.0), (20, "0", 0.125)]
+    assert [reading.session for reading in times(found["a"])] == ["0", "1", "2"] * 2
+
+
+def test_a_tail_is_the_95th_percentile_of_single_calls() -> None:
+    """Of 100 calls: five take longer than it."""
+    ticks = iter([1, *range(1, 101)])  # the first is the warm-up
+    found = run(
+        LENGTHS[0],
+        measure=PlantedSingly(),
+        takes={"a": lambda at: next(ticks) / 1024},
+        blocks=2,
+        sample_seconds=50 / 1024,
+    )
+    time, _, tail = found["a"]
+    assert (tail.metric, tail.value) == ("planted_tail", 95 / 1024)
+    assert time.samples == [25.5 / 1024, 75.5 / 1024]  # the medians of 1 … 50 and 51 … 100
+
+
+def test_what_is_not_clocked_singly_has_no_tail() -> None:
+    found = run(LENGTHS[0], takes={"a": QUICK})
+    assert {reading.metric for reading in found["a"]} == {"planted_time", "first_call"}
+
+
+def test_progress_rises_to_the_end() -> None:
+    told: list[float] = []
+    run(*LENGTHS, takes={"a": QUICK}, processes=2, told=lambda far, note: told.append(far))
+    assert told == sorted(told)
+    assert len(told) == 2 * 4 * 5
+    assert told[-1] == 1.0
