@@ -167,16 +167,21 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponents(frame: pd.DataFrame) -> pd.DataFrame:
-    """How each timed curve grows over the longer half of its lengths: the power of the length, with
+    """How each curve grows over the longer half of its lengths: the power of the length, with
     a 95 % interval over processes."""
     keys = ["ablation", "across", "label", "metric", "along", "series"]
     rows = []
     for found, points in frame.groupby(keys, sort=False):
-        known = points[points["log_seconds"].map(len) > 0].sort_values("x")
+        counted = points["value"].notna() & (points["value"] > 0)
+        known = points[(points["log_seconds"].map(len) > 0) | counted].sort_values("x")
         upper = known[known["x"] >= known["x"].median()]
         if upper["x"].nunique() < 2 or len(set(upper["log_seconds"].map(len))) != 1:
             continue
-        times_SL = np.exp(np.array(upper["log_seconds"].tolist()).T)
+        logs = [
+            own or [math.log(value)]
+            for own, value in zip(upper["log_seconds"], upper["value"], strict=True)
+        ]
+        times_SL = np.exp(np.array(logs).T)
         estimate = stats.exponent(upper["x"].to_numpy(float), times_SL)
         low, high = estimate.ends() if estimate.error > 0 else (math.nan, math.nan)
         told = {"exponent": estimate.value, "low": low, "high": high, "since": upper["x"].min()}

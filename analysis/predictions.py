@@ -154,14 +154,38 @@ class Predicted:
         logs = [a - b for a, b in zip(one[:n], two[:n], strict=True)]
         return logs, float(np.maximum(floor, other))  # not known where one of them is not
 
+    @property
+    def floor(self) -> float:
+        """How far two copies of one model are apart at the places that it looks at; of what is not
+        timed 0, and NaN where there was no second copy."""
+        if not self.is_timed:
+            return 0.0
+        sides = [self._timed_side(label, spot)[1] for label in self.labels for spot in self.spots]
+        return float(np.max(sides)) if sides else math.nan
+
     def _timed_side(self, label: str, spot: Spot) -> tuple[list[float], float]:
         """One variant's log ratios to the reference's times."""
         found = self._places(label, spot.across, spot.at)
         # Timed at several places, and it does not say which: nothing is told.
         return log_ratios(found[0]) if len(found) == 1 else ([], math.nan)
 
+    def _sessions(self) -> set[str]:
+        """In which sessions the times that it compares were taken."""
+        return {
+            str(row["session"]).partition(".")[0]
+            for label in self.labels
+            for spot in self.spots
+            for group in self._places(label, spot.across, spot.at)
+            for row in group[:1]
+        }
+
     def ended(self) -> set[Any]:
-        """Seeds of which every trial that it looks at has ended; of times, processes."""
+        """Seeds of which every trial that it looks at has ended; of times, processes.
+
+        Processes of two sessions have nothing in common but their number.
+        """
+        if self.is_timed and self.plain["word"] != "ratio" and len(self._sessions()) > 1:
+            return set()
         if self.is_timed:
             held = [len(self.values(label, s)) for label in self.labels for s in self.spots]
             return set(range(min(held, default=0)))
@@ -471,13 +495,22 @@ def _leads_along(p: Predicted, seeds: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _crosses(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    """Ahead at one level and behind at another, or on one side throughout."""
-    tails = [p.known(stats.mean_of(column)).tails() for column in _leads_along(p, seeds).T]
-    if not tails or any(math.isnan(each.more) for each in tails):
+    """The first is lower before and higher after, or on one side throughout.
+
+    Times count as apart where they are so by more than two copies of one model.
+    """
+    leads, floor = _leads_along(p, seeds), p.floor
+    if math.isnan(floor):
         return Tested()
-    more, less = [each.more for each in tails], [each.less for each in tails]
-    both = min(1.0, len(tails) * max(min(more), min(less)))
-    return Tested(both, min(1.0, 2 * min(max(more), max(less))))
+    columns = [p.known(stats.mean_of(column)) for column in leads.T]
+    above = [each.tails(floor).more for each in columns]
+    below = [each.tails(-floor).less for each in columns]
+    if len(columns) < 2 or any(math.isnan(p) for p in (*above, *below)):
+        return Tested()
+    # Below at one level, above at a later one: the best such pair, of so many that are looked at.
+    pairs = [max(below[i], above[j]) for i in range(len(below)) for j in range(i + 1, len(above))]
+    both = min(1.0, len(columns) * min(pairs))
+    return Tested(both, min(1.0, 2 * min(max(above), max(below))))
 
 
 def _ratio(p: Predicted, seeds: Sequence[Any]) -> Tested:

@@ -28,6 +28,7 @@ def in_child(
     if child == 0:
         try:
             os.close(reader)
+            torch.set_num_threads(torch.get_num_threads())  # its pool did not come along
             limit_memory()
 
             def tell(fraction: float, note: str) -> None:

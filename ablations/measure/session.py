@@ -43,8 +43,12 @@ def time_session(
     config: TimingConfig,
     device: torch.device,
     report: Report,
+    lost: list[str] | None = None,
 ) -> dict[str, list[Reading]]:
-    """What was read of each candidate; each trial's readings stand alone."""
+    """What was read of each candidate; each trial's readings stand alone.
+
+    Why a process brought nothing is added to `lost`; RuntimeError where all of them did.
+    """
     configs = {REFERENCE: reference, TWIN: reference, **candidates}
     ordered = sorted(places, key=lambda at: (freeze(_series(at, measure)), at[measure.along]))
 
@@ -55,7 +59,7 @@ def time_session(
         return measure.prepare(configs[name], task, device, where)
 
     found: list[list[Point]] = []
-    failures: list[str | None] = []
+    failures: list[str] = []
     for process in range(config.processes):
         left = [point.left for point in found[0]] if found and found[0] else [{} for _ in ordered]
         pass_on = _Process(measure, prepare, list(configs), ordered, left, config, device)
@@ -65,13 +69,17 @@ def time_session(
 
         plain, failure = in_child(lambda tell, p=pass_on, k=process: p.run(k, tell), told)  # type: ignore[misc]
         found.append([Point(**each) for each in plain or []])
-        failures.append(failure)
+        failures += [failure] if failure else []
+    if len(failures) == config.processes:
+        raise RuntimeError(f"no process could time it: {failures[0]}")
+    if lost is not None:
+        lost += failures
     readings: dict[str, list[Reading]] = {trial: [] for trial in candidates}
     for index, at in enumerate(ordered):
         for trial, own in readings.items():
             for process, points in enumerate(found):
-                point = points[index] if points else Point(left={trial: failures[process] or ""})
-                own += _readings(measure, trial, dict(at), point, str(process))
+                if points:
+                    own += _readings(measure, trial, dict(at), points[index], str(process))
     return readings
 
 

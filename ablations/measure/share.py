@@ -41,7 +41,7 @@ class Share(Probe):
     quantities: ClassVar = {
         "flops_share": _share("share of the FLOPs"),
         "parameter_share": _share("share of the weights"),
-        "time_share": _share("share of the time", "processes"),
+        "time_share": _share("share of the time, beside whatever else runs"),
     }
 
     def take(self, config: dict[str, Any], task: Task, device: torch.device) -> Taken:

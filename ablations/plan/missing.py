@@ -129,7 +129,7 @@ def untimed(want: Want, record: Record | RecordHead | None, wanted: Mapping[str,
         return {}
     found = {}
     for (measure, reference), places in want.timings.items():
-        is_valid = record.measures.get(measure) == want.measure_code(measure) and _is_beside(
+        is_valid = record.measures.get(measure) == want.measure_code(measure) and is_beside(
             record, measure, wanted.get(reference), reference
         )
         held = {at for *pair, at in record.timed if pair == [measure, reference]}
@@ -138,7 +138,7 @@ def untimed(want: Want, record: Record | RecordHead | None, wanted: Mapping[str,
     return found
 
 
-def _is_beside(
+def is_beside(
     record: Record | RecordHead, measure: str, reference: Want | None, trial: str
 ) -> bool:
     """Whether the last session beside a reference has timed it as it is now."""

@@ -2,13 +2,14 @@
 
 How long a step of each arm lasts is timed where the question is run, on the task's own batches,
 beside the control's; the arms then train with steps in inverse proportion, and their schedules end
-with them. What was timed is kept in the results folder: another machine has other paces.
+with them. What was timed is kept in the results folder, and holds for what is trained there.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,10 @@ def paced(arms: Sequence[PlannedArm], known: Mapping[str, Pace]) -> list[Planned
         pace = known.get(freeze([arm.label, arm.across, settings_of(arm)]))
         if pace is None:
             return None
-        steps = max(1, round(get(arm.tree, "train.steps") / pace.ratio))
-        tree = replaced(arm.tree, "train.steps", steps)
+        tree = arm.tree
+        for path in ("train.steps", "train.schedule.warmup"):
+            with suppress(KeyError):  # not every schedule warms up
+                tree = replaced(tree, path, max(1, round(get(arm.config, path) / pace.ratio)))
         found.append(replace(arm, tree=tree, before=arm))
     return found
 

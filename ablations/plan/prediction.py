@@ -38,7 +38,7 @@ VOCABULARY = {
     "trains": Word("most of its seeds do not fail", kind="basin"),
     "grows": Word("its lead over the other grows along a factor", ("along",), ("than", "since")),
     "exponent": Word("a power of a factor, within bounds", ("along", "between"), ("since",)),
-    "crosses": Word("the lead changes sides along a factor", ("along",), ("since",), names=2),
+    "crosses": Word("the first is lower, then higher", ("along",), ("since",), names=2),
     "ratio": Word("so many times the other, within bounds", ("between",), ("than",)),
     "exact": Word("a number to rounding", ("within",), ("value", "fails_for", "fails_at")),
 }

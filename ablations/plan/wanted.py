@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ablations.plan.code import code, measure_code
 from ablations.plan.counts import count, parameters
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
-from ablations.plan.pacing import Pace, paced, paces, question_of_pace
+from ablations.plan.pacing import Pace, paced, paces, question_of_pace, settings_of
 from ablations.plan.points import places
 from ablations.plan.profile import Profile, read_profile
 from ablations.plan.question import Ablation, crossed, find, read_ablation
@@ -170,6 +170,7 @@ def make_plan(
             trained = is_trained(ablation)
             arms = arms_of(ablation, source, profile, overrides, crossings, trained)
             known_paces: dict[str, Pace] = {}
+            arms_before = arms if ablation.equal == "time" else []
             if ablation.equal == "time":
                 known_paces = paces(results, name)
                 with_time = paced(arms, known_paces)
@@ -192,7 +193,9 @@ def make_plan(
                 tables = [PlannedTable(name, ablation, tried, "tuning", tried=arms)]
             else:
                 tables = []
-            tables = [replace(table, paces=list(known_paces.values())) for table in tables]
+            own = {freeze([arm.label, arm.across, settings_of(arm)]) for arm in arms_before}
+            used = [pace for key, pace in known_paces.items() if key in own]
+            tables = [replace(table, paces=used) for table in tables]
             timing = _timing(profile)
             for table in tables:
                 _check_metric(table.ablation, table.cells)

@@ -8,18 +8,24 @@ from typing import Any
 
 from ablations.store.frozen import freeze
 
+_BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")  # of a training
+
 
 def decisive(
     config: Mapping[str, Any], data: str, files: Collection[str], trained: bool = True
 ) -> dict[str, str]:
     """What decides besides the seed, frozen; the digest of the data stands for its files.
 
-    A probe of an untrained model has nothing in common with the trial that trains it, and does not
-    depend on how that is trained.
+    A probe of an untrained model has nothing in common with the trial that trains it; of how that
+    is trained only what a single step is made of counts, which may be timed.
     """
     options = {key: value for key, value in config["task"].items() if key not in files}
     parts = {"data": data, "task": options, "model": config["model"]}
-    parts |= {"train": config["train"]} if trained else {"trained": False}
+    if trained:
+        parts["train"] = config["train"]
+    else:
+        step = {key: value for key, value in config["train"].items() if key not in _BEYOND_A_STEP}
+        parts |= {"trained": False, "step": step}
     return {name: freeze(part) for name, part in parts.items()}
 
 

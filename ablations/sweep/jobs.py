@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ablations.plan.missing import Missing, Timings, missing, owed_measures, untimed
+from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
 from ablations.store.frozen import freeze
@@ -250,11 +250,14 @@ class SessionPiece:
         made_by = self._code(self._setting.plan.wanted[record.trial])
         if record.measures.get(self._measure) == made_by:
             taken_now = {freeze(reading.at) for reading in readings}
-            readings += [  # beside other references, or elsewhere: those stay
+            against = self._reference.trial
+            # Elsewhere beside the reference as it is now: beside an older one it is out of date.
+            is_current = is_beside(record, self._measure, self._reference, against)
+            readings += [  # beside other references those stay
                 each
                 for each in record.readings
                 if each.measure == self._measure
-                and not (each.against == self._reference.trial and freeze(each.at) in taken_now)
+                and (each.against != against or (is_current and freeze(each.at) not in taken_now))
             ]
         beside = {"measure": self._measure, "against": self._reference.trial}
         sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"] | beside}

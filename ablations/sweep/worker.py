@@ -151,7 +151,7 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
         _check_data(config, trial, trial not in order.untrained)
     check_code([order.code, order.models])
     device = torch.device(order.device)
-    watch = Watch()
+    watch, lost = Watch(), []  # type: tuple[Watch, list[str]]
     taken = time_session(
         discover().build(order.measure),
         order.reference,
@@ -160,9 +160,10 @@ def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
         TimingConfig(**order.timing),
         device,
         report,
+        lost,
     )
     check_code([order.code, order.models])
-    env = {**order.env, **watch.state(device), "code": order.models}
+    env = {**order.env, **watch.state(device), "code": order.models, "lost": lost}
     readings = {trial: [vars(reading) for reading in readings] for trial, readings in taken.items()}
     return {"session": secrets.token_hex(4), "env": env, "readings": readings}
 

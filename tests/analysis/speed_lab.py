@@ -34,7 +34,7 @@ METRICS = {
     "dependent_steps": _told("operations", "operations that wait for one another", "nothing"),
     "path": _told("applications", "longest path between tokens", "nothing"),
     "flops_share": _told("1", "share of the FLOPs", "nothing"),
-    "time_share": _told("1", "share of the time", "processes"),
+    "time_share": _told("1", "share of the time, beside whatever else runs", "nothing"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -122,18 +123,18 @@ def test_a_count_has_an_exponent_without_any_luck(folder: Any, power: int, verdi
 
 
 def test_times_that_cross_do_so_where_their_log_ratio_is_zero(folder: Any) -> None:
-    ask(folder, "crosses", "a", "b", along="length", since=100)
+    ask(folder, "crosses", "b", "a", along="length", since=100)
     tilt = {0: 0.999, 1: 1.0, 2: 1.001}
     other = [
         Reading("layer_time", "s", at={"length": n, **ALONE}, session=f"s1.{k}", reference=[0.01],
-                samples=[1e-4 / 300 * n**2 * LUCK[k] * tilt[k]])
+                twin=[0.01 * (1 + 0.0001 * k)], samples=[1e-4 / 300 * n**2 * LUCK[k] * tilt[k]])
         for n in LENGTHS
         for k in range(3)
     ]  # fmt: skip
     fill(folder, a=curve(1.0), b=other)
     found = only(folder)
     (shown,) = found.evidence
-    logs_SL = [[math.log(300 / n / tilt[k]) for n in LENGTHS[1:]] for k in range(3)]
+    logs_SL = [[math.log(n / 300 * tilt[k]) for n in LENGTHS[1:]] for k in range(3)]
     expected = stats.crossing(LENGTHS[1:], logs_SL, shown["level"])
     assert (found.verdict, shown["shows"]) == ("supported", "crossing")
     assert shown["effect"] == pytest.approx(300)
@@ -141,10 +142,36 @@ def test_times_that_cross_do_so_where_their_log_ratio_is_zero(folder: Any) -> No
     assert expected.low < 300 < expected.high
 
 
+def test_times_that_cross_the_other_way_round_do_not_do_what_was_predicted(folder: Any) -> None:
+    ask(folder, "crosses", "a", "b", along="length", since=100)
+    other = [
+        Reading("layer_time", "s", at=each.at, session=each.session, reference=[0.01],
+                twin=each.twin, samples=[1e-4 / 300 * float(each.at["length"]) ** 2])
+        for each in curve(1.0)
+    ]  # fmt: skip
+    fill(folder, a=curve(1.0), b=other)
+    assert only(folder).verdict == "undecided"
+
+
+def test_times_of_two_sessions_make_no_curve(folder: Any) -> None:
+    ask(folder, "exponent", "a", along="length", since=100, between=(0.5, 1.5))
+    readings = curve(1.0, tilt=0.01)
+    fill(folder, a=readings)
+    assert only(folder).verdict == "supported"
+    later = [
+        replace(each, session=str(each.session).replace("s1", "s2"))
+        if each.at["length"] == LENGTHS[-1] else each
+        for each in readings
+    ]  # fmt: skip
+    fill(folder, a=later)
+    assert only(folder).verdict == "not run"
+
+
 def test_times_that_stay_on_one_side_do_not_cross(folder: Any) -> None:
     ask(folder, "crosses", "a", "b", along="length")
     twice = [
         Reading("layer_time", "s", at=each.at, session=each.session, reference=[0.01],
+                twin=each.twin,
                 samples=[2.0 * sample * (1 + 0.001 * int(str(each.session)[-1]))
                          for sample in each.samples or []])
         for each in curve(1.0)

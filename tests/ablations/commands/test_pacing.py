@@ -7,6 +7,7 @@ import math
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,11 +36,13 @@ class Timed:
     def __call__(self, plan: Plan) -> Counter[str]:
         self.plans.append(plan)
         for table in plan.tables.values():
+            control = next(c.trial for c in table.cells if c.label == table.ablation.control)
             for cell in table.cells:
                 logs = self.noise.get(cell.label, [0.0, 0.0, 0.0])
                 readings = [
                     Reading(
                         "pace_time", "s", at={"steps": 8}, session=f"s.{process}",
+                        against=control,
                         samples=[SLOW[cell.label] * math.exp(log)] * 2, reference=[1.0, 1.0],
                         measure="pace",
                     )
@@ -88,7 +91,8 @@ def test_the_error_of_a_pace_is_kept_with_it(asked: tuple[Namespace, Results]) -
     (table,) = plan_of(options).tables.values()
     found = {each.label: each for each in table.paces}
     assert found["slow"].ratio == pytest.approx(2.5)
-    assert found["slow"].error == pytest.approx(0.03 / math.sqrt(3))
+    half = 4.302653 * 0.03 / math.sqrt(3)  # of the interval, with Student's t of two degrees
+    assert found["slow"].error == pytest.approx(half / 1.96, rel=1e-4)
     assert (found["with"].ratio, found["with"].error) == (1.0, 0.0)
 
 
@@ -108,7 +112,7 @@ def test_an_arm_that_could_not_be_timed_is_told(asked: tuple[Namespace, Results]
             results.write(record_of(want, readings=[nothing]))
         return Counter()
 
-    with pytest.raises(ConfigError, match="no pace of with: out of memory"):
+    with pytest.raises(ConfigError, match="no pace of with: timed in 0 processes"):
         pace(plan_of(options), results, failing)
 
 
@@ -130,3 +134,35 @@ def test_paces_are_strict_json(asked: tuple[Namespace, Results]) -> None:
     (name,) = {table.question for table in plan.tables.values()}
     told = json.loads(kept(results, name).read_text())
     assert [each["label"] for each in told] == list(VARIANTS)
+
+
+def test_the_warm_up_keeps_its_share_of_the_steps(asked: tuple[Namespace, Results]) -> None:
+    options, results = asked
+    pace(plan_of(options), results, Timed(results))
+    (table,) = plan_of(options).tables.values()
+    shares = {
+        cell.label: cell.config["train"]["schedule"]["warmup"] / cell.config["train"]["steps"]
+        for cell in table.cells
+    }
+    assert shares["slow"] == pytest.approx(shares["with"], rel=0.1)
+    assert shares["fast"] == pytest.approx(shares["with"], rel=0.1)
+
+
+def test_times_beside_another_control_are_not_taken_for_a_pace(
+    asked: tuple[Namespace, Results],
+) -> None:
+    options, results = asked
+    sweep = Timed(results)
+
+    def also_elsewhere(plan: Plan) -> Counter[str]:
+        counts = sweep(plan)
+        for want in plan.wanted.values():
+            record = results.read(want.trial)
+            assert record is not None
+            others = [replace(r, against="0" * 12, samples=[9.0, 9.0]) for r in record.readings]
+            record.readings += others
+            results.write(record)
+        return counts
+
+    pace(plan_of(options), results, also_elsewhere)
+    assert steps_of(plan_of(options)) == {"with": 40, "slow": 16, "fast": 100}
