@@ -199,14 +199,18 @@ def _seconds(costs: Sequence[float], device: Device, end: int) -> float:
     return work / device.peak[end] + moved / device.bandwidth[end] + steps * device.latency[end]
 
 
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
+
+
 def view(found: Projection) -> pd.DataFrame:
     """To read: a device a row, a length a column."""
     lines: dict[str, dict[str, Any]] = {}
     for row in listed(found.rows):
         told = (
-            f"{row['low']:.2g}"
+            _times(row["low"])
             if row["low"] == row["high"]
-            else f"{row['low']:.2g} to {row['high']:.2g}"
+            else f"{_times(row['low'])} to {_times(row['high'])}"
         )
         lines.setdefault(row["device"], {"device (projected)": row["device"]})[
             f"n = {row['length']}"
