@@ -25,10 +25,10 @@ from analysis import stats
 CPU = torch.device("cpu")
 TASK = {
     "name": "copy",
-    "symbols": 4,
-    "min_length": 2,
-    "length": 4,
-    "test_lengths": [4],
+    "symbols": 16,
+    "min_length": 4,
+    "length": 8,
+    "test_lengths": [8],
     "examples": 4,
 }
 REPETITIONS, UNRESOLVED = 100, 90
