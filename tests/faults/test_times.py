@@ -108,6 +108,7 @@ def hogs() -> Iterator[Callable[[], None]]:
         for hog in started:
             assert hog.stdout is not None
             hog.stdout.readline()  # it is at work now
+            hog.stdout.close()
 
     try:
         yield start
