@@ -184,10 +184,10 @@ sweep() {
     # Files are named from where the user stands, yet a `model` folder there must not hide ours.
     export PYTHONSAFEPATH=1 PYTHONPATH="$root:$here"
     say "running the catalogue ($profile) into $results"
-    attend "$python" -m ablations run --profile "$profile" --results "$results" \
+    attend "$python" -m ablations run --report --profile "$profile" --results "$results" \
         ${words[@]+"${words[@]}"} || code=$?
     ((code <= 1)) || exit "$code"
-    attend "$python" -m analysis report --results "$results" || report=$?
+    attend "$python" -m analysis report --results "$results" || report=$?  # tells what was written
     exit $((code ? code : report))
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.plan.profile import find_profile
-from ablations.plan.question import catalogue, find, read_ablation
+from ablations.plan.question import PROFILES, catalogue, find, read_ablation
 from ablations.store.results import Results
 from ablations.store.seeds import TUNING
 from model.config import ConfigError, nearest
@@ -39,9 +39,12 @@ def names_of(options: Namespace) -> list[str]:
     """The ablations that were named, or whose claims were; none: all of them."""
     if not options.claim:
         return list(options.names)
+    find_profile(getattr(options, "profile", PROFILES[-1]))
     deciding: dict[str, list[str]] = {}
+    profile = getattr(options, "profile", PROFILES[-1])
     for name, path in catalogue().items():
-        for claim, _ in read_ablation(path)[0].predictions:
+        ablation, _ = read_ablation(path)
+        for claim, _ in ablation.predictions if ablation.is_for(profile) else ():
             deciding.setdefault(claim.id, []).append(name)
     for claim in options.claim:
         if claim not in deciding:
@@ -71,6 +74,11 @@ def trials(parser: ArgumentParser) -> None:
         "--until",
         choices=("decided",),
         help="look at 3, 5 and 10 seeds, and stop where claims are decided (quick does)",
+    )
+    parser.add_argument(
+        "--arms",
+        choices=("all", "deciding"),
+        help="train every arm of a question, or those that decide its claims (quick does)",
     )
     imports(parser)
     parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
@@ -198,12 +206,14 @@ def plan_of(
 
     Where seeds are added look by look it is that of the first look, unless told otherwise.
     """
-    words = names_of(options) or list(catalogue())
+    words = names_of(options)
     for word in words:
         find(word)
+    find_profile(options.profile)
     for module in options.imports:
         _import(module)
-    from ablations.plan.wanted import Spent, make_plan
+    from ablations.plan.everything import everything
+    from ablations.plan.wanted import Scope, Spent, make_plan
 
     results = results_of(options) if hasattr(options, "results") else None
     if spent is None and hasattr(options, "until") and is_until_decided(options):
@@ -212,7 +222,9 @@ def plan_of(
         spent = Spent(first_look())
     seeds = spent or options.seeds
     settings = options.overrides, seeds, options.large, options.factors
-    return make_plan(words, options.profile, *settings, results, grids)
+    scope = Scope(getattr(options, "arms", None), options.claim)
+    words = words or everything(options.profile)
+    return make_plan(words, options.profile, *settings, results, grids, scope)
 
 
 def _import(module: str) -> None:

@@ -25,6 +25,7 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     words = [variant.partition(":")[0] for variant in options.variants]
     options.names, options.claim, options.seeds, options.large = words, [], [0], False
+    options.arms = "all"
     tables = plan_of(options).tables
     from ablations.plan.question import find
 

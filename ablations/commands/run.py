@@ -23,6 +23,7 @@ from ablations.commands.arguments import (
 from model.arguments import complain
 
 if TYPE_CHECKING:
+    from ablations.commands.renewing import Renewal
     from ablations.plan.wanted import Plan
     from ablations.store.results import Results
     from ablations.sweep.launch import Launcher
@@ -36,6 +37,9 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tune", action="store_true", help="choose the settings of every arm anew, then run"
+    )
+    parser.add_argument(
+        "--report", action="store_true", help="write the page as each question ends, and last"
     )
     parser.add_argument(
         "--budget",
@@ -58,7 +62,8 @@ def act(options: Namespace) -> int:
         announce(want.config["task"] for want in plan.wanted.values()),
         LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher,
     ):
-        sweep = Sweep(options, results, launcher, on, time.monotonic() + options.budget)
+        deadline = time.monotonic() + options.budget
+        sweep = Sweep(options, results, launcher, on, deadline, _watcher(options, results))
         counts: Counter[str] = Counter()
         if not plan.is_paced:
             from ablations.commands.pacing import pace
@@ -84,7 +89,17 @@ def act(options: Namespace) -> int:
     told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
     told += [f"the budget is spent: {unbegun} wait, the same command begins them"] * bool(unbegun)
     print("; ".join(told))
+    if sweep.watcher is not None and (code := sweep.watcher.conclude()):
+        return code
     return 1 if earlier or any(counts[status] for status in FAILED) else 0
+
+
+def _watcher(options: Namespace, results: Results) -> Renewal | None:
+    if not options.report:
+        return None
+    from ablations.commands.renewing import Renewal
+
+    return Renewal(results.root)
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,7 @@ class Sweep:
     launcher: Launcher
     on: Machine
     deadline: float
+    watcher: Renewal | None = None
     swept: set[str] = field(default_factory=set)
 
     def __call__(self, plan: Plan) -> Counter[str]:
@@ -113,6 +129,7 @@ class Sweep:
             spared=spared,
             limit=self.options.limit,
             deadline=self.deadline,
+            watcher=self.watcher,
         )
 
     def tell_days(self, plan: Plan) -> None:

@@ -6,12 +6,12 @@ N: labels that count, V: vocabulary or classes, K: bins.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ablations.measure import MEASURE, Measure, Taken
+from ablations.measure import MEASURE, Measure, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE
@@ -19,11 +19,11 @@ from model.evaluating import evaluating
 
 BINS = 15  # as Guo et al. have it
 QUANTITIES = ("lower edge", "upper edge", "confidence", "accuracy", "count")
-UNITS = {
-    "calibration_error": "1",
-    "overconfidence": "1",
-    "confidence": "probability",
-    "label_accuracy": "right/label",
+READ = {
+    "calibration_error": Quantity("1", "lower", "calibration error"),
+    "overconfidence": Quantity("1", "lower", "confidence less accuracy"),
+    "confidence": Quantity("probability", "lower", "mean confidence"),
+    "label_accuracy": Quantity("right/label", "higher", "accuracy of single labels"),
 }
 
 
@@ -37,22 +37,26 @@ class Calibration(Measure):
     where it is empty. The counts are the histogram of confidence.
     """
 
+    quantities: ClassVar = READ
+
     def take(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Taken:
         confidence_N, right_N = answers(model, task, device, "test")
         at: dict[str, float | str] = {"step": step}
         if not confidence_N.isfinite().all():
             reason = "the model's probabilities are not finite"
-            nulls = UNITS.items()
             return Taken(
-                [Reading(name, unit, None, "test", at, reason=reason) for name, unit in nulls]
+                [
+                    Reading(name, each.unit, None, "test", at, reason=reason)
+                    for name, each in READ.items()
+                ]
             )
         confidence, accuracy = float(confidence_N.mean()), float(right_N.mean())
         rows = reliability(confidence_N, right_N)
         gaps = (n * abs(right - sure) for _, _, sure, right, n in rows if n)
         values = (sum(gaps) / len(right_N), confidence - accuracy, confidence, accuracy)
         readings = [
-            Reading(name, unit, value, "test", at)
-            for (name, unit), value in zip(UNITS.items(), values, strict=True)
+            Reading(name, each.unit, value, "test", at)
+            for (name, each), value in zip(READ.items(), values, strict=True)
         ]
         table = [[None if math.isnan(entry) else entry for entry in row] for row in rows]
         axes: dict[str, list[Any]] = {"bin": list(range(BINS)), "quantity": list(QUANTITIES)}

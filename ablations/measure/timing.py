@@ -23,7 +23,6 @@ Call = Callable[[], None]
 Report = Callable[[float, str], None]
 
 SLOW = 0.2  # seconds: a call that takes longer is timed in fewer blocks
-SLOW_BLOCKS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +32,8 @@ class TimingConfig:
     processes: int = 3
     blocks: int = 5
     """In each process, of calls that are not slow."""
+    slow_blocks: int = 2
+    """The same of those that are, at most."""
     warmup: int = 3
     """Calls of each candidate before the first block; two of a slow call, whose first may only have
     loaded or compiled."""
@@ -128,7 +129,7 @@ def run_blocks(
 
 
 def blocks_of(warm: Warm, config: TimingConfig) -> int:
-    return config.blocks if warm.call <= SLOW else min(SLOW_BLOCKS, config.blocks)
+    return config.blocks if warm.call <= SLOW else min(config.slow_blocks, config.blocks)
 
 
 def clock(call: Call, device: torch.device, repeats: int = 1) -> float:

@@ -67,6 +67,7 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         "fingerprint": _fingerprint(cells),
         "seeds_from": ablation.seeds_from,
         "seeds": sorted({cell.seed for cell in cells}),
+        "left_out": sorted({(*_place(vars(c)), c.settings) for c in table.left_out}),
         "cells": [
             {
                 "label": cell.label,
@@ -129,7 +130,14 @@ def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
 def _holds_all(entry: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
     """Whether nothing of the earlier table would be lost in this one."""
     places = {_place(cell) for cell in entry["cells"]}
-    return _is_same(earlier, entry) and all(_place(cell) in places for cell in earlier["cells"])
+    return _is_same(earlier, entry) and all(
+        _place(cell) in places or _is_left_out(entry, cell) for cell in earlier["cells"]
+    )
+
+
+def _is_left_out(entry: Mapping[str, Any], cell: Mapping[str, Any]) -> bool:
+    """Whether a cell is the question's as it is now, though not asked for this time."""
+    return [*_place(cell), cell["settings"]] in entry["left_out"]
 
 
 def _is_same(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -148,5 +156,8 @@ def _unite(earlier: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
         if _place(cell) in twins:
             kept = {**cell, "work": twins[_place(cell)]["work"]}
             cells.setdefault((*_place(cell), cell["seed"]), kept)
+        elif _is_left_out(now, cell):
+            order.setdefault(_place(cell), len(order))
+            cells.setdefault((*_place(cell), cell["seed"]), dict(cell))
     united = sorted(cells.values(), key=lambda cell: (order[_place(cell)], cell["seed"]))
     return {**now, "seeds": sorted({cell["seed"] for cell in united}), "cells": united}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from ablations.plan.profile import Profile
 from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, located, read_yaml
-from ablations.plan.tree import referred, replaced
+from ablations.plan.tree import get, referred, replaced
 from ablations.store.frozen import freeze
 from ablations.store.identity import identity
 from ablations.store.identity import settings as settings_of
@@ -175,8 +176,22 @@ def arms_of(
                 varied = _varied(crossed, variant or {}, source, control)
             except ConfigError as error:
                 raise located(error, origins) from None
+            varied = _capped(varied, profile.most, overrides)
             arms.append(PlannedArm(label, across, varied, source, origins, trained))
     return arms
+
+
+def _capped(
+    tree: Mapping[str, Any], most: Mapping[str, float], typed: Collection[str]
+) -> Mapping[str, Any]:
+    """No more than a profile spends, unless the command line says so."""
+    for path, cap in most.items():
+        with contextlib.suppress(KeyError):
+            value = get(tree, path)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if path not in typed and is_number and value > cap:
+                tree = replaced(tree, path, cap)
+    return tree
 
 
 def _varied(

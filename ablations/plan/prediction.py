@@ -42,7 +42,8 @@ VOCABULARY = {
     "ratio": Word("so many times the other, within bounds", ("between",), ("than",)),
     "exact": Word("a number to rounding", ("within",), ("value", "fails_for", "fails_at")),
 }
-COORDINATES = ("length", "position", "tokens_over_width", "batch")  # numbers in a reading's `at`
+COORDINATES = ("length", "position", "tokens_over_width", "batch", "depth", "d_head")
+"""Numbers in a reading's `at`."""
 STEPS = "steps_to_reach"  # a level of validation loss
 COMMON = ("metric", "split", "at", "across", "kind", "threshold", "arms")
 _NUMBERS = ("by", "within", "value", "threshold", "since")
@@ -79,6 +80,11 @@ class Prediction:
     at: dict[str, Any] = field(default_factory=dict)
     across: dict[str, str] = field(default_factory=dict)
     arms: str = "fixed"
+
+    def looks_at(self, label: str, across: Mapping[str, str]) -> bool:
+        """Whether this arm is one of those that it compares."""
+        is_named = self.word == "worst" or label in (*self.of, self.than, self.fails_for)
+        return is_named and all(across.get(name) == level for name, level in self.across.items())
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""

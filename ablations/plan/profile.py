@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ class Profile:
     steps. Others let a task that they do not name run as its base says."""
     until: str | None = None
     """`decided`: its seeds are taken look by look, as far as claims are open."""
+    arms: str = "all"
+    """`deciding`: of a question with claims only the arms that decide one are trained."""
+    most: Mapping[str, float] = field(default_factory=dict)
+    """Path → the most that a question may spend there, whatever it says itself."""
 
     def of(self, task: str, given: Collection[str]) -> dict[str, Any]:
         """The paths it sets for a task; refused where one that it requires is not `given` either,
@@ -52,8 +56,10 @@ def read_profile(name: str) -> Profile:
     source = read_yaml(find_profile(name))
     values = dict(source.values)
     seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
-    until = values.pop("until", None)
+    until, arms, most = values.pop("until", None), values.pop("arms", "all"), values.pop("most", {})
     if until not in (None, "decided"):
         raise ConfigError([f"{source.place('until')}: expected decided, got {until!r}"])
+    if arms not in ("all", "deciding"):
+        raise ConfigError([f"{source.place('arms')}: expected all or deciding, got {arms!r}"])
     rest = Source(source.name, values, source.lines)
-    return Profile(name, seeds, timing, rest, required, until)
+    return Profile(name, seeds, timing, rest, required, until, arms, most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,8 @@ from ablations.plan.source import FOLDER, located, read_yaml
 from ablations.store.seeds import DECIDING
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
+
+PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,8 @@ class Ablation:
     """What every variant gets as much of: steps, or time, as it is measured where this is run."""
     tune: dict[str, Any] = field(default_factory=dict)
     """Path → values: the settings that are tried for every variant, each with each."""
+    least: str | None = None
+    """The smallest profile that has it among everything; asked by name it runs at any."""
     seeds_from: int = DECIDING[0]
     """The first of the ten seeds that decide it: a regime that was changed after its seeds were
     seen takes the next ten."""
@@ -91,6 +95,8 @@ class Ablation:
         ]
         if self.equal not in ("steps", "time"):
             problems.append(f"equal: expected steps or time, got {self.equal!r}")
+        if self.least not in (None, *PROFILES):
+            problems.append(f"least: expected one of {', '.join(PROFILES)}, got {self.least!r}")
         if self.seeds_from < DECIDING[0] or self.seeds_from % len(DECIDING):
             problems.append(f"seeds_from={self.seeds_from}: expected 200, 210, 220 …")
         if problems:
@@ -142,6 +148,29 @@ class Ablation:
         if len(arms) > 1:
             raise ConfigError([f"{place}: one table decides it: all arms fixed, or all tuned"])
         return claim, predictions
+
+    def is_for(self, profile: str) -> bool:
+        """Whether this profile is large enough for it."""
+        return self.least is None or PROFILES.index(profile) >= PROFILES.index(self.least)
+
+    def decides(
+        self,
+        label: str,
+        across: Mapping[str, str],
+        claims: Collection[str] = (),
+        arms: str | None = None,
+    ) -> bool:
+        """Whether an arm, treated so, is needed for a claim (of these, or any); the control stands
+        by all that are compared where it stands."""
+        predicted = [
+            each
+            for claim, predictions in self.predictions
+            if not claims or claim.id in claims
+            for each in predictions
+            if arms in (None, each.arms)
+        ]
+        labels = self.variants if label == self.control else [label]
+        return any(each.looks_at(one, across) for each in predicted for one in labels)
 
     def _is_set(self, path: str) -> bool:
         """Whether a variant or a level names exactly this path."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,8 @@ class PlannedTable:
     """How long a step of each arm takes, where they get equal time."""
     tried: Sequence[PlannedArm] = ()
     """The arms that settings are to be chosen for."""
+    left_out: Sequence[Cell] = ()
+    """What the question has besides, and is not asked for now."""
 
     @property
     def word(self) -> str:
@@ -121,6 +123,41 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Scope:
+    """Which arms of a trained question are asked for."""
+
+    arms: str | None = None
+    """`all`, or those that are `deciding`; None: as the profile has it."""
+    claims: Collection[str] = ()
+    """Only what these need, where there are any."""
+
+    def narrowed(self, tables: Sequence[PlannedTable], profile: Profile) -> list[PlannedTable]:
+        """The tables without arms, or treatments of them, that decide nothing."""
+        found = []
+        for table in tables:
+            arms = None if table.is_alone else table.arms
+            asked: list[Cell] = []
+            left_out: list[Cell] = []
+            for cell in table.cells:
+                is_asked = self.asks(profile, table.ablation, cell.label, cell.across, arms)
+                (asked if is_asked else left_out).append(cell)
+            found += [replace(table, cells=asked, left_out=left_out)] if asked else []
+        return found or list(tables)
+
+    def asks(
+        self,
+        profile: Profile,
+        ablation: Ablation,
+        label: str,
+        across: Mapping[str, str],
+        arms: str | None,
+    ) -> bool:
+        """Whether an arm, treated so, is asked for."""
+        is_whole = (self.arms or profile.arms) == "all" and not self.claims
+        return is_whole or not ablation.claims or ablation.decides(label, across, self.claims, arms)
+
+
+@dataclass(frozen=True)
 class Spent:
     """Which seeds each arm of each table takes."""
 
@@ -142,6 +179,7 @@ def make_plan(
     factors: Mapping[str, Mapping[str, Any]] | None = None,
     results: Results | None = None,
     grids: Mapping[str, Grid] | None = None,
+    scope: Scope | None = None,
 ) -> Plan:
     """ConfigError lists every problem of every ablation before anything runs.
 
@@ -168,6 +206,7 @@ def make_plan(
     for name, (ablation, source) in read.items():
         try:
             trained = is_trained(ablation)
+            asked_for = scope or Scope()
             arms = arms_of(ablation, source, profile, overrides, crossings, trained)
             known_paces: dict[str, Pace] = {}
             arms_before = arms if ablation.equal == "time" else []
@@ -186,11 +225,16 @@ def make_plan(
                 arms = with_time
                 known = choices(name, profile.name, results)
                 draws = spent if trained else Spent(draws_of(ablation))
-                tables = _tables(plan, name, ablation, arms, draws, known)
+                asked_for = asked_for if trained else Scope("all")
+                tables = _tables(plan, name, ablation, arms, draws, known, asked_for)
             elif name in grids:
                 arms = with_time
                 tried = filled(arms, lambda arm, grid=grids[name]: trials_of(arm, grid))  # type: ignore[misc]
-                tables = [PlannedTable(name, ablation, tried, "tuning", tried=arms)]
+                table = PlannedTable(name, ablation, tried, "tuning", is_alone=True)
+                (table,) = asked_for.narrowed([table], profile)
+                kept = {freeze([cell.label, cell.across]) for cell in table.cells}
+                arms = [arm for arm in arms if freeze([arm.label, arm.across]) in kept]
+                tables = [replace(table, tried=arms)]
             else:
                 tables = []
             own = {freeze([arm.label, arm.across, settings_of(arm)]) for arm in arms_before}
@@ -219,8 +263,22 @@ def _tables(
     arms: Sequence[PlannedArm],
     spent: Spent,
     known: Mapping[str, Choice],
+    scope: Scope,
 ) -> list[PlannedTable]:
     """A question with its settings as they stand and, where they are known, with tuned ones."""
+    found = _every_table(plan, name, ablation, arms, spent, known, scope)
+    return scope.narrowed(found, plan.profile)
+
+
+def _every_table(
+    plan: Plan,
+    name: str,
+    ablation: Ablation,
+    arms: Sequence[PlannedArm],
+    spent: Spent,
+    known: Mapping[str, Choice],
+    scope: Scope,
+) -> list[PlannedTable]:
     first = ablation.seeds_from
     fixed = PlannedTable(
         name, ablation, filled(arms, lambda arm: arm.cells(spent.of(name, arm.label, first)))
@@ -231,21 +289,26 @@ def _tables(
         plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its arms are not tuned")
         return [fixed]
     keys = [freeze([arm.label, arm.across, regime(arm, ablation)]) for arm in arms]
-    if lacking := [arm.label for arm, key in zip(arms, keys, strict=True) if key not in known]:
+    lacking = [
+        arm.label
+        for arm, key in zip(arms, keys, strict=True)
+        if key not in known and scope.asks(plan.profile, ablation, arm.label, arm.across, "tuned")
+    ]
+    if lacking:
         told = ", ".join(dict.fromkeys(lacking))
         plan.notes.append(f"{name}: not tuned at these settings ({told}); --tune does that")
         return [fixed]
-    chosen = [known[key] for key in keys]
+    pairs = [(arm, known[key]) for arm, key in zip(arms, keys, strict=True) if key in known]
     word = PlannedTable(name, ablation, [], "tuned").word
     cells: list[Cell] = []
-    for arm, choice in zip(arms, chosen, strict=True):
+    for arm, choice in pairs:
         seeds = spent.of(word, arm.label, first)
         cells += arm.cells(seeds, "report", choice.chosen)
         if choice.runner_up is not None:
             cells += arm.cells(seeds, "runner-up", choice.runner_up)
     return [
         PlannedTable(name, ablation, fixed.cells, is_alone=False),
-        PlannedTable(name, ablation, cells, "tuned", chosen, is_alone=False),
+        PlannedTable(name, ablation, cells, "tuned", [c for _, c in pairs], is_alone=False),
     ]
 
 

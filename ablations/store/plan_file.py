@@ -28,6 +28,10 @@ def write_bytes(plan: dict[str, Any]) -> bytes:
 def read_bytes(data: bytes) -> dict[str, Any]:
     """The plan in these bytes; a RecordError says in one line what is wrong with it."""
     plan = unseal(data)
+    entries = plan.get("ablations") if isinstance(plan, dict) else None
+    for entry in entries.values() if isinstance(entries, dict) else ():
+        if isinstance(entry, dict):
+            entry.setdefault("left_out", [])  # which plans had not at first
     _check(plan)
     return {"profile": plan["profile"], "ablations": plan["ablations"]}
 
@@ -90,6 +94,7 @@ _ENTRY = {
     "metric": _is_object,
     "metrics": lambda value: _is_object(value) and all(map(_is_object, value.values())),
     "fingerprint": _is_text,
+    "left_out": lambda value: isinstance(value, list) and all(map(_are_texts, value)),
     "seeds_from": _is_seed,
     "seeds": lambda value: isinstance(value, list) and all(map(_is_seed, value)),
     "cells": lambda value: isinstance(value, list),

@@ -59,6 +59,10 @@ class Piece(Protocol):
 
     id: str
     title: str
+    trained: bool
+    """Whether it is about a model that is trained: what needs no training comes first."""
+    trials: tuple[str, ...]
+    """Whose records it writes to."""
     leases: tuple[str, ...]
     settings: str
     """Equal where pieces differ in their seed alone."""
@@ -77,7 +81,8 @@ class TrialPiece:
     """One trial: trained and measured, or only measured where it is trained already."""
 
     def __init__(self, want: Want, setting: Setting) -> None:
-        self.id, self.title = want.trial, want.title
+        self.id, self.title, self.trained = want.trial, want.title, want.trained
+        self.trials: tuple[str, ...] = (want.trial,)
         self.leases: tuple[str, ...] = (want.trial,)
         self.settings = str(want.frozen)
         self._want, self._setting = want, setting
@@ -178,15 +183,16 @@ class SessionPiece:
     ) -> None:
         self.id = f"{measure}:{reference}"
         self._measure, self._reference = measure, setting.plan.wanted[reference]
-        self._trials, self._setting = list(trials), setting
-        self.title = f"{measure} of {len(self._trials)} beside {self._reference.title}"
-        self.leases = (self.id, TIMING, *self._trials)
+        self.trials, self._setting = tuple(trials), setting
+        self.trained = self._reference.trained
+        self.title = f"{measure} of {len(self.trials)} beside {self._reference.title}"
+        self.leases = (self.id, TIMING, *self.trials)
         self.settings = self.id
 
     def job(self) -> Job | None:
         plan, results = self._setting.plan, self._setting.results
-        lacking = {trial: self._lacking(trial, results.head(trial)) for trial in self._trials}
-        candidates = {trial: plan.wanted[trial].config for trial in self._trials if lacking[trial]}
+        lacking = {trial: self._lacking(trial, results.head(trial)) for trial in self.trials}
+        candidates = {trial: plan.wanted[trial].config for trial in self.trials if lacking[trial]}
         if not candidates:
             return None
         # A few more than some of them lack: what is timed together can be compared.
@@ -216,7 +222,7 @@ class SessionPiece:
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         ended = "timed" if outcome.status == "done" else outcome.status, outcome.reason or ""
-        for trial in self._trials:
+        for trial in self.trials:
             record = self._setting.results.read(trial)
             if record is None or not self._is_untimed(trial, record) or not holds(trial):
                 continue

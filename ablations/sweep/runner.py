@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ablations.plan.document import merge_into
 from ablations.plan.estimate import may_fit
@@ -50,12 +50,15 @@ def run(
     call: str = "ablations.sweep.worker:run_trial",
     leases: Leases | None = None,
     poll: float = 1.0,
+    watcher: Watcher | None = None,
 ) -> Counter[str]:
     """Run what the folder lacks; count how the jobs ended, and what is not tried again (EARLIER).
 
     `spared` trials are not rerun. `limit` is the time of a job, `deadline` when the last one may
     begin, by time.monotonic(), and `poll` that between two looks at others' work, in seconds;
-    `call` is what a worker does with a trial.
+    `call` is what a worker does with a trial; `watcher` is told as each question ends.
+
+    What needs no training comes first, then the rest in the plan's order.
     """
     leases = leases or Leases(results.root / "leases")
     setting = Setting(plan, results, device, list(imports), rerun, limit, call, spared=spared)
@@ -76,9 +79,15 @@ def run(
             for note in notes:
                 display.say(note)
             sweep = _Sweep(launcher, leases, display, poll, is_proven, deadline)
+            watched = _Watched(plan, [*trials, *timings], watcher or Watcher())
+            sweep.on_end = watched.piece_ended
             try:
-                sweep.work(trials, launcher.capacity)
-                sweep.work(timings, 1)  # timing has the machine to itself
+                for trained in (False, True):
+                    sweep.work([p for p in trials if p.trained == trained], launcher.capacity)
+                    sessions = [piece for piece in timings if piece.trained == trained]
+                    sweep.before = watched.watcher.quiet
+                    sweep.work(sessions, 1)  # timing has the machine to itself
+                    sweep.before = None
             except BaseException:
                 with undisturbed():
                     sweep.stop()
@@ -109,6 +118,38 @@ def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list
     return trials, timings, notes, is_proven, len(left)
 
 
+class Watcher:
+    """Whoever wants to know when a question has been answered; by default nobody."""
+
+    def question_ended(self, name: str) -> None:
+        """Nothing is left to run of this question, as far as it is planned."""
+
+    def quiet(self) -> None:
+        """A timing session is about to begin: whatever this does beside has to end first."""
+
+
+class _Watched:
+    """Which questions still wait for which pieces."""
+
+    def __init__(self, plan: Plan, pieces: Iterable[Piece], watcher: Watcher) -> None:
+        self.watcher = watcher
+        tables: dict[str, set[str]] = {}
+        for table in plan.tables.values():
+            for cell in table.cells:
+                tables.setdefault(cell.trial, set()).add(table.question)
+        self._waiting: dict[str, set[str]] = {}  # question → pieces
+        for piece in pieces:
+            for name in {name for trial in piece.trials for name in tables.get(trial, ())}:
+                self._waiting.setdefault(name, set()).add(piece.id)
+
+    def piece_ended(self, piece: Piece) -> None:
+        for name in [name for name, ids in self._waiting.items() if piece.id in ids]:
+            self._waiting[name].remove(piece.id)
+            if not self._waiting[name]:
+                del self._waiting[name]
+                self.watcher.question_ended(name)
+
+
 class _Sweep:
     """The pieces that wait, those that run, and how the others ended."""
 
@@ -133,6 +174,8 @@ class _Sweep:
         self._kinds = 0
         self._is_stopping = False
         self._has_told = False
+        self.on_end: Callable[[Piece], None] = lambda piece: None
+        self.before: Callable[[], None] | None = None  # a piece begins
 
     def work(self, pieces: Iterable[Piece], at_once: int) -> None:
         """Do all of these, so many at once."""
@@ -174,8 +217,11 @@ class _Sweep:
             if job is None:
                 self._leases.release(*piece.leases)
                 self._display.finished(piece.id, piece.title, "nothing left to do", 0.0)
+                self.on_end(piece)
                 continue
             self._running[piece.id] = piece
+            if self.before is not None:
+                self.before()
             self._launcher.submit(job)
 
     def _would_disturb(self, piece: Piece) -> bool:
@@ -220,6 +266,7 @@ class _Sweep:
         self._leases.release(*piece.leases)
         self.counts[status] += 1
         self._display.finished(piece.id, piece.title, status, outcome.seconds, note)
+        self.on_end(piece)
 
     def _try_again(self, piece: Piece, outcome: Outcome) -> None:
         """At the end; at once where nothing has succeeded yet. It stays leased."""

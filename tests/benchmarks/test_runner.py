@@ -26,7 +26,9 @@ from analysis.stats import timing_ratio
 
 QUESTIONS = ["norm", "scale"]
 PRELOAD = ["torch", "ablations.sweep.preload"]  # as `python -m ablations run` has it
-TIMING = TimingConfig(blocks=4, warmup=1, sample_seconds=0.0, cap_seconds=300.0)
+TIMING = TimingConfig(
+    processes=1, blocks=4, slow_blocks=4, warmup=1, sample_seconds=0.0, cap_seconds=300.0
+)
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 

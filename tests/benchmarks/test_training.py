@@ -33,7 +33,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 CPU = torch.device("cpu")
 # A sample is one call, so that all callers are at the same step in every block.
-TIMING = TimingConfig(blocks=25, warmup=2, sample_seconds=0.0, cap_seconds=150.0)
+TIMING = TimingConfig(
+    processes=1, blocks=25, slow_blocks=25, warmup=2, sample_seconds=0.0, cap_seconds=150.0
+)
 STEPS = {"quick": 6, "full": 1}  # of a call
 CALLS = TIMING.blocks + TIMING.warmup
 

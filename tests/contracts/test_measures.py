@@ -16,7 +16,16 @@ from measure_checks import (
     refuses_in_a_line,
 )
 
-from ablations.measure import Measure, discover, is_probe, is_timing, memory, share
+from ablations.measure import (
+    Measure,
+    discover,
+    gradients,
+    heads,
+    is_probe,
+    is_timing,
+    memory,
+    share,
+)
 from model import preset
 
 
@@ -28,6 +37,8 @@ def owed(name: str) -> tuple[Check, ...]:
 def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of lengths, ratios and published models."""
     monkeypatch.setattr(memory, "LENGTHS", (64, 128))
+    monkeypatch.setattr(heads, "TOKENS", 512)
+    monkeypatch.setattr(gradients, "DRAWS", 1)
     monkeypatch.setattr(share, "RATIOS", (0.5, 2.0))
     monkeypatch.setattr(preset, "names", lambda: ["gpt2", "transformer-base"])
 

@@ -168,7 +168,7 @@ def id_of(*changes: tuple[str, Any], seed: int = 0) -> str:
     [
         ("model.n_heads", 4.0),
         ("model.d_model", 6.4e1),
-        ("train.steps", 600.0),
+        ("train.steps", 500.0),
         ("train.clip", 1),
         ("task.words", 200.0),
         ("model.d_head", 16),

@@ -93,7 +93,7 @@ def test_who_is_not_named_to_compare_with_is_the_control() -> None:
         ({"better": "without", "kind": "basin"}, "a basin needs the threshold"),
         ({"better": "without", "arms": "best"}, ".arms: expected fixed or tuned"),
         ({"better": "without", "than": "fourth"}, ".than: no variant 'fourth'"),
-        ({"grows": "with", "along": "depth"}, ".along: no factor 'depth'"),
+        ({"grows": "with", "along": "height"}, ".along: no factor 'height'"),
         ({"better": "without", "across": {"length": "7"}}, ".across.length: no level '7'"),
         ({"exponent": "with", "along": "length", "between": [2, 1]}, ".between: expected [low"),
         ({"ratio": "without", "between": [None, None]}, ".between: expected [low"),

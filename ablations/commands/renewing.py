@@ -1,0 +1,49 @@
+"""run --report: the page written anew as each question ends, in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ablations.sweep.runner import Watcher
+from model.arguments import complain
+
+PAUSE = 60.0  # seconds between two pages at least: one takes some of them
+
+
+class Renewal(Watcher):
+    """At most one page is drawn at a time, out of the way of training, and never beside timing."""
+
+    def __init__(self, root: Path, pause: float = PAUSE) -> None:
+        self._root, self._pause = root, pause
+        self._drawing: subprocess.Popen[bytes] | None = None
+        self._last = -pause
+
+    def question_ended(self, name: str) -> None:
+        is_busy = self._drawing is not None and self._drawing.poll() is None
+        if not is_busy and time.monotonic() >= self._last + self._pause:
+            self._last = time.monotonic()
+            self._drawing = self._draw(subprocess.DEVNULL)
+
+    def quiet(self) -> None:
+        if self._drawing is not None:
+            self._drawing.wait()
+
+    def conclude(self) -> int:
+        """The page of all that there is now; how drawing it ended."""
+        self.quiet()
+        code = self._draw(None).wait()
+        if code == 0:
+            complain(f"The report: {self._root / 'report' / 'index.html'}")
+        return code
+
+    def _draw(self, errors: int | None) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", "analysis", "report", "--results", str(self._root)]
+        drawing = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors)
+        with contextlib.suppress(OSError, AttributeError):  # it ended, or there is no such thing
+            os.setpriority(os.PRIO_PROCESS, drawing.pid, 10)
+        return drawing

@@ -1,0 +1,119 @@
+"""How well a language model predicts past the length that it was trained at.
+
+B: windows, L: tokens that a window reads, N: tokens of the test text and BOS.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ablations.measure import MEASURE, Measure, Quantity, Taken
+from ablations.store.record import Reading
+from ablations.tasks.task import Task
+from ablations.tasks.text import Text
+from model.batch import Batch
+from model.evaluating import evaluating
+from model.loss import cross_entropy
+
+BANDS = {1.0: 1, 1.5: 1, 4.0: 4}
+"""Where a band ends, in trained lengths, and how many halves of one it holds."""
+LAST = max(BANDS)
+TARGETS = 32768  # tokens that are predicted in each band, about
+BATCH_TOKENS = 8192
+
+
+@MEASURE.register("beyond")
+class Beyond(Measure):
+    """Bits per token where the past is (½, 1], (1, 1½] and (2, 4] times the trained length T, and
+    the perplexity of the last two bands over that of the first: 2^(bits − bits of the first).
+
+    Every band predicts the same tokens, each from as long a past as its band has: what differs is
+    the past, not the text (extrapolation as Press et al. 2022 ask for it).
+    """
+
+    quantities: ClassVar = {
+        "bits_at": Quantity("bits/token", "lower", "bits past the trained length"),
+        "perplexity_ratio": Quantity("1", "lower", "perplexity past the trained length"),
+    }
+
+    def take(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Taken:
+        if not isinstance(task, Text):
+            return _nothing(step, "beyond reads on in running text: choose the task text")
+        trained = task.windows("train").length
+        stream_N = task.windows("test").stream_N
+        ends_B = stretches(len(stream_N), trained)
+        if trained < 2 or not len(ends_B):
+            tokens = f"test has {len(stream_N) - 1} tokens"
+            return _nothing(step, f"{tokens}: choose a text of at least {4 * max(2, trained)}")
+        found: list[tuple[float, float | None, str | None]] = []
+        for past, halves in BANDS.items():
+            try:
+                value = bits(model, stream_N, ends_B, trained, past, halves, device)
+                found.append((past, value, None))
+            except ValueError as error:  # longer than its positions reach
+                found.append((past, None, str(error).splitlines()[0][:200]))
+        _, first, why = found[0]
+        readings = [_reading("bits_at", value, step, past, reason) for past, value, reason in found]
+        readings += [
+            _reading("perplexity_ratio", _ratio(value, first), step, past, reason or why)
+            for past, value, reason in found[1:]
+        ]
+        return Taken(readings)
+
+
+def stretches(size: int, trained: int) -> Tensor:
+    """Ends, in the stream, of stretches of two trained lengths, spread over it and apart: with what
+    stands before them each fills a window of four. None where the stream is too short."""
+    room = size - 1 - int(LAST * trained)
+    if room < 0:
+        return torch.arange(0)
+    stretch = 4 * max(1, trained // 2)
+    number = min(max(1, TARGETS // stretch), room // stretch + 1)
+    return size - room + torch.arange(number) * room // max(1, number - 1)
+
+
+@torch.inference_mode()
+def bits(
+    model: nn.Module,
+    stream_N: Tensor,
+    ends_B: Tensor,
+    trained: int,
+    past: float,
+    halves: int,
+    device: torch.device,
+) -> float:
+    """Per token of the stretches, in windows of `past` trained lengths that each predict so many
+    halves of one, their last."""
+    half = trained // 2
+    length, targets = int(past * trained), halves * half
+    back = torch.arange(0, 4 * half, targets)
+    total = 0.0
+    with evaluating(model):
+        for each_B in (ends_B[:, None] - back).flatten().split(max(1, BATCH_TOKENS // length)):
+            window_BL = stream_N[each_B[:, None] + torch.arange(-length - 1, 0)]
+            batch = Batch.shifted(window_BL.long()).to(device)
+            total += float(cross_entropy(model(batch)[:, -targets:], batch.labels[:, -targets:]))
+    return total / math.log(2) / (len(ends_B) * 4 * half)
+
+
+def _ratio(bits: float | None, first: float | None) -> float | None:
+    """2^(bits − first); as a tensor, which has an infinity where a float would overflow."""
+    if bits is None or first is None:
+        return None
+    return float(torch.tensor(bits - first, dtype=torch.float64).exp2())
+
+
+def _reading(name: str, value: float | None, step: int, past: float, reason: str | None) -> Reading:
+    at: dict[str, float | str] = {"step": step, "past": past}
+    return Reading(name, Beyond.quantities[name].unit, value, "test", at, reason=reason)
+
+
+def _nothing(step: int, reason: str) -> Taken:
+    """Nulls at every place, which say why."""
+    first, *later = BANDS
+    places = [("bits_at", first), *((name, past) for past in later for name in Beyond.quantities)]
+    return Taken([_reading(name, None, step, past, reason) for name, past in places])

@@ -1,0 +1,32 @@
+"""What is run where no question is named, and in which order.
+
+What decides at little cost comes first: questions that train nothing. The others follow as the
+ledger has their claims, the six axes of the design before the rest.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ablations.plan.ledger import ledger
+from ablations.plan.profile import read_profile
+from ablations.plan.question import Ablation, catalogue, read_ablation
+from ablations.plan.wanted import is_trained
+
+
+def everything(profile: str) -> list[str]:
+    """The names of all questions of a profile, in the order in which they are run."""
+    is_deciding = read_profile(profile).arms == "deciding"
+    found = {name: read_ablation(path)[0] for name, path in catalogue().items()}
+    wanted = [
+        name
+        for name, ablation in found.items()
+        if ablation.is_for(profile) and (ablation.claims or not is_deciding)
+    ]
+    return sorted(wanted, key=lambda name: (is_trained(found[name]), _place(found[name])))
+
+
+def _place(ablation: Ablation) -> float:
+    """Where the first of its claims stands in the ledger."""
+    order = list(ledger())
+    return min((order.index(claim.id) for claim, _ in ablation.predictions), default=math.inf)

@@ -1,0 +1,211 @@
+"""What an output depends on: toys whose dependence is known, then models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from small_models import PAIRS, TEXT, transformer
+from torch import Tensor
+
+from ablations.measure.dependence import (
+    Future,
+    Mixing,
+    Permutation,
+    future_gap,
+    mixing_gap,
+    others,
+    permutation_gap,
+)
+from model.batch import BOS, Batch
+from model.build import build
+
+CPU = torch.device("cpu")
+ROUNDING, SEEN = 1e-12, 1e-3
+RECURRENT: dict[str, Any] = {
+    "model": {"name": "recurrent", "kind": "decoder", "d_model": 8, "depth": 1}, "seed": 0,
+}  # fmt: skip
+
+
+def read(probe: Any, config: dict[str, Any], task: Any = TEXT) -> float:
+    (reading,) = probe().take(config, task, CPU).readings
+    assert reading.value is not None
+    return float(reading.value)
+
+
+def encoder(**changes: Any) -> dict[str, Any]:
+    return transformer(**{"kind": "encoder", "position": {"name": "none"}, "depth": 2, **changes})
+
+
+# Toys: a token is a number, and so is the answer at it.
+
+X = torch.tensor([[3, 5, 2, 9]])
+OTHER = torch.tensor([[4, 8, 3, 2]])  # by 1, 3, 1 and −7
+
+
+def itself(x_BT: Tensor) -> Tensor:
+    return x_BT[..., None].double()
+
+
+def summed(x_BT: Tensor) -> Tensor:
+    """The sum of all up to here."""
+    return itself(x_BT).cumsum(1)
+
+
+def one_ahead(x_BT: Tensor) -> Tensor:
+    return itself(x_BT).roll(-1, 1)
+
+
+def placed(x_BT: Tensor) -> Tensor:
+    """A token and a quarter for each place before it."""
+    return itself(x_BT) + torch.arange(x_BT.shape[1])[:, None] / 4
+
+
+def test_what_knows_its_place_is_off_by_how_far_it_was_moved() -> None:
+    order = torch.tensor([3, 1, 0, 2])  # the last comes first, three places away
+    assert permutation_gap(placed, X, order) == 3 / 4
+    assert permutation_gap(placed, X, torch.arange(4)) == 0
+
+
+def test_a_set_operation_has_no_permutation_gap() -> None:
+    order = torch.tensor([3, 1, 0, 2])
+    assert permutation_gap(lambda x: itself(x) + itself(x).sum(1, keepdim=True), X, order) == 0
+    assert permutation_gap(summed, X, order) > 0
+
+
+def test_a_leak_of_the_future_is_as_large_as_the_change_of_what_leaks() -> None:
+    assert future_gap(itself, X, OTHER) == future_gap(summed, X, OTHER) == 0
+    assert future_gap(one_ahead, X, OTHER) == 7
+    assert future_gap(lambda x: itself(x).flip(1), X, OTHER) == 7  # the first reads the last
+
+
+def test_the_last_token_has_no_future_to_leak() -> None:
+    def of_the_first(x_BT: Tensor) -> Tensor:
+        """Only the last answer depends on another token, an earlier one."""
+        answer_BTD = itself(x_BT)
+        answer_BTD[:, -1] += x_BT[:, :1]
+        return answer_BTD
+
+    assert future_gap(of_the_first, X, OTHER) == 0
+    assert mixing_gap(of_the_first, X, OTHER) == 1
+
+
+def test_a_token_mixes_with_others_by_as_much_as_they_change_its_answer() -> None:
+    assert mixing_gap(itself, X, OTHER) == mixing_gap(placed, X, OTHER) == 0
+    assert mixing_gap(one_ahead, X, OTHER) == 7
+    assert mixing_gap(summed, X, OTHER) == 1 + 3 + 1  # at the last, of the three before it
+
+
+def test_every_other_token_is_another_token_of_the_vocabulary() -> None:
+    draw = torch.Generator().manual_seed(0)
+    for size in (3, 4, 13):
+        x_1T = torch.randint(BOS, size, (1, 200), generator=draw)
+        other_1T = others(x_1T, size, draw)
+        assert (x_1T != other_1T).all()
+        assert set(other_1T.unique().tolist()) == set(range(BOS, size))
+
+
+# Models.
+
+
+def test_an_encoder_is_blind_to_order_without_positions_and_without_a_mask() -> None:
+    assert read(Permutation, encoder(), PAIRS) < ROUNDING
+    assert read(Permutation, encoder(position={"name": "sinusoidal"}), PAIRS) > SEEN
+    assert read(Permutation, encoder(position={"name": "alibi"}), PAIRS) > SEEN
+    assert read(Permutation, encoder(causal_encoder=True), PAIRS) > SEEN
+    assert read(Permutation, encoder(mixer={"name": "lstm"}), PAIRS) > SEEN
+
+
+def test_a_gap_is_what_one_sequence_in_two_orders_shows() -> None:
+    """By hand, a token at a time, of one of the weights that are drawn."""
+    config = encoder(position={"name": "sinusoidal"})
+    model = build(config["model"], PAIRS.source_size, PAIRS.target_size, 0).double().eval()
+    sentence, order = [5, 7, 2, 9, 4], [2, 0, 4, 1, 3]
+    whole = model.encode(torch.tensor([sentence]), None)[0].tolist()
+    moved = model.encode(torch.tensor([[sentence[i] for i in order]]), None)[0].tolist()
+    worst = max(
+        abs(a - b) for j, i in enumerate(order) for a, b in zip(moved[j], whole[i], strict=True)
+    )
+    gap = permutation_gap(
+        lambda x: model.encode(x, None), torch.tensor([sentence]), torch.tensor(order)
+    )
+    assert gap == pytest.approx(worst, rel=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "task"), [("decoder", TEXT), ("encoder_decoder", PAIRS)])
+def test_minus_infinity_hides_the_future_and_zero_does_not(kind: str, task: Any) -> None:
+    assert read(Future, transformer(kind=kind), task) < ROUNDING
+    assert read(Future, transformer(kind=kind, mask={"name": "zero"}), task) > SEEN
+    assert read(Future, transformer(kind=kind, causal_decoder=False), task) > SEEN
+
+
+def test_a_recurrent_model_has_no_future_to_see() -> None:
+    assert read(Future, RECURRENT) < ROUNDING
+    assert read(Mixing, RECURRENT) > SEEN
+
+
+@pytest.mark.parametrize(
+    ("mixer", "mixes"),
+    [
+        ({"name": "none"}, False),
+        ({"name": "convolution", "kernel": 1}, False),  # a token, and no neighbour
+        ({"name": "convolution", "kernel": 3}, True),
+        ({"name": "attention"}, True),
+        ({"name": "window", "reach": 2}, True),
+        ({"name": "rnn"}, True),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("kind", "task"), [("decoder", TEXT), ("encoder", PAIRS)])
+def test_tokens_mix_in_the_mixer_alone(kind: str, task: Any, mixer: Any, mixes: bool) -> None:
+    gap = read(Mixing, transformer(mixer, kind=kind, depth=2), task)
+    assert gap > SEEN if mixes else gap < ROUNDING
+
+
+def test_a_causal_window_of_one_holds_the_token_alone() -> None:
+    assert read(Mixing, transformer({"name": "window", "reach": 1})) < ROUNDING
+
+
+def test_a_short_model_is_asked_for_no_more_than_it_has_positions_for() -> None:
+    assert read(Future, transformer(max_len=4, position={"name": "learned"})) < ROUNDING
+
+
+def test_dropout_changes_nothing() -> None:
+    assert read(Future, transformer(dropout=0.5)) < ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("probe", "config", "task", "words"),
+    [
+        (Permutation, transformer(), TEXT, "no encoder to ask: choose"),
+        (Permutation, RECURRENT, TEXT, "no encoder to ask: choose"),
+        (Future, encoder(), PAIRS, "no decoder to ask: choose"),
+        (Mixing, transformer(kind="encoder_decoder"), PAIRS, "choose a task with kind=decoder"),
+    ],
+)
+def test_a_model_without_the_stack_is_refused(
+    probe: Any, config: dict[str, Any], task: Any, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        probe().take(config, task, CPU)
+
+
+def test_a_model_that_leaks_once_at_one_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sound decoder whose second answer takes a millionth of the last token."""
+
+    def leaky(*words: Any) -> Any:
+        model = build(*words)
+        forward = model.forward
+
+        def leaking(batch: Batch) -> Tensor:
+            logits_BTV = forward(batch).clone()
+            assert batch.inputs is not None
+            logits_BTV[:, 1, 0] += 1e-6 * batch.inputs[:, -1]
+            return logits_BTV
+
+        vars(model)["forward"] = leaking
+        return model
+
+    monkeypatch.setattr("ablations.measure.dependence.build", leaky)
+    assert 1e-7 < read(Future, transformer()) < 1e-4

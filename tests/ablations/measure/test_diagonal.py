@@ -1,0 +1,108 @@
+"""What a token gives itself: by hand without projections, chance where nothing can be told apart.
+
+B: sequences, H: heads, T: positions, K: width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_models import transformer
+from torch import nn
+
+from ablations.measure import diagonal
+from ablations.measure.diagonal import SEQUENCES, TOKENS, Diagonal, distinct
+from ablations.tasks.copy import Copy
+from model.batch import EOS
+from model.build import build
+
+CPU = torch.device("cpu")
+LETTERS = 20
+
+
+@pytest.fixture(scope="module")
+def task() -> Copy:
+    return Copy(Copy.Config(symbols=LETTERS, length=16, test_lengths=[16], examples=10))
+
+
+def config(mixer: str, seed: int = 0, **changes: Any) -> dict[str, Any]:
+    options = {"kind": "encoder_decoder", "d_model": 32, "position": "none", **changes}
+    return {**transformer({"name": mixer}, **options), "seed": seed}
+
+
+def weight(settings: dict[str, Any], task: Any) -> float:
+    (reading,) = Diagonal().take(settings, task, CPU).readings
+    assert reading.value is not None
+    return reading.value
+
+
+def test_no_token_stands_twice_in_a_sequence_and_none_is_a_sign() -> None:
+    tokens_BT = distinct(EOS + 1 + LETTERS, seed=0)
+    assert tokens_BT.shape == (SEQUENCES, TOKENS)
+    assert all(len(set(row)) == TOKENS for row in tokens_BT.tolist())
+    assert set(tokens_BT.flatten().tolist()) == set(range(EOS + 1, EOS + 1 + LETTERS))
+    assert not torch.equal(tokens_BT, distinct(EOS + 1 + LETTERS, seed=1))
+
+
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_without_projections_it_is_the_softmax_of_the_tokens_themselves(
+    task: Copy, path: str
+) -> None:
+    settings = config("basic", seed=5, path=path)
+    model = build(settings["model"], task.source_size, task.target_size, 5)
+    encoder: Any = model.encoder
+    table = encoder.embedding.tokens.weight.detach().double() * 32**0.5
+    found = []
+    for row in distinct(len(table), seed=5):
+        x_THK = F.layer_norm(table[row], (32,)).view(TOKENS, 2, 16)
+        for head in range(2):
+            for t in range(TOKENS):
+                scores = [float(x_THK[t, head] @ x_THK[s, head]) / 4 for s in range(TOKENS)]
+                found.append(float(torch.tensor(scores, dtype=torch.float64).softmax(0)[t]))
+    assert weight(settings, task) == pytest.approx(sum(found) / len(found), rel=1e-4)
+
+
+def test_where_all_scores_are_equal_it_is_chance(
+    task: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def alike(*given: Any) -> nn.Module:
+        model = build(*given)
+        for parameter in model.parameters():
+            nn.init.zeros_(parameter)
+        return model
+
+    monkeypatch.setattr(diagonal, "build", alike)
+    for mixer in ("basic", "attention"):
+        assert weight(config(mixer), task) == pytest.approx(1 / TOKENS)
+
+
+def test_large_scores_give_a_token_all_of_its_own_weight(task: Copy) -> None:
+    """Without a scale: |x|² = 32 beside products of the order of √32."""
+    assert weight(config("basic", n_heads=1, scale="none"), task) > 0.99
+
+
+def test_random_projections_know_nothing_of_who_asks(task: Copy) -> None:
+    assert weight(config("attention"), task) == pytest.approx(1 / TOKENS, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        ({"causal_encoder": True}, "model.causal_encoder=false"),
+        ({"mixer": {"name": "convolution"}}, "model.mixer=attention"),
+    ],
+    ids=["causal", "convolution"],
+)
+def test_what_has_no_such_weights_is_refused(task: Copy, changes: dict[str, Any], fix: str) -> None:
+    settings = config("attention")
+    with pytest.raises(ValueError, match=fix):
+        Diagonal().take({**settings, "model": {**settings["model"], **changes}}, task, CPU)
+
+
+def test_too_few_symbols_are_refused() -> None:
+    few = Copy(Copy.Config(symbols=8, length=8, test_lengths=[8], examples=10))
+    with pytest.raises(ValueError, match="8 symbols: choose one with 16 or more"):
+        Diagonal().take(config("attention"), few, CPU)

@@ -1,0 +1,116 @@
+"""First gradients by layer and depth, beside finite differences and what Xiong et al. found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_models import transformer
+from torch import nn
+
+from ablations.measure import gradients
+from ablations.measure.gradients import Gradients, gradient_norms, second_matrices
+from ablations.tasks.copy import Copy
+from ablations.tasks.task import Budget
+from ablations.tasks.text import Text
+from model.batch import IGNORE, Batch
+from model.build import build
+
+CPU = torch.device("cpu")
+TRAIN = {"smoothing": 0.1, "smoothing_over": "all"}
+
+
+@pytest.fixture(scope="module")
+def text() -> Text:
+    size = {"characters": 4000, "valid_characters": 500, "test_characters": 500}
+    return Text(Text.Config(length=16, **size))
+
+
+def config(seed: int = 0, **changes: Any) -> dict[str, Any]:
+    return {**transformer(**{"d_model": 16, **changes}), "train": TRAIN, "seed": seed}
+
+
+def read(config: dict[str, Any], task: Any) -> dict[tuple[str, Any], Any]:
+    readings = Gradients().take(config, task, CPU).readings
+    return {(r.metric, r.at["depth"]): r.values or r.value for r in readings}
+
+
+def loss_of(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The mean over labels, as the library takes it."""
+    counts = batch.labels != IGNORE
+    return F.cross_entropy(model(batch)[counts], batch.labels[counts], label_smoothing=0.1)
+
+
+@pytest.mark.parametrize("residual", ["pre", "post"])
+def test_a_norm_is_the_slope_of_the_loss_where_it_is_steepest(text: Text, residual: str) -> None:
+    """(L(W + h u) − L(W − h u)) / 2h, u along the gradient, in double precision."""
+    (batch,) = next(text.steps(3, Budget(128)))
+    model = build(config(residual=residual, depth=3)["model"], None, text.target_size, 3).double()
+    found = gradient_norms(model, batch, smoothing=0.1)
+    loss_of(model, batch).backward()
+    for weight, norm in zip(second_matrices(model), found, strict=True):
+        assert weight.grad is not None
+        step = 1e-5 * weight.grad / weight.grad.norm()
+        with torch.no_grad():
+            weight += step
+            above = loss_of(model, batch)
+            weight -= 2 * step
+            below = loss_of(model, batch)
+            weight += step
+        assert norm == pytest.approx(float(above - below) / 2e-5, rel=1e-5)
+
+
+def test_what_is_read_is_the_model_of_that_depth(text: Text) -> None:
+    found = read(config(seed=3), text)
+    (batch,) = next(text.steps(3, Budget(gradients.TOKENS)))
+    for depth in gradients.DEPTHS:
+        model = build(config(depth=depth)["model"], None, text.target_size, 3)
+        loss_of(model, batch).backward()
+        norms = [float(w.grad.norm()) for w in second_matrices(model) if w.grad is not None]
+        assert len(norms) == depth
+        assert found["layer_gradient", depth] == pytest.approx(norms, rel=1e-4)
+        assert found["last_gradient", depth] == found["layer_gradient", depth][-1]
+
+
+def test_the_layers_of_an_array_are_named_from_one(text: Text) -> None:
+    readings = Gradients().take(config(), text, CPU).readings
+    arrays = [r for r in readings if r.metric == "layer_gradient"]
+    assert [r.axes for r in arrays] == [
+        {"layer": list(range(1, depth + 1))} for depth in gradients.DEPTHS
+    ]
+
+
+def test_with_depth_it_shrinks_with_pre_norm_and_not_with_post_norm(text: Text) -> None:
+    def ratio(residual: str) -> float:
+        found = read(config(residual=residual, d_model=32), text)
+        return float(found["last_gradient", 32] / found["last_gradient", 8])
+
+    assert ratio("pre") < 0.75 < ratio("post")  # 1/√4 and 1
+
+
+def test_of_two_stacks_the_decoder_counts() -> None:
+    task = Copy(Copy.Config(length=8, test_lengths=[8], examples=10))
+    written = config(kind="encoder_decoder", depth=2)["model"]
+    model = build(written, task.source_size, task.target_size, 0)
+    decoder: Any = model.decoder
+    expected = [block.feedforward.down.weight for block in decoder.blocks]
+    found = second_matrices(model)
+    assert all(one is two for one, two in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("model", "fix"),
+    [
+        ({"feedforward": "none"}, "model.feedforward"),
+        ({"name": "recurrent", "kind": "decoder", "d_model": 8}, "choose a transformer"),
+    ],
+    ids=["no feed-forward", "recurrent"],
+)
+def test_a_model_without_such_matrices_is_refused(
+    text: Text, model: dict[str, Any], fix: str
+) -> None:
+    written = model if "name" in model else config(**model)["model"]
+    with pytest.raises(ValueError, match=fix):
+        Gradients().take({"model": written, "train": TRAIN, "seed": 0}, text, CPU)

@@ -1,0 +1,329 @@
+"""What is lost with a head, against weights that are cut out, and how far heads are apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from itertools import combinations
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_task import Backwards, small_model
+from torch import nn
+
+from ablations.measure import heads as module
+from ablations.measure.heads import (
+    SHARES,
+    Head,
+    HeadsNeeded,
+    apart,
+    divergence,
+    importances,
+    nats,
+    some,
+    unfused,
+)
+from ablations.store.record import Reading
+from ablations.tasks.task import Task
+from ablations.train.validation import validate
+from model.batch import IGNORE, Batch
+from model.build import build
+from model.linear import Joint
+from model.mixer.attention import Heads
+from model.mixer.basic import Basic
+
+CPU = torch.device("cpu")
+few = settings(max_examples=25)
+LAYERS = ["encoder.blocks.0.mixer", "decoder.blocks.0.mixer", "decoder.blocks.0.cross"]
+
+
+def lively(seed: int = 3, **options: Any) -> nn.Module:
+    """First weights, doubled: its heads have something to lose."""
+    model = small_model(seed, **options)
+    with torch.no_grad():
+        for part in model.modules():
+            if isinstance(part, nn.Linear):
+                part.weight *= 2
+    return model
+
+
+def layers_of(model: nn.Module) -> dict[str, Heads]:
+    return {name: part for name, part in model.named_modules() if isinstance(part, Heads)}
+
+
+def scaled(model: nn.Module, head: Head, factor: float) -> nn.Module:
+    """By its weights alone: the columns of the output map that read this head."""
+    copied = deepcopy(model)
+    layer: Any = copied.get_submodule(head[0])
+    columns = slice(head[1] * layer.d_head, (head[1] + 1) * layer.d_head)
+    with torch.no_grad():
+        layer.out.weight[:, columns] *= factor
+    return copied
+
+
+def without(model: nn.Module, removed: Sequence[Head]) -> nn.Module:
+    for head in removed:
+        model = scaled(model, head, 0.0)
+    return model
+
+
+def taken(model: nn.Module, task: Task | None = None) -> list[Reading]:
+    return HeadsNeeded().take(model, task or Backwards(), CPU, 17).readings
+
+
+def value(readings: list[Reading], metric: str, **at: Any) -> float:
+    (found,) = (r for r in readings if r.metric == metric and r.at == {"step": 17, **at})
+    assert found.value is not None, found.reason
+    return found.value
+
+
+def sequences(batches: list[Batch]) -> list[Batch]:
+    """Each by itself, without padding."""
+    found = []
+    for b in batches:
+        assert b.inputs is not None
+        assert b.source is not None
+        for row in range(len(b.labels)):
+            end = b.inputs.shape[1] if b.lengths is None else int(b.lengths[row])
+            last = b.source.shape[1] if b.source_lengths is None else int(b.source_lengths[row])
+            one = slice(row, row + 1)
+            found.append(
+                Batch(b.labels[one, :end], b.inputs[one, :end], None, b.source[one, :last])
+            )
+    return found
+
+
+# Removal.
+
+
+@pytest.mark.parametrize("options", [{}, {"path": "explicit"}, {"mixer": "window"}], ids=str)
+@pytest.mark.parametrize(
+    "removed",
+    [[(LAYERS[0], 0)], [(LAYERS[2], 1)], [(LAYERS[1], 0), (LAYERS[1], 1)],
+     [(name, head) for name in LAYERS for head in (0, 1)]],
+    ids=["own", "cross", "layer", "all"],
+)  # fmt: skip
+def test_a_removed_head_is_one_whose_weights_are_cut_out(
+    options: dict[str, Any], removed: list[Head]
+) -> None:
+    model, task = lively(**options), Backwards()
+    batches = task.evaluation_batches("test")
+    expected = validate(without(model, removed), task, CPU, "test")
+    assert nats(model, layers_of(model), batches, removed) == pytest.approx(expected, rel=1e-5)
+    other = [(removed[0][0], 1 - removed[0][1]), *removed[1:]]
+    if set(other) != set(removed) and len(set(other)) == len(removed):  # the wrong head
+        wrong = validate(without(model, other), task, CPU, "test")
+        assert wrong != pytest.approx(expected, rel=1e-4)
+
+
+def test_heads_that_share_keys_are_removed_one_by_one() -> None:
+    model = lively(n_heads=4, mixer={"name": "attention", "n_kv_heads": 2})
+    task, head = Backwards(), (LAYERS[2], 3)
+    expected = validate(without(model, [head]), task, CPU, "test")
+    found = nats(model, layers_of(model), task.evaluation_batches("test"), [head])
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_what_is_removed_comes_back() -> None:
+    model, task = lively(), Backwards()
+    before = validate(model, task, CPU, "test")
+    taken(model, task)
+    assert validate(model, task, CPU, "test") == before
+    assert not any(part._forward_hooks for part in model.modules())
+
+
+# Importance.
+
+
+def test_importance_is_the_slope_of_each_sequences_loss() -> None:
+    """By a step to either side, in weights, of each sequence alone."""
+    model, batches, step = lively().double(), Backwards().evaluation_batches("valid"), 1e-5
+    layers = layers_of(model)
+    found = importances(model, layers, batches)
+    alone = sequences(batches)
+    for head in found:
+        sides = [scaled(model, head, 1 + sign * step) for sign in (1, -1)]
+        slopes = [
+            (nats(sides[0], {}, [one]) - nats(sides[1], {}, [one])) * one.tokens / (2 * step)
+            for one in alone
+        ]
+        mean = sum(map(abs, slopes)) / len(alone)
+        assert found[head] == pytest.approx(mean, rel=1e-4)
+        assert abs(sum(slopes)) / len(alone) < mean  # sequences would cancel out in a sum
+
+
+def test_a_head_that_says_nothing_is_unimportant_and_goes_first() -> None:
+    mute = [(LAYERS[0], 1), (LAYERS[2], 0)]
+    readings = taken(without(lively(), mute))
+    (table,) = (r for r in readings if r.metric == "head_importance")
+    assert table.axes == {"layer": LAYERS, "head": [0, 1]}
+    assert table.split == "valid"
+    rows = dict(zip(LAYERS, table.values or [], strict=True))
+    assert {(name, h) for name in rows for h in (0, 1) if rows[name][h] == 0} == set(mute)
+    assert value(readings, "pruned_ratio", removed=0.4, by="importance") == 1.0  # two of six
+    assert value(readings, "pruned_ratio", removed=0.6, by="importance") != 1.0
+    assert value(readings, "lone_ratio") >= 2 / 6
+
+
+# The curve.
+
+
+def test_the_curve_is_that_of_weights_cut_out_in_the_order_of_importance() -> None:
+    model, task = lively(), Backwards()
+    readings = taken(model, task)
+    found = importances(model, layers_of(model), task.evaluation_batches("valid"))
+    ranked = sorted(found, key=lambda head: found[head])
+    whole = validate(model, task, CPU, "test")
+    for share, number in zip(SHARES, (1, 1, 2, 4, 5, 6), strict=True):  # of six heads
+        gone = validate(without(model, ranked[:number]), task, CPU, "test")
+        expected = pytest.approx(math.exp(gone - whole), rel=1e-4)
+        assert value(readings, "pruned_ratio", removed=share, by="importance") == expected
+    every = [value(readings, "pruned_ratio", removed=1.0, by=by) for by in ("importance", "random")]
+    assert every[0] == pytest.approx(every[1])
+    alone = [validate(without(model, [head]), task, CPU, "test") - whole for head in found]
+    slight = [abs(math.exp(lost) - 1) < 0.01 for lost in alone]
+    assert value(readings, "lone_ratio") == sum(slight) / 6
+
+
+def test_orders_at_random_are_three_and_always_the_same() -> None:
+    heads = [("layer", number) for number in range(24)]
+    orders = [module._shuffled(heads, number) for number in range(3)]
+    assert all(sorted(order) == heads for order in orders)
+    assert len(set(map(tuple, [*orders, heads]))) == 4
+    assert orders == [module._shuffled(heads, number) for number in range(3)]
+
+
+# Divergence.
+
+
+def slow_divergence(rows: list[list[float]]) -> float:
+    """Of one query: rows of heads, in plain Python."""
+
+    def relative(p: list[float], q: list[float]) -> float:
+        return sum(x * math.log2(x / y) for x, y in zip(p, q, strict=True) if x > 0)
+
+    bits = []
+    for p, q in combinations(rows, 2):
+        middle = [(x + y) / 2 for x, y in zip(p, q, strict=True)]
+        bits.append((relative(p, middle) + relative(q, middle)) / 2)
+    return sum(bits) / len(bits)
+
+
+@few
+@given(seed=st.integers(0, 999), heads=st.integers(2, 5), spread=st.sampled_from([0.1, 1.0, 9.0]))
+def test_divergence_is_that_of_a_slow_computation(seed: int, heads: int, spread: float) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    scores = torch.randn(2, heads, 3, 6, generator=draw) * spread
+    scores[..., 4:] = -math.inf  # hidden
+    weights = scores.double().softmax(-1)
+    expected = [[slow_divergence(weights[b, :, t].tolist()) for t in range(3)] for b in range(2)]
+    torch.testing.assert_close(apart(weights), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_heads_that_are_alike_are_no_bits_apart_and_disjoint_ones_a_bit() -> None:
+    alike = torch.tensor([0.2, 0.3, 0.5]).expand(1, 4, 2, 3)
+    torch.testing.assert_close(apart(alike), torch.zeros(1, 2, dtype=torch.float64))
+    disjoint = torch.eye(3)[None, :, None]
+    torch.testing.assert_close(apart(disjoint), torch.ones(1, 1, dtype=torch.float64))
+
+
+def test_padding_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batches = lively(), Backwards().evaluation_batches("test")
+    alone = divergence(model, sequences(batches))
+    assert divergence(model, batches) == pytest.approx(alone)
+    monkeypatch.setattr(module, "_real", lambda *_: slice(None))
+    assert divergence(model, batches) != pytest.approx(alone, rel=1e-3)  # it would be seen
+
+
+def test_a_copied_head_is_no_bits_from_its_original() -> None:
+    model = lively()
+    with torch.no_grad():
+        for layer in layers_of(model).values():
+            joints = (part for part in layer.modules() if isinstance(part, Joint))
+            for joint in joints:
+                for part in joint.weight.split(joint.widths):
+                    part[layer.d_head :] = part[: layer.d_head]
+    readings = taken(model)
+    assert value(readings, "head_divergence", weights="trained") == pytest.approx(0, abs=1e-6)
+    assert value(readings, "divergence_ratio") == pytest.approx(0, abs=1e-5)
+
+
+def test_the_first_weights_are_those_of_a_model_that_is_built() -> None:
+    test = Backwards().evaluation_batches("test")
+    readings = taken(lively(seed=5))
+    first = value(readings, "head_divergence", weights="first")
+    assert first == pytest.approx(divergence(small_model(seed=0), test))
+    trained = value(readings, "head_divergence", weights="trained")
+    assert trained == pytest.approx(divergence(lively(seed=5), test))
+    assert value(readings, "divergence_ratio") == pytest.approx(trained / first)
+
+
+@pytest.mark.parametrize("path", ["fused", "row", "loop", "explicit"])
+def test_weights_are_shown_without_other_numbers(path: str) -> None:
+    model, (batch, *_) = lively(path=path).eval(), Backwards().evaluation_batches("test")
+    torch.testing.assert_close(unfused(model)(batch), model(batch))
+
+
+# What is read, and by whom.
+
+
+def test_every_nth_sequence_of_each_length_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = Backwards().evaluation_batches("test")
+    assert [len(b.labels) for b in some(batches, CPU)] == [len(b.labels) for b in batches]
+    read = sum(x.numel() for b in batches for x in (b.inputs, b.source) if x is not None)
+    monkeypatch.setattr(module, "TOKENS", read // 3)
+    fewer = some(batches, CPU)
+    assert [len(b.labels) for b in fewer] == [-(-len(b.labels) // 3) for b in batches]
+    assert fewer[0].labels.tolist() == batches[0].labels[::3].tolist()
+
+
+def test_heads_without_weights_of_their_own_can_be_removed_too() -> None:
+    model = lively(mixer="basic")
+    assert all(isinstance(layer, Basic) for layer in layers_of(model).values())
+    readings = taken(model)
+    assert value(readings, "pruned_ratio", removed=1.0, by="importance") != 1.0
+
+
+def test_one_head_is_no_pair() -> None:
+    found = {r.metric: r for r in taken(lively(n_heads=1))}
+    for metric in ("head_divergence", "divergence_ratio"):
+        assert found[metric].value is None
+        assert found[metric].reason == "no layer has more than one head"
+    assert found["lone_ratio"].value is not None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"name": "recurrent", "d_model": 8}, {"kind": "decoder", "mixer": "convolution"}],
+    ids=["recurrent", "convolution"],
+)
+def test_a_model_without_heads_has_nothing_to_lose(options: dict[str, Any]) -> None:
+    chosen = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
+    written = options if options.get("name") else {**chosen, **options}
+    readings = taken(build(written, 8, 8, seed=0))
+    metrics = [r.metric for r in readings]
+    assert sorted(metrics) == sorted([*HeadsNeeded.quantities, "head_importance"])
+    assert all(r.value is None and "choose model.mixer" in (r.reason or "") for r in readings)
+
+
+def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
+    model = lively()
+    with torch.no_grad():
+        next(model.parameters()).fill_(math.nan)
+    readings = taken(model)
+    assert all(r.value is None and r.values is None for r in readings)
+    assert {r.reason for r in readings} == {"the model's loss is not finite"}
+
+
+def test_labels_that_are_ignored_do_not_count() -> None:
+    model, (batch, *_) = lively(), Backwards().evaluation_batches("test")
+    labels = batch.labels.clone()
+    labels[:, 0] = IGNORE
+    hidden = Batch(labels, batch.inputs, batch.lengths, batch.source, batch.source_lengths)
+    logits = model.eval()(hidden).log_softmax(-1).detach()
+    kept = [-float(logits[b, t, labels[b, t]]) for b, t in (labels != IGNORE).nonzero().tolist()]
+    assert nats(model, {}, [hidden]) == pytest.approx(sum(kept) / len(kept), rel=1e-5)

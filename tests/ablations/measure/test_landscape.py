@@ -1,0 +1,267 @@
+"""Curvature against a Hessian; directions as long as the weights; weights as they were."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from small_task import Backwards, small_model
+from torch import Tensor, nn
+
+from ablations.measure import landscape
+from ablations.measure.landscape import (
+    DIRECTIONS,
+    PLACES,
+    Landscape,
+    direction,
+    mean_loss,
+    restoring,
+    some,
+)
+from ablations.store.record import Reading
+from ablations.tasks.task import Task
+from model.batch import IGNORE, Batch
+from model.evaluating import evaluating
+
+CPU = torch.device("cpu")
+
+
+def taken(model: nn.Module, task: Task) -> dict[str, Reading]:
+    readings = Landscape().take(model, task, CPU, 17).readings
+    assert all((r.split, r.unit, r.at) == ("valid", "nats/token", {"step": 17}) for r in readings)
+    return {reading.metric: reading for reading in readings}
+
+
+class Given(Task):
+    """These batches, to whoever asks for the valid split."""
+
+    def __init__(self, *batches: Batch) -> None:
+        self.batches = list(batches)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        assert split == "valid"
+        return self.batches
+
+
+class Small(nn.Module):
+    """A table, a hidden layer of halves of its inputs, and an output; no bias but a gain."""
+
+    def __init__(self, size: int = 6, width: int = 5, hidden: int = 7) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+
+        def drawn(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.randn(*shape, generator=generator, dtype=torch.float64))
+
+        self.table, self.hidden, self.out = (
+            drawn(size, width),
+            drawn(hidden, width),
+            drawn(size, hidden),
+        )
+        self.gain = drawn(hidden)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, batch: Batch) -> Tensor:
+        assert batch.inputs is not None
+        x = torch.relu(self.table[batch.inputs] @ self.hidden.T) * self.gain
+        return self.dropout(x) @ self.out.T
+
+
+def words(number: int = 60, length: int = 8, size: int = 6) -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    return Batch.shifted(torch.randint(size, (number, length + 1), generator=generator))
+
+
+# Curvature.
+
+
+def test_curvature_is_that_of_the_hessian_along_the_directions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """dᵀ H d by differentiating twice; the smaller the step, the nearer."""
+    model, batch = Small().eval(), words()
+    expected = []
+    weights = {name: p for name, p in model.named_parameters() if p.dim() == 2}
+    for index in range(DIRECTIONS):
+        way = direction({name: p.detach() for name, p in weights.items()}, index)
+        logits = model(batch)
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten())
+        first = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+        slope = sum((g * way[name]).sum() for g, name in zip(first, weights, strict=True))
+        second = torch.autograd.grad(slope, list(weights.values()))
+        expected.append(
+            sum(float((h * way[n]).sum()) for h, n in zip(second, weights, strict=True))
+        )
+    mean = sum(expected) / DIRECTIONS
+    found = taken(model, Given(batch))["curvature"].value
+    assert found == pytest.approx(mean, rel=0.1)
+    monkeypatch.setattr(landscape, "STEP", 1e-4)
+    assert taken(model, Given(batch))["curvature"].value == pytest.approx(mean, rel=1e-3)
+
+
+def test_a_model_whose_weights_do_nothing_lies_on_a_plain() -> None:
+    class Plain(Small):
+        def forward(self, batch: Batch) -> Tensor:
+            return 0.0 * super().forward(batch)
+
+    found = taken(Plain(), Given(words()))
+    assert found["curvature"].value == pytest.approx(0.0, abs=1e-9)
+    values = found["surface"].values
+    assert values is not None
+    assert {round(each, 9) for row in values for each in row} == {round(math.log(6), 9)}
+
+
+def test_weights_that_are_larger_to_no_effect_are_not_less_curved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice the hidden weights and half the output's is the same model; with directions that do not
+    follow the weights it would look like another one."""
+    model, other = Small(), Small()
+    with torch.no_grad():
+        other.hidden *= 8
+        other.out /= 8
+    task = Given(words())
+    value = taken(model, task)["curvature"].value
+    assert taken(other, task)["curvature"].value == pytest.approx(value)
+
+    def unscaled(weights: dict[str, Tensor], index: int) -> dict[str, Tensor]:
+        return direction({name: torch.ones_like(each) for name, each in weights.items()}, index)
+
+    monkeypatch.setattr(landscape, "direction", unscaled)
+    broken = taken(model, task)["curvature"].value
+    assert taken(other, task)["curvature"].value != pytest.approx(broken, rel=0.5)
+
+
+def test_the_surface_is_the_loss_where_its_axes_say() -> None:
+    model, task = small_model(dropout=0.3), Backwards()
+    surface = taken(model, task)["surface"]
+    assert surface.axes == {"x": PLACES, "y": PLACES}
+    assert (PLACES[0], PLACES[5], PLACES[-1], len(PLACES)) == (-1.0, 0.0, 1.0, 11)
+    assert surface.values is not None
+    batches = some(task.evaluation_batches("valid"), landscape.TOKENS)
+    for i, j in itertools.product((0, 3, 5, 10), repeat=2):
+        moved = small_model(dropout=0.3)
+        weights = {n: p.detach().clone() for n, p in moved.named_parameters() if p.dim() > 1}
+        x_way, y_way = (direction(weights, index) for index in (0, 1))
+        for name, weight in moved.named_parameters():
+            if name in weights:
+                weight.data = weights[name] + PLACES[i] * x_way[name] + PLACES[j] * y_way[name]
+        with evaluating(moved), torch.no_grad():
+            expected = mean_loss(moved, batches)
+        assert surface.values[i][j] == pytest.approx(expected, rel=1e-5)
+
+
+# Directions.
+
+
+def test_every_row_of_a_direction_is_as_long_as_the_weights_own() -> None:
+    model = small_model(tied="all")
+    weights = {name: p.detach() for name, p in model.named_parameters() if p.dim() >= 2}
+    weights |= {"cube": torch.randn(3, 4, 5), "still": torch.zeros(2, 3)}
+    way = direction(weights, 0)
+    assert list(way) == list(weights)
+    for name, weight in weights.items():
+        for row, other in zip(weight, way[name], strict=True):
+            torch.testing.assert_close(other.norm(), row.norm())
+    assert not way["still"].any()
+    first = way["cube"].flatten()
+    assert torch.nn.functional.cosine_similarity(first, weights["cube"].flatten(), 0) < 0.9
+
+
+def test_directions_depend_on_name_and_index_alone() -> None:
+    weights = {"a": torch.ones(30, 40), "b": torch.ones(30, 40)}
+    first, second = (direction(weights, index) for index in (0, 1))
+    assert torch.equal(direction({"a": weights["a"]}, 0)["a"], first["a"])
+    cosine = nn.functional.cosine_similarity
+    for one, two in ((first["a"], first["b"]), (first["a"], second["a"])):
+        assert abs(float(cosine(one.flatten(), two.flatten(), 0))) < 0.1
+
+
+def test_vectors_are_left_where_they_are() -> None:
+    model = Small()
+    with restoring(model) as first:
+        assert sorted(first) == ["hidden", "out", "table"]
+
+
+# Weights.
+
+
+@pytest.mark.parametrize("tied", ["free", "all"])
+def test_the_weights_are_as_they_were_to_the_bit(tied: str) -> None:
+    model = small_model(tied=tied)
+    names = dict(model.named_parameters(remove_duplicate=False))
+    before = {name: (weight, weight.detach().clone()) for name, weight in names.items()}
+    taken(model, Backwards())
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        same, first = before[name]
+        assert weight is same
+        assert torch.equal(weight.view(torch.int32), first.view(torch.int32)), name
+
+
+def test_the_weights_are_as_they_were_when_a_loss_cannot_be_told() -> None:
+    class Refuses(Small):
+        def forward(self, batch: Batch) -> Tensor:
+            if not torch.equal(self.table, self.first):
+                raise RuntimeError("elsewhere")
+            return super().forward(batch)
+
+    model = Refuses()
+    model.first = model.table.detach().clone()  # type: ignore[assignment]
+    with pytest.raises(RuntimeError, match="elsewhere"):
+        taken(model, Given(words()))
+    assert torch.equal(model.table, model.first)  # type: ignore[arg-type]
+
+
+def test_a_place_without_a_number_is_null() -> None:
+    class Cliff(Small):
+        def forward(self, batch: Batch) -> Tensor:
+            far = (self.table - self.first).norm() > 0.5 * self.first.norm()
+            return super().forward(batch) * (math.nan if far else 1.0)
+
+    model = Cliff()
+    model.first = model.table.detach().clone()  # type: ignore[assignment]
+    found = taken(model, Given(words()))
+    assert found["curvature"].value is not None
+    values = found["surface"].values
+    assert values is not None
+    assert values[0][5] is None
+    assert values[5][5] is not None
+    lost = small_model()
+    nn.init.constant_(next(lost.parameters()), math.nan)
+    assert "not finite" in (taken(lost, Backwards())["curvature"].reason or "")
+
+
+# What is read.
+
+
+def test_every_so_many_th_example_is_read_whatever_the_batches() -> None:
+    rows = torch.arange(30)[:, None].expand(30, 4)
+    whole = [Batch(rows[a:b], inputs=rows[a:b]) for a, b in ((0, 7), (7, 9), (9, 30))]
+    assert sum(batch.tokens for batch in some(whole, 1000)) == 120
+    chosen = torch.cat([batch.labels[:, 0] for batch in some(whole, 40)])
+    assert chosen.tolist() == [0, 3, 6, 9, 12, 15, 18, 21, 24, 27]
+
+
+def test_lengths_and_labels_go_with_their_examples() -> None:
+    task = Backwards()
+    (first, *_) = batches = task.evaluation_batches("valid")
+    every: list[Any] = some(batches, 1)
+    assert sum(len(batch.labels) for batch in every) == 1
+    assert torch.equal(every[0].labels, first.labels[:1])
+    assert every[0].source_lengths is None or len(every[0].source_lengths) == 1
+
+
+def test_the_loss_is_of_labels_that_count() -> None:
+    batch = words(4)
+    hidden = batch.labels.clone()
+    hidden[:, ::2] = IGNORE
+    model = Small().eval()
+    with torch.no_grad():
+        logits = model(batch)[:, 1::2].flatten(0, 1)
+        expected = nn.functional.cross_entropy(logits, batch.labels[:, 1::2].flatten())
+        both = mean_loss(model, [Batch(hidden[:1], inputs=batch.inputs[:1]),  # type: ignore[index]
+                                 Batch(hidden[1:], inputs=batch.inputs[1:])])  # type: ignore[index]  # fmt: skip
+    assert both == pytest.approx(float(expected))

@@ -1,0 +1,151 @@
+"""Loss by the length of the source, against one example at a time."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import pytest
+import torch
+from small_task import Backwards, small_model
+from torch import Tensor, nn
+
+from ablations.measure import lengths
+from ablations.measure.lengths import ENDS, FEWEST, Lengths
+from ablations.store.record import Reading
+from ablations.tasks.task import Task
+from model.batch import IGNORE, PAD, Batch
+from model.evaluating import evaluating
+
+CPU = torch.device("cpu")
+
+
+class Given(Task):
+    """These batches, to whoever asks for the test split."""
+
+    source_size = 9
+
+    def __init__(self, *batches: Batch) -> None:
+        self.batches = list(batches)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        assert split == "test"
+        return self.batches
+
+
+class Wearies(nn.Module):
+    """Is right with probability 2^(−tokens of the source / 8), among many words or classes."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        assert batch.source is not None
+        tokens = (batch.source != PAD).sum(1)
+        chance = 2 ** (-tokens.double() / 8)
+        labels = batch.labels.clamp(min=0)
+        right = nn.functional.one_hot(labels, 50)
+        chance = chance.view(-1, *[1] * (right.dim() - 1))
+        return torch.where(right == 1, chance, (1 - chance) / 49).log()
+
+
+def taken(model: nn.Module, task: Any) -> list[Reading]:
+    readings = Lengths().take(model, task, CPU, 17).readings
+    for reading in readings:
+        assert (reading.metric, reading.unit) == ("loss_at_source", "nats/token")
+        assert (reading.split, reading.at["step"]) == ("test", 17)
+    return readings
+
+
+def by_end(model: nn.Module, task: Any) -> dict[int, float]:
+    return {int(r.at["source"]): r.value or 0.0 for r in taken(model, task)}
+
+
+def sources(length: int, number: int, width: int, target: int | None = 3) -> Batch:
+    """So many sources of a length, padded up to a width; a class each where there is no target."""
+    source = torch.full((number, width), PAD)
+    source[:, :length] = 4
+    told = None if length == width else torch.full((number,), length)
+    if target is None:
+        return Batch(torch.arange(number) % 7, source=source, source_lengths=told)
+    labels = torch.arange(number * target).view(number, target) % 7
+    return Batch(labels, inputs=labels, source=source, source_lengths=told)
+
+
+@pytest.mark.parametrize("target", [3, None], ids=["tokens", "classes"])
+def test_a_bucket_holds_its_upper_end_and_not_its_lower_one(target: int | None) -> None:
+    sizes = (1, 4, 5, 8, 9, 24, 25, 64)
+    task = Given(*(sources(size, FEWEST, 70, target) for size in sizes))
+    found = by_end(Wearies(), task)
+    nats = math.log(2) / 8
+    assert found == pytest.approx(
+        {
+            4: 2.5 * nats,  # of 1 and 4 tokens, as many of each
+            8: 6.5 * nats,
+            12: 9 * nats,
+            24: 24 * nats,
+            32: 25 * nats,
+            64: 64 * nats,
+        }
+    )
+
+
+def test_padding_is_no_part_of_a_source() -> None:
+    narrow, wide = (by_end(Wearies(), Given(sources(6, 30, width))) for width in (6, 40))
+    assert narrow == pytest.approx(wide)
+    assert list(wide) == [8]
+
+
+def test_few_examples_and_sources_that_are_too_long_are_left_out() -> None:
+    many, few = sources(3, FEWEST, 5), sources(10, FEWEST - 1, 12)
+    long = sources(ENDS[-1] + 1, 50, 80)
+    assert list(by_end(Wearies(), Given(many, few, long))) == [4]
+    assert list(by_end(Wearies(), Given(many, few, few, long))) == [4, 12], "from two batches"
+    (nothing,) = taken(Wearies(), Given(few, long))
+    assert nothing.value is None
+    assert "no bucket" in (nothing.reason or "")
+
+
+def test_a_label_counts_once_whatever_example_it_is_in() -> None:
+    """Long answers weigh more than short ones, as in the loss of the whole split."""
+    short, long = sources(2, FEWEST, 4, target=1), sources(4, FEWEST, 4, target=5)
+    found = by_end(Wearies(), Given(short, long))
+    assert found[4] == pytest.approx((2 * 1 + 4 * 5) / 6 * math.log(2) / 8)
+    hidden = long.labels.clone()
+    hidden[:, 1:] = IGNORE
+    some = Batch(hidden, long.inputs, source=long.source)
+    assert by_end(Wearies(), Given(short, some))[4] == pytest.approx(3 * math.log(2) / 8)
+
+
+def test_a_real_model_has_the_loss_of_each_example_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lengths, "FEWEST", 1)
+    model, task = small_model(dropout=0.3), Backwards()
+    nats, labels = defaultdict(float), defaultdict(int)
+    with evaluating(model), torch.inference_mode():
+        for batch in task.evaluation_batches("test"):
+            assert batch.source is not None
+            assert batch.inputs is not None
+            for row in range(len(batch.labels)):
+                size = batch.source.shape[1]
+                if batch.source_lengths is not None:
+                    size = int(batch.source_lengths[row])
+                told = int((batch.labels[row] != IGNORE).sum())
+                one = Batch(
+                    batch.labels[row : row + 1, :told],
+                    batch.inputs[row : row + 1, :told],
+                    source=batch.source[row : row + 1, :size],
+                )
+                log_p = model(one)[0].double().log_softmax(-1)
+                end = min(end for end in ENDS if end >= size)
+                nats[end] -= sum(float(log_p[t, label]) for t, label in enumerate(one.labels[0]))
+                labels[end] += told
+    assert len(nats) == 2
+    expected = {end: nats[end] / labels[end] for end in nats}
+    assert by_end(model, task) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_task_without_a_source_is_refused_in_a_line() -> None:
+    class Sourceless(Backwards):
+        source_size = None  # type: ignore[assignment]
+
+    (found,) = taken(small_model(), Sourceless())
+    assert found.value is None
+    assert found.reason == "lengths sorts examples by their source: choose a task that has one"

@@ -1,0 +1,174 @@
+"""Maps of attention are what a model used in that example, and short enough to look at."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from small_task import Backwards, small_model
+from torch import nn
+
+from ablations.measure import maps
+from ablations.measure.maps import SHORT, WHOLE, Maps, examples, single
+from ablations.store.record import Reading
+from ablations.tasks import TASK
+from ablations.tasks.task import Task
+from model.batch import BOS, Batch
+from model.build import build
+from model.linear import Joint
+from model.look import attention
+
+CPU = torch.device("cpu")
+LAYERS = ["encoder.blocks.0.mixer", "decoder.blocks.0.mixer", "decoder.blocks.0.cross"]
+
+
+class Given(Task):
+    """These batches are the test split."""
+
+    kind: ClassVar[str] = "decoder"
+
+    def __init__(self, *batches: Batch) -> None:
+        self.batches = list(batches)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        assert split == "test"
+        return self.batches
+
+
+def taken(model: nn.Module, task: Task) -> list[Reading]:
+    return Maps().take(model, task, CPU, 17).readings
+
+
+def of_task(name: str, **options: Any) -> tuple[Task, nn.Module]:
+    task = TASK.build({"name": name, **options})
+    head = "classes" if task.per == "sequence" else "tokens"
+    chosen = {"name": "transformer", "kind": task.kind, "head": head, "d_model": 8, "depth": 1}
+    return task, build({**chosen, "n_heads": 2}, task.source_size, task.target_size, seed=0)
+
+
+def test_a_map_is_what_the_example_alone_is_attended_with() -> None:
+    task, model = Backwards(), small_model(path="explicit")
+    readings = taken(small_model(), task)  # fused, as most models are
+    numbers = sorted({int(r.at["example"]) for r in readings})
+    assert len(numbers) == 3
+    assert [r.at["layer"] for r in readings] == LAYERS * 3
+    rows = [(b, row) for b in task.evaluation_batches("test") for row in range(len(b.labels))]
+    for reading in readings:
+        alone = single(*rows[int(reading.at["example"])])
+        expected = attention(model, alone)[str(reading.at["layer"])][0]
+        assert reading.axes is not None
+        assert [len(places) for places in reading.axes.values()] == list(expected.shape)
+        found = torch.tensor(reading.values)
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+        torch.testing.assert_close(
+            found.sum(-1), torch.ones(expected.shape[:-1]), atol=2e-3, rtol=0
+        )
+
+
+def test_padding_is_no_part_of_an_example() -> None:
+    batch = next(b for b in Backwards().evaluation_batches("test") if b.lengths is not None)
+    assert batch.lengths is not None
+    model = small_model(path="explicit")
+    whole = attention(model, batch)["decoder.blocks.0.cross"]
+    for row, length in enumerate(batch.lengths.tolist()):
+        alone = attention(model, single(batch, row))["decoder.blocks.0.cross"]
+        assert alone.shape[2] == length
+        torch.testing.assert_close(alone[0], whole[row, :, :length, : alone.shape[3]])
+
+
+def test_heads_that_ask_nothing_look_everywhere_alike() -> None:
+    model = small_model()
+    for part in model.modules():
+        if isinstance(part, Joint):
+            nn.init.zeros_(part.weight)
+    for reading in taken(model, Backwards()):
+        for rows in reading.values or []:
+            for query, row in enumerate(rows):
+                seen = query + 1 if reading.at["layer"] == LAYERS[1] else len(row)  # causal
+                expected = [1 / seen] * seen + [0.0] * (len(row) - seen)
+                assert row == pytest.approx(expected, abs=1e-4)
+
+
+def test_words_stand_beside_a_map_where_the_task_can_tell_them() -> None:
+    task, model = of_task("reverse", length=8, examples=30)
+    readings = {(r.at["example"], r.at["layer"]): r.axes or {} for r in taken(model, task)}
+    for (example, layer), axes in readings.items():
+        if layer == LAYERS[2]:
+            said, read = axes["query"], axes["key"]
+            assert said[0] == "<bos>"
+            assert read[-1] == "<eos>"
+            assert said[1:] == read[:-1][::-1]  # it is to be turned round
+            assert readings[example, LAYERS[0]]["query"] == read
+            assert readings[example, LAYERS[1]]["key"] == said
+
+
+def test_a_task_that_cannot_tell_has_places_instead() -> None:
+    for reading in taken(small_model(), Backwards()):
+        assert reading.axes is not None
+        for places in reading.axes.values():
+            assert places == list(range(len(places)))
+
+
+def test_a_sequence_with_one_label_shows_what_it_read() -> None:
+    task, model = of_task("listops", examples=10, test_examples=30)
+    readings = taken(model, task)
+    assert {r.at["layer"] for r in readings} == {LAYERS[0]}
+    for reading in readings:
+        assert reading.axes is not None
+        assert reading.axes["query"] == reading.axes["key"]
+        assert str(reading.axes["key"][0]).startswith("[")
+
+
+# Which examples.
+
+
+def test_examples_are_short_and_from_all_over_the_split() -> None:
+    lengths = [2, 3, 5, 8, SHORT, SHORT + 1, 40, 4]
+    batches = [Batch(x, x, None, x) for x in (torch.full((1, n), 3) for n in lengths)]
+    assert [number for number, _ in examples(batches)] == [1, 3, 4]  # of 0 to 4 and 7
+    assert [number for number, _ in examples(batches[:2])] == [0, 1]
+    assert examples(batches[5:7]) == []
+
+
+@pytest.mark.parametrize(("length", "shown"), [(50, SHORT), (WHOLE + 1, SHORT), (WHOLE, WHOLE)])
+def test_a_long_text_is_shown_from_its_beginning(length: int, shown: int) -> None:
+    text = torch.full((4, length), 3)
+    text[:, 0] = BOS
+    model = build({"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1}, None, 7, seed=0)
+    readings = taken(model, Given(Batch(text, text)))
+    assert len(readings) == 3
+    for reading in readings:
+        assert reading.axes is not None
+        assert len(reading.axes["query"]) == len(reading.axes["key"]) == shown
+
+
+def test_a_few_maps_are_small() -> None:
+    task, model = of_task("reverse", length=14, examples=60)
+    assert len(json.dumps([vars(r) for r in taken(model, task)])) < 100_000
+
+
+# Whose.
+
+
+def test_a_recurrent_model_looks_at_the_source_with_one_head() -> None:
+    model = build({"name": "recurrent", "d_model": 8}, 8, 8, seed=0)
+    for reading in taken(model, Backwards()):
+        assert reading.at["layer"] == "shown"
+        assert reading.axes is not None
+        assert reading.axes["head"] == [0]
+
+
+def test_what_cannot_be_shown_is_null_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = build({"name": "recurrent", "d_model": 8, "score": "none"}, 8, 8, seed=0)
+    (reading,) = taken(blind, Backwards())
+    assert (reading.value, reading.reason) == (None, "the model attends to nothing")
+    broken = small_model()
+    for weight in broken.parameters():
+        nn.init.constant_(weight, math.nan)
+    assert all("not finite" in (r.reason or "") for r in taken(broken, Backwards()))
+    monkeypatch.setattr(maps, "SHORT", 1)
+    (reading,) = taken(small_model(), Backwards())
+    assert reading.reason == "no example of test is as short as 1 tokens"
