@@ -51,7 +51,7 @@ def lines(claim: dict[str, Any]) -> list[str]:
         f"  {claim['statement']} ({claim['source']})",
         f"  {scope['question']} on {scope['task']}{size}, n = {claim['n']}{partial}",
         *(f"  {_line(each)}" for each in claim["evidence"]),
-        *_needed(claim),
+        *([f"  would decide it: {claim['remedy']}"] if claim["remedy"] else []),
     ]
 
 
@@ -68,13 +68,3 @@ def _line(each: dict[str, Any]) -> str:
     ends = f", {level} {bounds(low, high)}" if not math.isnan(low) else ""
     luck = "" if each["of_items"] is None else f" ({each['of_items']:.0%} of its luck: test items)"
     return f"{text}: {each['metric']} {number(each['effect'], (high - low) / 2)}{ends}{luck}"
-
-
-def _needed(claim: dict[str, Any]) -> list[str]:
-    if claim["needed"] is None:
-        return []
-    low, high = (math.inf if end is None else end for end in claim["needed"])
-    if math.isinf(low):
-        return ["  no number of seeds would decide it at this size"]
-    upper = "many" if math.isinf(high) else f"{high:.0f}"
-    return [f"  it would take {low:.0f} to {upper} seeds"]

@@ -44,6 +44,8 @@ class Verdict:
     """Seeds that it would take, from and to."""
     asks: dict[str, int] = field(default_factory=dict)
     """Variant → seeds of the next look that may decide it."""
+    remedy: str = ""
+    """What would decide it, where it is open."""
 
 
 def verdicts(loaded: Loaded) -> list[Verdict]:
@@ -161,7 +163,7 @@ class _Claimed:
     ) -> Verdict:
         """`control` is why it cannot be judged by, if it cannot; `otherwise` what it would be with
         the other setting that a variant tuned as well."""
-        word, reason = decision.word, ""
+        word, reason, remedy = decision.word, "", ""
         used = seeds[: decision.n] or seeds
         # Seeds beyond so many might decide it; None: no seed can.
         is_repeated = not (self.is_elsewhere or self.is_mixed or self.is_timed or self.is_counted)
@@ -172,24 +174,31 @@ class _Claimed:
         moving = word == SUPPORTED and self._is_moving(seeds[: decision.n])
         if self.is_elsewhere:
             word, reason = NOT_RUN, "its arms are not tuned here: run it with --tune"
+            remedy = "the question with --tune"
         elif not seeds:
             what = "nothing was timed" if self.is_timed else "no seed that decides has ended"
             word, reason = NOT_RUN, f"{what} in every arm that it looks at"
+            remedy = "the question, run to its end"
         elif control:
             word, reason, open_from = UNDECIDED, f"undertrained: {control}", None
+            remedy = "more steps, until the control knows its task"
         elif word == UNDECIDED and self._is_untellable(decision, seeds):
             reason = "a seed failed or has no score, so its level cannot be told"
+            remedy = "a regime in which no seed fails, or a claim about how many do"
             open_from = None
         elif word == UNDECIDED:
             reason = self._why(decision, seeds)
+            remedy = self._what_decides(used)
         elif changed:
             is_opposite = any(otherwise[label] != UNDECIDED for label in changed)
             end = "would be decided otherwise" if is_opposite else "is not decided alike"
             reason = f"tuning: another setting of {changed[0]} was as good, and {end}"
+            remedy = f"more tuning seeds, or a finer grid, for {changed[0]}"
             # Whatever decided it, more seeds are for the one that is still open.
             word, open_from = UNDECIDED, None if is_opposite else len(seeds)
         elif moving:
             word, reason = UNDECIDED, "still moving: the arms have not settled beside each other"
+            remedy = "more steps, until the difference stands still"
             open_from = None
         level = self.looks.level(max(decision.look, 0))
         return Verdict(
@@ -204,6 +213,7 @@ class _Claimed:
             evidence=[_evidence(each, self._units(each, used), level) for each in self.predicted],
             needed=self._needed(used) if word == UNDECIDED else None,
             asks=self._asks(open_from, used) if word in (UNDECIDED, NOT_RUN) else {},
+            remedy=remedy,
         )
 
     def _is_moving(self, seeds: Sequence[Any]) -> bool:
@@ -235,6 +245,19 @@ class _Claimed:
         if decision.tested and math.isnan(decision.tested[-1].p):
             return "the same in every seed, so its spread cannot be told"
         return f"too noisy for so few {'processes' if self.is_timed else 'seeds'}"
+
+    def _what_decides(self, used: Sequence[Any]) -> str:
+        """In plain words, for one that is too noisy."""
+        if self.is_timed:
+            return "more processes (timing.processes), or a quieter machine"
+        found = self._needed(used)
+        if found is None:
+            return f"more seeds than {len(used)}" if not self.is_counted else "another measure"
+        low, high = found
+        if math.isinf(low):
+            return "a longer training or a larger margin: at this size no number of seeds would"
+        upper = "many" if math.isinf(high) else f"{high:.0f}"
+        return f"{low:.0f} to {upper} seeds"
 
     def _needed(self, seeds: Sequence[Any]) -> tuple[float, float] | None:
         """By the prediction that needs most, where its size and spread are known."""

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.measure import MEASURE, Measure, Quantity, Taken
+from ablations.measure.subset import some
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.attention import Explicit, Infinity
@@ -65,7 +65,10 @@ class HeadsNeeded(Measure):
         layers = {name: part for name, part in model.named_modules() if isinstance(part, Heads)}
         if not layers:
             return _nothing(at, "the model has no attention heads: choose model.mixer=attention")
-        valid, test = (some(task.evaluation_batches(split), device) for split in ("valid", "test"))
+        valid, test = (
+            [each.to(device) for each in some(task.evaluation_batches(split), TOKENS)]
+            for split in ("valid", "test")
+        )
         importance = importances(model, layers, valid)
         whole = nats(model, layers, test)
         if not all(map(math.isfinite, (whole, *importance.values()))):
@@ -124,18 +127,6 @@ def _divergences(
     if ratio is None:
         reason = reason or "at first all heads of a layer are alike"
     return [*readings, Reading("divergence_ratio", "1", ratio, "test", at, reason=reason)]
-
-
-def some(batches: Sequence[Batch], device: torch.device) -> list[Batch]:
-    """Every n-th sequence of each batch: batches are of like length, so all lengths stay."""
-    read = [x for batch in batches for x in (batch.inputs, batch.source) if x is not None]
-    stride = max(1, round(sum(x.numel() for x in read) / TOKENS))
-
-    def thinned(batch: Batch) -> Batch:
-        kept = {name: x[::stride] for name, x in vars(batch).items() if x is not None}
-        return replace(batch, **kept).to(device)
-
-    return list(map(thinned, batches))
 
 
 @contextmanager

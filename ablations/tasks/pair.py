@@ -43,10 +43,10 @@ class Pair(Lookup):
 
         def __post_init__(self) -> None:
             problems = too_small(self, slots=2, values=2, asked=1, examples=1)
-            if self.asked > self.slots:
+            if not problems and self.asked > self.slots:
                 problems.append(f"asked={self.asked}: choose at most slots={self.slots}")
-            tokens = self.slots**self.asked + self.values**self.asked
-            if not problems and tokens > MOST_TOKENS:
+            tokens = 0 if problems else self.slots**self.asked + self.values**self.asked
+            if tokens > MOST_TOKENS:
                 problems.append(
                     f"asked={self.asked}: each question and each answer is a token of its own, "
                     f"{tokens:,} of them; choose fewer slots, values or asked"

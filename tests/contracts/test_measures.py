@@ -23,6 +23,7 @@ from ablations.measure import (
     heads,
     is_probe,
     is_timing,
+    landscape,
     memory,
     share,
 )
@@ -39,6 +40,8 @@ def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "LENGTHS", (64, 128))
     monkeypatch.setattr(heads, "TOKENS", 512)
     monkeypatch.setattr(gradients, "DRAWS", 1)
+    monkeypatch.setattr(landscape, "TOKENS", 64)
+    monkeypatch.setattr(landscape, "PLACES", [-1.0, 0.0, 1.0])
     monkeypatch.setattr(share, "RATIOS", (0.5, 2.0))
     monkeypatch.setattr(preset, "names", lambda: ["gpt2", "transformer-base"])
 

@@ -24,7 +24,6 @@ from ablations.measure.heads import (
     divergence,
     importances,
     nats,
-    some,
     unfused,
 )
 from ablations.store.record import Reading
@@ -269,16 +268,6 @@ def test_weights_are_shown_without_other_numbers(path: str) -> None:
 
 
 # What is read, and by whom.
-
-
-def test_every_nth_sequence_of_each_length_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = Backwards().evaluation_batches("test")
-    assert [len(b.labels) for b in some(batches, CPU)] == [len(b.labels) for b in batches]
-    read = sum(x.numel() for b in batches for x in (b.inputs, b.source) if x is not None)
-    monkeypatch.setattr(module, "TOKENS", read // 3)
-    fewer = some(batches, CPU)
-    assert [len(b.labels) for b in fewer] == [-(-len(b.labels) // 3) for b in batches]
-    assert fewer[0].labels.tolist() == batches[0].labels[::3].tolist()
 
 
 def test_heads_without_weights_of_their_own_can_be_removed_too() -> None:

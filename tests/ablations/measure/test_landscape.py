@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -19,8 +18,8 @@ from ablations.measure.landscape import (
     direction,
     mean_loss,
     restoring,
-    some,
 )
+from ablations.measure.subset import some
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE, Batch
@@ -235,23 +234,6 @@ def test_a_place_without_a_number_is_null() -> None:
 
 
 # What is read.
-
-
-def test_every_so_many_th_example_is_read_whatever_the_batches() -> None:
-    rows = torch.arange(30)[:, None].expand(30, 4)
-    whole = [Batch(rows[a:b], inputs=rows[a:b]) for a, b in ((0, 7), (7, 9), (9, 30))]
-    assert sum(batch.tokens for batch in some(whole, 1000)) == 120
-    chosen = torch.cat([batch.labels[:, 0] for batch in some(whole, 40)])
-    assert chosen.tolist() == [0, 3, 6, 9, 12, 15, 18, 21, 24, 27]
-
-
-def test_lengths_and_labels_go_with_their_examples() -> None:
-    task = Backwards()
-    (first, *_) = batches = task.evaluation_batches("valid")
-    every: list[Any] = some(batches, 1)
-    assert sum(len(batch.labels) for batch in every) == 1
-    assert torch.equal(every[0].labels, first.labels[:1])
-    assert every[0].source_lengths is None or len(every[0].source_lengths) == 1
 
 
 def test_the_loss_is_of_labels_that_count() -> None:

@@ -1,0 +1,79 @@
+"""What is run where no question is named: every claim of the ledger, the cheap ones first."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablations.plan.everything import everything
+from ablations.plan.ledger import ledger
+from ablations.plan.question import PROFILES, Ablation, catalogue, read_ablation
+from ablations.plan.wanted import is_trained
+
+AXES = ("position", "norm", "heads", "scale", "smoothing", "recurrent")
+
+
+def asked(name: str) -> Ablation:
+    return read_ablation(catalogue()[name])[0]
+
+
+def first_claim(name: str) -> str:
+    order = list(ledger())
+    return min((claim.id for claim, _ in asked(name).predictions), key=order.index)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_claim_of_the_ledger_is_decided_by_a_question(profile: str) -> None:
+    named = {claim.id for name in everything(profile) for claim, _ in asked(name).predictions}
+    assert named == set(ledger())
+
+
+def test_what_needs_no_training_comes_before_all_that_does() -> None:
+    trained = [is_trained(asked(name)) for name in everything("quick")]
+    assert trained == sorted(trained)
+    assert {False, True} == set(trained)
+
+
+def test_of_trained_questions_the_six_axes_come_first() -> None:
+    trained = [name for name in everything("quick") if is_trained(asked(name))]
+    is_axis = [first_claim(name).startswith(AXES) for name in trained]
+    assert is_axis == sorted(is_axis, reverse=True)
+
+
+def test_quick_has_no_question_without_a_claim_and_full_has_all() -> None:
+    assert all(asked(name).claims for name in everything("quick"))
+    assert set(everything("full")) == set(catalogue())
+    assert not asked("initial").claims  # so the first statement says something
+
+
+def test_a_question_that_is_too_large_for_a_profile_waits_for_a_larger_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from dataclasses import replace
+
+    from ablations.plan import everything as module
+
+    def at_full(path: object) -> tuple[Ablation, None]:
+        found, _ = read_ablation(path)  # type: ignore[arg-type]
+        return replace(found, least="full"), None
+
+    monkeypatch.setattr(module, "read_ablation", at_full)
+    assert everything("quick") == []
+    assert set(everything("gpu")) == set(catalogue())
+
+
+def test_every_trained_claim_of_the_six_axes_is_tried_on_two_tasks_or_sizes() -> None:
+    """But those whose regime is one of its own: see the reasons."""
+    alone = {
+        "norm.post-needs-warmup": "twelve blocks take three times as long, so they are of full",
+        "smoothing.confidence": "about an over-confident model, so where words are few",
+        "recurrent.budget": "equal time is measured on one task",
+        "recurrent.distance": "crossed with the distance",
+        "recurrent.lstm-over-rnn": "crossed with the distance",
+    }
+    tried: dict[str, set[str]] = {}
+    for name in everything("quick"):
+        if is_trained(asked(name)):
+            for claim, _ in asked(name).predictions:
+                tried.setdefault(claim.id, set()).add(name)
+    axes = {id: names for id, names in tried.items() if id.startswith(AXES)}
+    assert {id for id, names in axes.items() if len(names) < 2} - set(alone) == set()

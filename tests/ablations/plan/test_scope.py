@@ -1,0 +1,119 @@
+"""Which arms are asked for: all, those that decide a claim, or those of one claim alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.plan.document import merge_into
+from ablations.plan.wanted import Plan, Scope, make_plan
+from ablations.store.results import Results
+
+Ask = Callable[..., str]
+VARIANTS = {
+    "with": {},
+    "without": {"model.position": "none"},
+    "learned": {"model.position": "learned"},
+    "post": {"model.residual": "post"},
+}
+NEEDED = {"id": "position.needed", "predicts": [{"worse": "without"}]}
+EQUAL = {
+    "id": "position.learned-equal",
+    "predicts": [{"equal": "learned", "within": 0.1, "because": "a test"}],
+}
+
+
+@pytest.fixture
+def file(ask: Ask) -> str:
+    return ask(variants=VARIANTS, claims=[NEEDED, EQUAL])
+
+
+def planned(file: str, profile: str = "quick", **scope: Any) -> Plan:
+    return make_plan([file], profile, {}, [200], scope=Scope(**scope))
+
+
+def labels(plan: Plan, table: str = "small") -> set[str]:
+    return {cell.label for cell in plan.tables[table].cells}
+
+
+def test_quick_trains_the_arms_that_decide_a_claim_and_their_control(file: str) -> None:
+    assert labels(planned(file)) == {"with", "without", "learned"}
+
+
+def test_all_arms_are_trained_where_that_is_said_and_at_full(file: str) -> None:
+    assert labels(planned(file, arms="all")) == set(VARIANTS)
+    assert labels(planned(file, "full")) == set(VARIANTS)
+
+
+def test_a_question_without_claims_has_all_its_arms(ask: Ask) -> None:
+    assert labels(planned(ask(variants=VARIANTS))) == set(VARIANTS)
+
+
+def test_of_one_claim_only_its_own_arms_are_asked_for(file: str) -> None:
+    assert labels(planned(file, claims=["position.needed"])) == {"with", "without"}
+    assert labels(planned(file, "full", claims=["position.learned-equal"])) == {"with", "learned"}
+
+
+def test_a_level_that_no_prediction_looks_at_is_left_out_with_its_control(ask: Ask) -> None:
+    across = {"size": {"8": {"model.d_model": 8}, "16": {"model.d_model": 16}}}
+    claim = {
+        "id": "position.needed",
+        "predicts": [{"worse": "without", "across": {"size": "16"}}],
+    }
+    settings = {"model.n_heads": 4, "train.steps": 4}
+    plan = planned(ask(across=across, claims=[claim], settings=settings))
+    assert {cell.across["size"] for cell in plan.tables["small"].cells} == {"16"}
+
+
+def test_an_arm_along_a_factor_is_asked_for_at_all_its_levels(ask: Ask) -> None:
+    across = {"size": {"8": {"model.d_model": 8}, "16": {"model.d_model": 16}}}
+    claim = {"id": "position.needed", "predicts": [{"grows": "without", "along": "size"}]}
+    plan = planned(ask(across=across, claims=[claim], settings={"train.steps": 4}))
+    assert {cell.across["size"] for cell in plan.tables["small"].cells} == {"8", "16"}
+
+
+def test_arms_that_are_asked_for_later_join_the_table(file: str, tmp_path: Path) -> None:
+    results = Results(tmp_path / "out")
+    for scope in ({"claims": ["position.needed"]}, {}, {"claims": ["position.learned-equal"]}):
+        assert merge_into(results, planned(file, **scope)) == []
+        (table,) = results.read_plan()["ablations"].values()
+    assert {cell["label"] for cell in table["cells"]} == {"with", "without", "learned"}
+
+
+def test_an_arm_of_other_settings_is_not_taken_for_one_that_was_left_out(
+    ask: Ask, tmp_path: Path
+) -> None:
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(ask(variants=VARIANTS, claims=[NEEDED, EQUAL]), arms="all"))
+    changed = {**VARIANTS, "post": {"model.residual": "sandwich"}}
+    notes = merge_into(results, planned(ask(variants=changed, claims=[NEEDED, EQUAL])))
+    assert len(notes) == 1
+    assert "asked differently before" in notes[0]
+
+
+def test_a_plan_of_before_arms_could_be_left_out_is_still_read(file: str, tmp_path: Path) -> None:
+    from ablations.store.plan_file import read_bytes, write_bytes
+    from ablations.store.seal import seal_whole, unseal
+
+    results = Results(tmp_path / "out")
+    merge_into(results, planned(file))
+    plain = unseal(write_bytes(results.read_plan()))
+    for entry in plain["ablations"].values():
+        del entry["left_out"]
+    assert read_bytes(seal_whole(plain))["ablations"]["small"]["left_out"] == []
+
+
+def test_a_profile_caps_what_a_question_spends_but_not_what_is_typed(ask: Ask) -> None:
+    settings = {"train.steps": 1000, "train.batch_tokens": 256, "train.schedule": "constant"}
+    file = ask(settings=settings)
+
+    def trained(profile: str, **typed: Any) -> tuple[int, int]:
+        (want, *_) = make_plan([file], profile, typed, [0]).wanted.values()
+        return want.config["train"]["steps"], want.config["train"]["batch_tokens"]
+
+    assert trained("quick") == (1000, 256)
+    assert trained("smoke") == (40, 256)
+    assert trained("smoke", **{"train.steps": 300}) == (300, 256)
