@@ -146,7 +146,7 @@ def arms_of(
     tree = dict(base.values)
     layers = (
         (profile.settings, profile.of(ablation.task, {*ablation.settings, *overrides})),
-        (source, ablation.settings),
+        (source, profile.multiplied(ablation.settings)),
         (typed, overrides),
     )
     for layer, paths in layers:

@@ -30,6 +30,15 @@ class Profile:
     """`deciding`: of a question with claims only the arms that decide one are trained."""
     most: Mapping[str, float] = field(default_factory=dict)
     """Path → the most that a question may spend there, whatever it says itself."""
+    times: Mapping[str, float] = field(default_factory=dict)
+    """Path → how many times what a question sets there itself is spent."""
+
+    def multiplied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """A question's own settings at this profile."""
+        return {
+            path: round(value * self.times[path]) if path in self.times else value
+            for path, value in settings.items()
+        }
 
     def of(self, task: str, given: Collection[str]) -> dict[str, Any]:
         """The paths it sets for a task; refused where one that it requires is not `given` either,
@@ -56,10 +65,11 @@ def read_profile(name: str) -> Profile:
     source = read_yaml(find_profile(name))
     values = dict(source.values)
     seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
-    until, arms, most = values.pop("until", None), values.pop("arms", "all"), values.pop("most", {})
+    until, arms = values.pop("until", None), values.pop("arms", "all")
+    most, times = values.pop("most", {}), values.pop("times", {})
     if until not in (None, "decided"):
         raise ConfigError([f"{source.place('until')}: expected decided, got {until!r}"])
     if arms not in ("all", "deciding"):
         raise ConfigError([f"{source.place('arms')}: expected all or deciding, got {arms!r}"])
     rest = Source(source.name, values, source.lines)
-    return Profile(name, seeds, timing, rest, required, until, arms, most)
+    return Profile(name, seeds, timing, rest, required, until, arms, most, times)
