@@ -67,7 +67,7 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         "fingerprint": _fingerprint(cells),
         "seeds_from": ablation.seeds_from,
         "seeds": sorted({cell.seed for cell in cells}),
-        "left_out": sorted({(*_place(vars(c)), c.settings) for c in table.left_out}),
+        "left_out": sorted(map(list, {(*_place(vars(c)), c.settings) for c in table.left_out})),
         "cells": [
             {
                 "label": cell.label,
@@ -116,6 +116,11 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
             if key != name and _holds_all(entry, tables[key]):
                 del tables[key]
         tables[name] = entry
+        if entry["arms"] == "tuned":  # which decides what an earlier table was not tuned for
+            plain = title({**entry, "arms": "fixed"}, earlier["profile"])
+            if plain in tables and plain not in asked:
+                left = [c for c in tables[plain]["claims"] if c["predicts"][0]["arms"] != "tuned"]
+                tables[plain] = {**tables[plain], "claims": left}
     merged = {**earlier, "ablations": tables}
     if is_first or merged != earlier:
         results.write_plan(merged)

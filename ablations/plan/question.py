@@ -215,7 +215,9 @@ def find(word: str) -> tuple[str, Path]:
         return word, catalogue()[word]
     if word.endswith((".yaml", ".yml")):
         return re.sub(r"[^\w.-]", "_", Path(word).stem)[:100], Path(word)
-    raise ConfigError([f"no ablation '{word[:100]}'. {nearest(word[:100], catalogue())}"])
+    hint = nearest(word[:100], catalogue())
+    hint = hint if len(hint) < 200 else "`python -m ablations list` names them all."
+    raise ConfigError([f"no ablation '{word[:100]}'. {hint}"])
 
 
 def read_ablation(path: Path) -> tuple[Ablation, Source]:

@@ -28,18 +28,16 @@ def write_bytes(plan: dict[str, Any]) -> bytes:
 def read_bytes(data: bytes) -> dict[str, Any]:
     """The plan in these bytes; a RecordError says in one line what is wrong with it."""
     plan = unseal(data)
-    entries = plan.get("ablations") if isinstance(plan, dict) else None
-    for entry in entries.values() if isinstance(entries, dict) else ():
-        if isinstance(entry, dict):
-            entry.setdefault("left_out", [])  # which plans had not at first
     _check(plan)
-    return {"profile": plan["profile"], "ablations": plan["ablations"]}
+    entries = {name: {**_LATER, **entry} for name, entry in plan["ablations"].items()}
+    return {"profile": plan["profile"], "ablations": entries}
 
 
 def _check(plan: Any) -> None:
     _shaped(plan, _PLAN, "the plan")
     for name, entry in plan["ablations"].items():
         _shaped(entry, _ENTRY, f"ablation {name!r}")
+        _shaped({**_LATER, **entry}, _LATER_FIELDS, f"ablation {name!r}")
         _shaped(entry["metric"], _METRIC, f"the metric of ablation {name!r}")
         for cell in entry["cells"]:
             _shaped(cell, _CELL, f"a cell of ablation {name!r}")
@@ -76,6 +74,9 @@ def _is_size(value: Any) -> bool:
     return is_number and math.isfinite(value) and value >= 0
 
 
+_LATER: dict[str, Any] = {"left_out": []}
+"""What plans had not at first, and what it is there."""
+_LATER_FIELDS = {"left_out": lambda value: isinstance(value, list) and all(map(_are_texts, value))}
 _PLAN = {"profile": _is_text, "ablations": _is_object}
 _ENTRY = {
     "name": _is_text,
@@ -94,7 +95,6 @@ _ENTRY = {
     "metric": _is_object,
     "metrics": lambda value: _is_object(value) and all(map(_is_object, value.values())),
     "fingerprint": _is_text,
-    "left_out": lambda value: isinstance(value, list) and all(map(_are_texts, value)),
     "seeds_from": _is_seed,
     "seeds": lambda value: isinstance(value, list) and all(map(_is_seed, value)),
     "cells": lambda value: isinstance(value, list),

@@ -361,7 +361,8 @@ def test_a_run_of_days_says_so_and_goes_on(
     code, out, err = say(*words, "--device", "cpu", "--rerun", "stale")
     assert (code, out) == (0, "2 trials in results/smoke; 2 ok\n")
     assert err == ("This takes about 3 days on 2 cores; it may be stopped.\n" if days else "")
-    assert given == {"limit": 7.5, "deadline": math.inf, "spared": frozenset()}
+    expected = {"limit": 7.5, "deadline": math.inf, "spared": frozenset(), "watcher": None}
+    assert given == expected
     assert [str(each) for each in asked] == ["stale", "cpu", "2"]
 
 

@@ -67,6 +67,7 @@ def options(file: str, results: Results, **changes: Any) -> Namespace:
         "results": str(results.root),
         "seeds": None,
         "until": "decided",
+        "arms": "all",
         "imports": [],
         "large": False,
         "overrides": {},

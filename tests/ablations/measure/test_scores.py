@@ -36,7 +36,7 @@ def read(scale: Any, seed: int = 0) -> dict[tuple[str, Any], float]:
         ("learned", lambda d: 1.0),  # as it starts
         ({"name": "learned", "start": 3.0}, lambda d: 9.0 * d),
     ],
-    ids=str,
+    ids=["none", "sqrt_d_head", "sqrt_d_model", "linear", "learned", "learned from 3"],
 )
 def test_the_variance_is_the_width_times_the_square_of_the_scale(scale: Any, variance: Any) -> None:
     found = read(scale)

@@ -18,6 +18,7 @@ from ablations.plan.wanted import draws_of, is_trained, make_plan
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.seal import seal_whole
+from ablations.store.seeds import DECIDING, moved
 
 Ask = Callable[..., str]
 
@@ -30,7 +31,8 @@ def test_every_entry_of_the_catalogue_is_strict_json_that_stands_alone() -> None
         assert entry["control"] in {cell["label"] for cell in entry["cells"]}
         assert {cell["trial"] for cell in entry["cells"]} <= set(plan.wanted)
         asked = table.ablation
-        expected = {0, 1} if is_trained(asked) else {*draws_of(asked)}
+        first = DECIDING[0] if table.arms == "pacing" else asked.seeds_from
+        expected = {0, 1} if is_trained(asked) else {*moved(draws_of(asked), first)}
         assert {cell["seed"] for cell in entry["cells"]} == set(entry["seeds"]) == expected
         assert entry["question"].rstrip(")").endswith("?"), name
         words = {"unit", "better", "label", "repeats"}

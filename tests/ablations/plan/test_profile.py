@@ -76,7 +76,7 @@ def test_a_plan_at_smoke_is_refused_before_it_would_train_at_full_size(ask: Ask)
         return {want.config["train"]["steps"] for want in make_plan(*asked).wanted.values()}
 
     assert steps([file], "smoke", SMALL, [0]) == {4}
-    assert min(steps([file], "quick", {}, [0])) > 500
+    assert min(steps([file], "quick", {}, [0])) > 400
     assert steps([ask("own", settings={**sizes, **SMALL})], "smoke", {}, [0]) == {4}
 
 
