@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,15 @@ def _curves(evidence: Evidence) -> pd.DataFrame:
     frame = frame.drop_duplicates([*keys, "label", "x"])  # the first seed is as good as another
     points = frame.groupby(keys)["x"].transform("nunique") if len(frame) else []
     frame = frame[np.asarray(points, dtype=float) >= FEWEST].copy()
+    return with_looks(frame, evidence).reset_index(drop=True)
+
+
+def with_looks(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
+    """Its rows with the look that their variants have in every figure."""
     told = looks([cell["label"] for cell in listed(evidence.loaded.cells)])
-    for name in ("colour", "marker", "dash"):
-        frame[name] = [getattr(told[label], name) for label in frame["label"]]
-    return frame.reset_index(drop=True)
+    each = [vars(told[label]) for label in frame["label"]]
+    names = ("colour", "marker", "dash")
+    return frame.assign(**{name: [look[name] for look in each] for name in names})
 
 
 def on_curves(evidence: Evidence) -> pd.Series:
@@ -139,9 +144,9 @@ def _counted_rows(evidence: Evidence) -> list[dict[str, Any]]:
     return rows
 
 
-def walked(place: Mapping[str, Any]) -> dict[str, Any] | None:
+def walked(place: Mapping[str, Any], names: Iterable[str] = WALKED) -> dict[str, Any] | None:
     """How far along which coordinate, and what else the place is: `batch 1, training`."""
-    along = next((name for name in WALKED if name in place), None)
+    along = next((name for name in names if name in place), None)
     if along is None:
         return None
     batch = place.get("batch", math.nan)

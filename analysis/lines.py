@@ -1,15 +1,23 @@
-"""Curves over a logarithmic length, with a legend below, as the figures of the speed lab are."""
+"""Curves with a legend below; over a logarithmic length, as the speed lab has them, or plainly."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from analysis import style
 from analysis.load import listed
@@ -37,13 +45,35 @@ def place(frame: pd.DataFrame, ax: Axes) -> None:
     ax.set_position((box.x0, box.y0 + room, box.width, box.height - room))
 
 
-def draw(frame: pd.DataFrame, ax: Axes, y: str, ends: tuple[str, str] | None) -> None:
+def duration(seconds: float) -> str:
+    """`100 µs`, `10 ms`, `1 s`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= 0.999 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+@dataclass(frozen=True)
+class Scales:
+    """How far apart numbers stand on each axis, and how the vertical one writes them."""
+
+    x: Literal["log", "linear"] = "log"
+    y: Literal["log", "linear"] = "log"
+    word: Callable[[float], str] = duration
+
+
+TIMES = Scales()
+
+
+def draw(
+    frame: pd.DataFrame, ax: Axes, y: str, ends: tuple[str, str] | None, scales: Scales = TIMES
+) -> None:
     """A line for each variant, with an interval at every point; what failed hangs at the top."""
     import seaborn as sns  # not before something is drawn: it loads pyplot
 
     place(frame, ax)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    ax.set_xscale(scales.x)
+    ax.set_yscale(scales.y)
     known = frame[frame[y].notna()]
     for _, points in known.groupby("label", sort=False):
         first = points.iloc[0]
@@ -54,36 +84,36 @@ def draw(frame: pd.DataFrame, ax: Axes, y: str, ends: tuple[str, str] | None) ->
         )  # fmt: skip
         for row in listed(points) if ends else []:
             low, high = row[ends[0]], row[ends[1]]  # type: ignore[index]
-            if not math.isnan(low) and low > 0:
+            if not math.isnan(low):
                 ax.plot([row["x"]] * 2, [low, high], color=first["colour"], linewidth=0.8)
     ax.set_xlabel(frame["along"].iloc[0], labelpad=1)
     ax.set_ylabel("")
-    _ticks(ax, sorted(set(frame["x"])))
+    _ticks(ax, sorted(set(frame["x"])), scales)
     _failures(frame[frame[y].isna()], ax)
     _legend(frame, ax)
 
 
-def _ticks(ax: Axes, lengths: list[float]) -> None:
-    span = lengths[-1] / lengths[0] if len(lengths) > 1 else 4
-    ax.set_xlim(lengths[0] / span**0.06, lengths[-1] * span**0.06)
-    shown = lengths if len(lengths) <= 7 else lengths[::2]
+def _ticks(ax: Axes, places: list[float], scales: Scales) -> None:
+    first, last = places[0], places[-1]
+    if scales.x == "log":
+        span = last / first if len(places) > 1 else 4
+        ax.set_xlim(first / span**0.06, last * span**0.06)
+    else:
+        room = 0.06 * (last - first or 1)
+        ax.set_xlim(first - room, last + room)
+    shown = places if len(places) <= 7 else places[::2]
     ax.xaxis.set_major_locator(FixedLocator(shown))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_locator(NullLocator())
     low, high = ax.get_ylim()
-    ax.yaxis.set_major_locator(LogLocator(10, (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
+    if scales.y == "log":
+        ax.yaxis.set_major_locator(LogLocator(10, (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)))
+    else:
+        ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], min_n_ticks=2))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: scales.word(value)))
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.spines["left"].set_visible(True)
     ax.tick_params(axis="y", labelsize=style.SMALL)
-
-
-def duration(seconds: float) -> str:
-    """`100 µs`, `10 ms`, `1 s`."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= 0.999 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
 
 
 def _failures(frame: pd.DataFrame, ax: Axes) -> None:

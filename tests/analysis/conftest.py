@@ -19,6 +19,7 @@ from ablations.store.schema import FAILED
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 
+import probe_lab
 from speed_lab import build_lab
 
 ENV = {
@@ -70,6 +71,7 @@ class Folder:
             "declared": 1,
             "tuning": [],
             "paces": [],
+            "left_out": [],
             "profile": "smoke",
             "fingerprint": "0",
             "question": f"Does {name} matter?",
@@ -243,13 +245,15 @@ def build_sweep(root: Path) -> Folder:
         seeds=seeds,
         crossings=[{"data": "3k"}, {"data": "30k"}],
         metric={"name": "loss", "split": "valid", "better": "lower", "label": "loss"},
+        metrics=probe_lab.METRICS,
     )
     for seed in seeds:
         for size, gain in (("3k", 0.02), ("30k", 0.11)):
             plain = {"across": {"data": size}, "metric": "loss", "unit": "nats/token"}
             base = 1.9 + draw.gauss(0, 0.02)
-            folder.record("8 heads", seed, base, **plain)
-            folder.record("1 head", seed, base + gain + draw.gauss(0, 0.012), **plain)
+            folder.record("8 heads", seed, base, readings=probe_lab.probed(seed), **plain)
+            looked = {"readings": probe_lab.probed(seed, 1.5)}
+            folder.record("1 head", seed, base + gain + draw.gauss(0, 0.012), **looked, **plain)
 
     folder.ablation("depth", ["deep", "shallow"], question="Does depth help?", seeds=[0, 1, 2])
     for seed in (0, 1, 2):

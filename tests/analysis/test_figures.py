@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -26,10 +27,15 @@ def drawn(name: str, evidence: Evidence) -> Figure:
     return figures.compose(name, figures.panels(name, evidence))
 
 
+def axes(figure: Figure) -> list[Axes]:
+    """Those of the panels, and those inside them."""
+    return [each for ax in figure.axes for each in (ax, *ax.child_axes)]
+
+
 def texts(figure: Figure) -> list[Text]:
     found: list[Text] = []
-    for ax in figure.axes:
-        low, high = ax.get_xlim()
+    for ax in axes(figure):
+        low, high = sorted(ax.get_xlim())
         ticks = [tick for tick in ax.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
         low, high = sorted(ax.get_ylim())
         ticks += [tick for tick in ax.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
@@ -70,7 +76,7 @@ def test_no_text_is_clipped_and_none_lies_on_another(name: str, evidence: Eviden
             width = min(box.x1, beside.x1) - max(box.x0, beside.x0)
             height = min(box.y1, beside.y1) - max(box.y0, beside.y0)
             assert width <= 0 or height <= 1, f"{label!r} lies on {other!r}"
-    for ax in figure.axes:
+    for ax in axes(figure):
         for line in ax.lines:
             for x, y in line.get_transform().transform(line.get_xydata()):
                 covering = [label for label, box in boxes if box.contains(x, y)]

@@ -89,17 +89,18 @@ def sweep() -> Evidence:
 
 @cache
 def called(label: str) -> Evidence:
-    """One variant of that name, trained, timed and counted with every seed."""
+    """One variant of that name, trained, timed, counted and looked into with every seed."""
     with tempfile.TemporaryDirectory() as place:
         folder = made_up().Folder(Path(place) / "run")
-        lab = import_module("speed_lab")
+        lab, probes = import_module("speed_lab"), import_module("probe_lab")
         claims = [lab.complexity_claim(folder, label, "control")]
-        named = {"metrics": lab.METRICS, "claims": claims}
+        named = {"metrics": {**lab.METRICS, **probes.METRICS}, "claims": claims}
         folder.ablation("width", ["control", label], seeds=list(SEEDS), **named)
         for seed in SEEDS:
             for name, layer, ratio in (("control", "attention", 1.0), (label, "lstm", 1.2)):
                 readings = [*folder.timing(ratio), *lab.layer_times(folder, layer)]
                 readings += [*lab.of_model(folder, ratio), *lab.counts(1)]
+                readings += probes.probed(seed, ratio, label)
                 folder.record(name, seed, 0.25 if name == "control" else 0.2 + 0.01 * seed,
                               readings=readings)  # fmt: skip
         return gather(folder.root)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ablations.plan.document import merge_into
+from ablations.plan.profile import read_profile
 from ablations.plan.wanted import Plan, Scope, make_plan
 from ablations.store.results import Results
 
@@ -123,7 +124,6 @@ def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
     ask: Ask, tmp_path: Path
 ) -> None:
     from ablations.plan.merge import arms_of
-    from ablations.plan.profile import read_profile
     from ablations.plan.question import read_ablation
     from ablations.plan.tuning import Choice, keep_choices, regime
 
@@ -148,3 +148,15 @@ def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
     merge_into(results, after)
     held = {name: len(e["claims"]) for name, e in results.read_plan()["ablations"].items()}
     assert held == {"small": 0, "small [tuned]": 1}
+
+
+def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others(ask: Ask) -> None:
+    times = read_profile("full").times["train.steps"]
+
+    def steps(**changes: Any) -> int:
+        (want, *_) = make_plan([ask(**changes)], "full", {}, [0]).wanted.values()
+        return int(want.config["train"]["steps"])
+
+    assert times > 1
+    assert steps(settings={"train.steps": 10}) == 10 * times
+    assert steps(settings={}) == read_profile("full").settings.values["g2p"]["train.steps"]
