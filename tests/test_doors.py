@@ -293,7 +293,7 @@ def test_results_and_overrides_are_passed_on(house: House) -> None:
     done = house.run("full", words[0], "--results", "my results", *words[1:])
     assert done.returncode == 0
     assert house.calls("-m", "ablations") == [
-        ["run", "--profile", "full", "--results", "my results", *words]
+        ["run", "--report", "--profile", "full", "--results", "my results", *words]
     ]
     assert house.calls("-m", "analysis") == [["report", "--results", "my results"]]
 
@@ -306,8 +306,8 @@ def test_results_go_to_a_folder_named_after_the_profile(
 ) -> None:
     done = house.run(*words)
     folder = str(house.root / "results" / profile)
-    assert house.calls("-m", "ablations")[0][:5] == [
-        *["run", "--profile", profile],
+    assert house.calls("-m", "ablations")[0][:6] == [
+        *["run", "--report", "--profile", profile],
         *["--results", folder],
     ]
     assert done.stdout.splitlines()[-1] == f"{folder}/report/index.html"

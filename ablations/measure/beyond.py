@@ -37,7 +37,9 @@ class Beyond(Measure):
 
     quantities: ClassVar = {
         "bits_at": Quantity("bits/token", "lower", "bits past the trained length"),
-        "perplexity_ratio": Quantity("1", "lower", "perplexity past the trained length"),
+        "perplexity_ratio": Quantity(
+            "1", "lower", "perplexity past the trained length, over that at its end"
+        ),
     }
 
     def take(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Taken:

@@ -22,7 +22,7 @@ def _told(unit: str, label: str) -> dict[str, str]:
 METRICS = {
     "last_gradient": _told("nats/label", "gradient norm in the last block"),
     "pruned_ratio": _told("1", "perplexity without heads, over that with all"),
-    "perplexity_ratio": _told("1", "perplexity past the trained length"),
+    "perplexity_ratio": _told("1", "perplexity past the trained length, over that at its end"),
     "curvature": _told("nats/token", "curvature of the loss"),
 }
 
