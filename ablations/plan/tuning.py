@@ -261,6 +261,18 @@ def keep_choices(results: Results, name: str, made: Sequence[Choice]) -> Path:
     held |= {choice.key: choice for choice in made}
     plain = {"seeds": list(TUNING), "arms": [asdict(choice) for choice in held.values()]}
     plain = json.loads(json.dumps(plain))  # no object twice, which YAML would write as an alias
-    write_atomic(path, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100,
-                                      default_flow_style=None))  # fmt: skip
+    write_atomic(path, yaml.dump(plain, Dumper=_Quoting, sort_keys=False, allow_unicode=True,
+                                 width=100, default_flow_style=None))  # fmt: skip
     return path
+
+
+class _Quoting(yaml.SafeDumper):
+    """Quotes a text that begins like a number: 956e78245692 is a regime, and would be read as ∞."""
+
+
+_Quoting.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="'" if text[:1].isdecimal() else None
+    ),
+)

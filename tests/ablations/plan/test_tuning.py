@@ -287,3 +287,9 @@ def test_the_control_of_every_task_has_the_rate_that_tuning_chose(task: str, ask
     base = read_yaml(FOLDER / "base" / f"{task}.yaml").values
     assert choice.chosen == {RATE: base["train"]["optimiser"]["rate"]}
     assert choice.regime == regime(arm, ablation), "tuned for another control: tune it again"
+
+
+def test_a_regime_that_looks_like_a_number_is_read_as_it_was_written(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    made = Choice("with", {}, "quick", "956e78245692", {RATE: 1e-3}, None, False, None)
+    assert read_choices(keep_choices(results, "small", [made])) == [made]
