@@ -50,17 +50,12 @@ SCORINGS: dict[str, Scoring] = {
     "_one": (lambda references: references == 1, nearest, "words with one pronunciation"),
     "_several": (lambda references: references > 1, nearest, "words with several pronunciations"),
 }
-EXCESS = "per_excess"
 METRICS = {
     f"{rate}{ending}": Metric(
         unit, "lower", f"{label} error rate, {note}" if ending else f"{label} error rate"
     )
     for ending, (_, _, note) in SCORINGS.items()
     for rate, unit, label in (("per", "edits/phone", "phone"), ("wer", "errors/word", "word"))
-} | {
-    EXCESS: Metric(
-        "edits/phone", "lower", "phone error rate of words with several pronunciations over others'"
-    )
 }
 
 
@@ -83,18 +78,7 @@ def score(outputs: Sequence[Ids], references: Sequence[References]) -> list[Scor
         else:
             reason = f"no {note}"
             scores += [Score(f"{rate}{ending}", None, reason=reason) for rate in ("per", "wer")]
-    return [*scores, _excess(scores)]
-
-
-def _excess(scores: Sequence[Score]) -> Score:
-    """How much worse words are that can be said in several ways."""
-    one, several = (
-        next(each for each in scores if each.metric == f"per{ending}")
-        for ending in ("_one", "_several")
-    )
-    if one.value is None or several.value is None:
-        return Score(EXCESS, None, reason=one.reason or several.reason)
-    return Score(EXCESS, several.value - one.value)
+    return scores
 
 
 def error_rates(counts: Sequence[int], measured: Sequence[tuple[Ids, Ids]]) -> tuple[float, float]:

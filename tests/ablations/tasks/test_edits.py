@@ -74,7 +74,6 @@ def test_the_scorings_of_four_words_by_hand() -> None:
             "wer_one": 1 / 1,
             "per_several": (0 + 1 + 1) / (6 + 4 + 4),
             "wer_several": 2 / 3,
-            "per_excess": 2 / 14 - 4 / 3,
         }
     )
     assert list(values(scores)) == list(METRICS)
@@ -110,8 +109,6 @@ def test_the_scores_are_those_of_the_definitions(
         *rates([both for both, one in zip(by_nearest, is_one, strict=True) if one]),
         *rates([both for both, one in zip(by_nearest, is_one, strict=True) if not one]),
     ]
-    one, several = expected[6], expected[8]
-    expected.append(None if one is None or several is None else several - one)
     scores = score([output for output, _ in words], [said for _, said in words])
     assert [each.value for each in scores] == pytest.approx(expected)
 
@@ -142,11 +139,10 @@ def test_a_score_without_words_is_none_and_says_why() -> None:
         "wer_one": "no words with one pronunciation",
         "per_several": "no words with several pronunciations",
         "wer_several": "no words with several pronunciations",
-        "per_excess": "no words with one pronunciation",  # of the last
     }
     assert all(each.reason is None for each in one + several if each.value is not None)
 
 
 def test_metrics_have_distinct_labels_and_less_is_better() -> None:
     assert {metric.better for metric in METRICS.values()} == {"lower"}
-    assert len({metric.label for metric in METRICS.values()}) == len(METRICS) == 11
+    assert len({metric.label for metric in METRICS.values()}) == len(METRICS) == 10
