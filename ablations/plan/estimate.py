@@ -79,7 +79,7 @@ def known_times(plan: Plan, results: Results, device: torch.device) -> Times:
                 continue
             if head.status == "oom":
                 times.each.setdefault(str(want.frozen), None)
-            elif head.status in WHOLE and (seconds := head.env.get("seconds")):
+            elif want.trained and head.status in WHOLE and (seconds := head.env.get("seconds")):
                 times.each[str(want.frozen)] = float(seconds)
                 taken.setdefault(_task(want), []).append((float(seconds), want.work))
     for task, pairs in taken.items():

@@ -14,11 +14,11 @@ DIGESTS = {
     "copy": "9e6e846364a0",
     "g2p": "24acdaad93b5",
     "listops": "bff5697ea52d",
-    "pair": "dc38ca08085f",
+    "pair": "0d813ad7e8a2",
     "recall": "befcd5a0b564",
     "reverse": "8c236bbf2042",
     "sort": "3b12132cf44c",
-    "text": "86eec15724c2",
+    "text": "e9ae40400c7c",
     "translation": "d877c2247eff",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,17 @@ def test_a_time_that_says_nothing_of_a_training_here_is_passed_over(
     known = known_times(plan, results, CPU)
     assert seconds_each(wants, clock, 10, known)[0] == 2.0
     assert len(clock.asked) == 3
+
+
+def test_what_was_only_probed_says_nothing_of_how_long_training_takes(
+    ask: Ask, results: Results
+) -> None:
+    """It has no work to divide its seconds by."""
+    probed = ask(measures=["permutation"], metric="permutation_gap")
+    plan = make_plan([probed], "smoke", {}, [0])
+    (want, *_) = plan.wanted.values()
+    results.write(replace(made_here(want, seconds=0.3), trained=False))
+    assert known_times(plan, results, CPU).rates == {}
 
 
 def test_what_was_too_large_here_earlier_is_not_tried_for_its_time(

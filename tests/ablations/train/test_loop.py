@@ -146,7 +146,11 @@ def test_the_golden_losses_have_not_moved(task: G2P, name: str) -> None:
     assert list(measured.values()) == pytest.approx(GOLDEN[name], rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["position", "norm", "feedforward", "scale"])
+SHARED = {"position": 0.9, "norm": 0.9, "feedforward": 0.85, "scale": 0.9}
+"""Of the weights that either side has; gates are new, and more of a decoder without a source."""
+
+
+@pytest.mark.parametrize("name", SHARED)
 def test_a_variant_and_its_control_start_from_equal_weights(task: G2P, name: str) -> None:
     ablation, source = read_ablation(catalogue()[name])
     cells = expand(ablation, source, read_profile("smoke"), {}, [0, 1])
@@ -164,7 +168,7 @@ def test_a_variant_and_its_control_start_from_equal_weights(task: G2P, name: str
         shared = [
             each for each in theirs if each in ours and ours[each].shape == theirs[each].shape
         ]
-        assert len(shared) >= 0.9 * min(len(ours), len(theirs)), label
+        assert len(shared) >= SHARED[name] * min(len(ours), len(theirs)), label
         assert all(torch.equal(ours[each], theirs[each]) for each in shared), label
         drawn = [each for each in shared if ours[each].std() > 0]
         assert not any(torch.equal(theirs[e], first[label, 1 - seed][e]) for e in drawn)
