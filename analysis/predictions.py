@@ -510,7 +510,9 @@ def _crosses(p: Predicted, seeds: Sequence[Any]) -> Tested:
     # Below at one level, above at a later one: the best such pair, of so many that are looked at.
     pairs = [max(below[i], above[j]) for i in range(len(below)) for j in range(i + 1, len(above))]
     both = min(1.0, len(columns) * min(pairs))
-    return Tested(both, min(1.0, 2 * min(max(above), max(below))))
+    until = p.plain.get("until")
+    is_short = until is not None and max(_levels(p)) < until
+    return Tested(both, 1.0 if is_short else min(1.0, 2 * min(max(above), max(below))))
 
 
 def _ratio(p: Predicted, seeds: Sequence[Any]) -> Tested:

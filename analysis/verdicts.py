@@ -175,6 +175,9 @@ class _Claimed:
         if self.is_elsewhere:
             word, reason = NOT_RUN, "its arms are not tuned here: run it with --tune"
             remedy = "the question with --tune"
+        elif not seeds and self.is_timed and self._is_short:
+            word, reason = NOT_RUN, "not timed at the places that it looks at"
+            remedy = "a larger profile, which goes further"
         elif not seeds:
             what = "nothing was timed" if self.is_timed else "no seed that decides has ended"
             word, reason = NOT_RUN, f"{what} in every arm that it looks at"
@@ -187,8 +190,7 @@ class _Claimed:
             remedy = "a regime in which no seed fails, or a claim about how many do"
             open_from = None
         elif word == UNDECIDED:
-            reason = self._why(decision, seeds)
-            remedy = self._what_decides(used)
+            reason, remedy = self._why(decision, seeds), self._what_decides(decision, used)
         elif changed:
             is_opposite = any(otherwise[label] != UNDECIDED for label in changed)
             end = "would be decided otherwise" if is_opposite else "is not decided alike"
@@ -246,8 +248,18 @@ class _Claimed:
             return "the same in every seed, so its spread cannot be told"
         return f"too noisy for so few {'processes' if self.is_timed else 'seeds'}"
 
-    def _what_decides(self, used: Sequence[Any]) -> str:
-        """In plain words, for one that is too noisy."""
+    @property
+    def _is_short(self) -> bool:
+        """Whether a prediction goes along something that was read nowhere that counts."""
+        return any(each.plain["along"] is not None and not each.spots for each in self.predicted)
+
+    def _what_decides(self, decision: Decision, used: Sequence[Any]) -> str:
+        """In plain words, for one that its seeds or processes leave open."""
+        is_silent = bool(decision.tested) and math.isnan(decision.tested[-1].p)
+        if is_silent and self.is_timed:
+            return "a larger profile, which times more places"
+        if is_silent:
+            return "a measure that tells these apart"
         if self.is_timed:
             return "more processes (timing.processes), or a quieter machine"
         found = self._needed(used)

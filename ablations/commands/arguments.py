@@ -39,9 +39,9 @@ def names_of(options: Namespace) -> list[str]:
     """The ablations that were named, or whose claims were; none: all of them."""
     if not options.claim:
         return list(options.names)
-    find_profile(getattr(options, "profile", PROFILES[-1]))
-    deciding: dict[str, list[str]] = {}
     profile = getattr(options, "profile", PROFILES[-1])
+    find_profile(profile)
+    deciding: dict[str, list[str]] = {}
     for name, path in catalogue().items():
         ablation, _ = read_ablation(path)
         for claim, _ in ablation.predictions if ablation.is_for(profile) else ():
@@ -78,7 +78,7 @@ def trials(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--arms",
         choices=("all", "deciding"),
-        help="train every arm of a question, or those that decide its claims (quick does)",
+        help="train every arm of a question, or those that decide its claims (as smoke and quick)",
     )
     imports(parser)
     parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
@@ -223,7 +223,7 @@ def plan_of(
     seeds = spent or options.seeds
     settings = options.overrides, seeds, options.large, options.factors
     scope = Scope(getattr(options, "arms", None), options.claim)
-    words = words or everything(options.profile)
+    words = words or everything(options.profile, scope.arms)
     return make_plan(words, options.profile, *settings, results, grids, scope)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import plan_of
@@ -33,7 +33,7 @@ def decide(
         failed = sum(counts[status] for status in FAILED)  # at earlier looks of this command
         ended[EARLIER] = max(0, ended[EARLIER] - failed)
         counts = Counter({k: n for k, n in counts.items() if k != EARLIER}) + ended
-        more = asked | _asks(plan, results)
+        more = asked | _asks(plan, results, options.claim)
         if more == asked or ended[UNBEGUN]:
             return counts, plan
         asked = more
@@ -48,8 +48,9 @@ def first_look() -> tuple[int, ...]:
     return DECIDING[: LEVEL_LOOKS.seeds[0]]
 
 
-def _asks(plan: Plan, results: Results) -> Asked:
-    """(table, variant) → the seeds that a claim of this plan asks for."""
+def _asks(plan: Plan, results: Results, claims: Sequence[str]) -> Asked:
+    """(table, variant) → the seeds that a claim of this plan asks for: of these, where some are
+    named."""
     from ablations.plan.document import titles
     from analysis.load import load
     from analysis.verdicts import verdicts
@@ -57,7 +58,8 @@ def _asks(plan: Plan, results: Results) -> Asked:
     words = titles(plan, results)
     found: dict[tuple[str, str], int] = {}
     for verdict in verdicts(load(results.root)):
-        word = words.get(verdict.scope["question"], "")
+        is_asked = not claims or verdict.id in claims
+        word = words.get(verdict.scope["question"], "") if is_asked else ""
         for label, n in verdict.asks.items() if word else ():
             found[word, label] = max(n, found.get((word, label), 0))
     first = len(first_look())  # which every arm has been given already

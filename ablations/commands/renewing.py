@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import subprocess
 import sys
@@ -21,16 +22,27 @@ class Renewal(Watcher):
     def __init__(self, root: Path, pause: float = PAUSE) -> None:
         self._root, self._pause = root, pause
         self._drawing: subprocess.Popen[bytes] | None = None
-        self._last = -pause
+        self._last = -math.inf
+        self._is_owed = False
 
     def question_ended(self, name: str) -> None:
+        self._is_owed = True
+        self.tick()
+
+    def tick(self) -> None:
         is_busy = self._drawing is not None and self._drawing.poll() is None
-        if not is_busy and time.monotonic() >= self._last + self._pause:
-            self._last = time.monotonic()
+        if self._is_owed and not is_busy and time.monotonic() >= self._last + self._pause:
+            self._last, self._is_owed = time.monotonic(), False
             self._drawing = self._draw(subprocess.DEVNULL)
 
     def quiet(self) -> None:
         if self._drawing is not None:
+            self._drawing.wait()
+
+    def abandon(self) -> None:
+        """Leave a page undone: nothing is to go on after the sweep."""
+        if self._drawing is not None and self._drawing.poll() is None:
+            self._drawing.terminate()
             self._drawing.wait()
 
     def conclude(self) -> int:

@@ -6,6 +6,8 @@ import math
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,7 +38,9 @@ def arguments(parser: ArgumentParser) -> None:
         "--limit", type=duration, metavar="SECONDS", help="a job that takes longer is ended"
     )
     parser.add_argument(
-        "--tune", action="store_true", help="choose the settings of every arm anew, then run"
+        "--tune",
+        action="store_true",
+        help="choose the settings of every arm that is asked for anew, then run",
     )
     parser.add_argument(
         "--report", action="store_true", help="write the page as each question ends, and last"
@@ -58,12 +62,14 @@ def act(options: Namespace) -> int:
     from ablations.tasks.cache import announce
 
     on = machine_of(options)
+    watcher = _watcher(options, results)
     with (
+        _abandoning(watcher),
         announce(want.config["task"] for want in plan.wanted.values()),
         LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher,
     ):
         deadline = time.monotonic() + options.budget
-        sweep = Sweep(options, results, launcher, on, deadline, _watcher(options, results))
+        sweep = Sweep(options, results, launcher, on, deadline, watcher)
         counts: Counter[str] = Counter()
         if not plan.is_paced:
             from ablations.commands.pacing import pace
@@ -89,7 +95,7 @@ def act(options: Namespace) -> int:
     told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
     told += [f"the budget is spent: {unbegun} wait, the same command begins them"] * bool(unbegun)
     print("; ".join(told))
-    if sweep.watcher is not None and (code := sweep.watcher.conclude()):
+    if watcher is not None and (code := watcher.conclude()):
         return code
     return 1 if earlier or any(counts[status] for status in FAILED) else 0
 
@@ -100,6 +106,17 @@ def _watcher(options: Namespace, results: Results) -> Renewal | None:
     from ablations.commands.renewing import Renewal
 
     return Renewal(results.root)
+
+
+@contextmanager
+def _abandoning(watcher: Renewal | None) -> Iterator[None]:
+    """Nothing that it has begun outlives a sweep that is cut."""
+    try:
+        yield
+    except BaseException:
+        if watcher is not None:
+            watcher.abandon()
+        raise
 
 
 @dataclass(frozen=True)

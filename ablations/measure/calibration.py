@@ -64,14 +64,14 @@ class Calibration(Measure):
         return Taken([*readings, diagram])
 
 
-@torch.inference_mode()
 def answers(
     model: nn.Module, task: Task, device: torch.device, split: str
 ) -> tuple[Tensor, Tensor]:
     """The largest probability at each label, and 1 where it is the label's, else 0."""
+    batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
     sure, right = [], []
-    with evaluating(model):
-        for batch in task.evaluation_batches(split):
+    with evaluating(model), torch.inference_mode():
+        for batch in batches:
             moved = batch.to(device)
             labels_N = moved.labels.flatten()
             counts_N = labels_N != IGNORE

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ablations.plan.merge import Cell
 from ablations.plan.wanted import Plan, PlannedTable, measures_of, metrics_of
 from ablations.store.frozen import freeze
 from ablations.store.results import Results
@@ -64,7 +63,7 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         "profile": plan.profile.name,
         "metric": {"name": ablation.metric, "split": "test", **metrics[ablation.metric]},
         "metrics": metrics,
-        "fingerprint": _fingerprint(cells),
+        "fingerprint": _fingerprint([vars(cell) for cell in cells]),
         "seeds_from": ablation.seeds_from,
         "seeds": sorted({cell.seed for cell in cells}),
         "left_out": sorted(map(list, {(*_place(vars(c)), c.settings) for c in table.left_out})),
@@ -85,9 +84,11 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
     }
 
 
-def _fingerprint(cells: Sequence[Cell]) -> str:
+def _fingerprint(cells: Sequence[Mapping[str, Any]]) -> str:
     """One word for all that decides the numbers of an ablation's table but the seeds."""
-    settings = {(cell.label, freeze(cell.across), cell.role, cell.settings) for cell in cells}
+    settings = {
+        (cell["label"], freeze(cell["across"]), cell["role"], cell["settings"]) for cell in cells
+    }
     return hashlib.sha256(freeze(sorted(settings)).encode()).hexdigest()[:12]
 
 
@@ -119,7 +120,8 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
         if entry["arms"] == "tuned":  # which decides what an earlier table was not tuned for
             plain = title({**entry, "arms": "fixed"}, earlier["profile"])
             if plain in tables and plain not in asked:
-                left = [c for c in tables[plain]["claims"] if c["predicts"][0]["arms"] != "tuned"]
+                decided = {claim["id"] for claim in entry["claims"]}
+                left = [c for c in tables[plain]["claims"] if c["id"] not in decided]
                 tables[plain] = {**tables[plain], "claims": left}
     merged = {**earlier, "ablations": tables}
     if is_first or merged != earlier:
@@ -165,4 +167,5 @@ def _unite(earlier: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
             order.setdefault(_place(cell), len(order))
             cells.setdefault((*_place(cell), cell["seed"]), dict(cell))
     united = sorted(cells.values(), key=lambda cell: (order[_place(cell)], cell["seed"]))
-    return {**now, "seeds": sorted({cell["seed"] for cell in united}), "cells": united}
+    seeds = sorted({cell["seed"] for cell in united})
+    return {**now, "seeds": seeds, "cells": united, "fingerprint": _fingerprint(united)}

@@ -14,9 +14,10 @@ from ablations.plan.question import Ablation, catalogue, read_ablation
 from ablations.plan.wanted import is_trained
 
 
-def everything(profile: str) -> list[str]:
-    """The names of all questions of a profile, in the order in which they are run."""
-    is_deciding = read_profile(profile).arms == "deciding"
+def everything(profile: str, arms: str | None = None) -> list[str]:
+    """The names of all questions of a profile, in the order in which they are run; where only arms
+    that decide are asked for, those that have a claim."""
+    is_deciding = (arms or read_profile(profile).arms) == "deciding"
     found = {name: read_ablation(path)[0] for name, path in catalogue().items()}
     wanted = [
         name

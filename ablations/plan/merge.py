@@ -17,7 +17,7 @@ from ablations.plan.profile import Profile
 from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, located, read_yaml
-from ablations.plan.tree import get, referred, replaced
+from ablations.plan.tree import get, is_number, referred, replaced
 from ablations.store.frozen import freeze
 from ablations.store.identity import identity
 from ablations.store.identity import settings as settings_of
@@ -176,7 +176,7 @@ def arms_of(
                 varied = _varied(crossed, variant or {}, source, control)
             except ConfigError as error:
                 raise located(error, origins) from None
-            varied = _capped(varied, profile.most, overrides)
+            varied = _capped(varied, profile.most, {*overrides, *factors})
             arms.append(PlannedArm(label, across, varied, source, origins, trained))
     return arms
 
@@ -188,8 +188,7 @@ def _capped(
     for path, cap in most.items():
         with contextlib.suppress(KeyError):
             value = get(tree, path)
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if path not in typed and is_number and value > cap:
+            if path not in typed and is_number(value) and value > cap:
                 tree = replaced(tree, path, cap)
     return tree
 

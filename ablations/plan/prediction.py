@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ablations.plan.tree import is_number
 from model.config import ConfigError, nearest
 
 
@@ -38,15 +39,18 @@ VOCABULARY = {
     "trains": Word("most of its seeds do not fail", kind="basin"),
     "grows": Word("its lead over the other grows along a factor", ("along",), ("than", "since")),
     "exponent": Word("a power of a factor, within bounds", ("along", "between"), ("since",)),
-    "crosses": Word("the first is lower, then higher", ("along",), ("since",), names=2),
+    "crosses": Word("the first is lower, then higher", ("along",), ("since", "until"), names=2),
     "ratio": Word("so many times the other, within bounds", ("between",), ("than",)),
     "exact": Word("a number to rounding", ("within",), ("value", "fails_for", "fails_at")),
 }
-COORDINATES = ("length", "position", "tokens_over_width", "batch", "depth", "d_head")
+COORDINATES = (
+    *("length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed"),
+    "source",
+)
 """Numbers in a reading's `at`."""
 STEPS = "steps_to_reach"  # a level of validation loss
 COMMON = ("metric", "split", "at", "across", "kind", "threshold", "arms")
-_NUMBERS = ("by", "within", "value", "threshold", "since")
+_NUMBERS = ("by", "within", "value", "threshold", "since", "until")
 _CHOICES = {"kind": ("level", "basin"), "arms": ("fixed", "tuned")}
 
 
@@ -75,6 +79,8 @@ class Prediction:
     """A crossed factor, or a coordinate of what is measured."""
     since: float | None = None
     """The first place along it that counts."""
+    until: float | None = None
+    """The place by which it has to be so: what was looked at less far refutes nothing."""
     threshold: float | None = None
     split: str = "test"
     at: dict[str, Any] = field(default_factory=dict)
@@ -120,7 +126,7 @@ def read_prediction(
         problems.append(f"{place}.kind: a basin needs the threshold that its seeds are past")
     if given.get("metric") == STEPS:
         level = given.get("at")
-        if not isinstance(level, Mapping) or not _is_number(level.get("loss")):
+        if not isinstance(level, Mapping) or not is_number(level.get("loss")):
             problems.append(f"{place}.metric: {STEPS} needs its level: at: {{loss: 1.0}}")
         if given.get("by"):
             problems.append(f"{place}.by: {STEPS} are compared by their order, without a margin")
@@ -172,12 +178,12 @@ def _wrong_values(
     problems = [
         f"{place}.{key}: expected a number, got {given[key]!r}"
         for key in _NUMBERS
-        if key in given and not _is_number(given[key])
+        if key in given and not is_number(given[key])
     ]
     problems += [
         f"{place}.{key}: must not be negative"
         for key in ("within",)
-        if _is_number(given.get(key)) and given[key] < 0
+        if is_number(given.get(key)) and given[key] < 0
     ]
     problems += [
         f"{place}.{key}: expected {' or '.join(choices)}, got {given[key]!r}"
@@ -201,12 +207,8 @@ def _wrong_values(
     return problems
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_range(value: Any) -> bool:
     if not isinstance(value, list) or len(value) != 2 or value == [None, None]:
         return False
     ends = [end for end in value if end is not None]
-    return all(map(_is_number, ends)) and ends == sorted(ends)
+    return all(map(is_number, ends)) and ends == sorted(ends)

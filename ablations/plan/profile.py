@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.plan.source import FOLDER, read_yaml
+from ablations.plan.tree import is_number
 from model.config import ConfigError, nearest
 from model.strict_yaml import Source
 
@@ -36,7 +37,9 @@ class Profile:
     def multiplied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """A question's own settings at this profile."""
         return {
-            path: round(value * self.times[path]) if path in self.times else value
+            path: round(value * self.times[path])
+            if path in self.times and is_number(value)
+            else value
             for path, value in settings.items()
         }
 

@@ -11,6 +11,10 @@ from model.config import ConfigError
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
 
 
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def get(tree: Mapping[str, Any], path: str) -> Any:
     for key in path.split("."):
         if not isinstance(tree, Mapping) or key not in tree:

@@ -153,8 +153,10 @@ class Scope:
         arms: str | None,
     ) -> bool:
         """Whether an arm, treated so, is asked for."""
-        is_whole = (self.arms or profile.arms) == "all" and not self.claims
-        return is_whole or not ablation.claims or ablation.decides(label, across, self.claims, arms)
+        ours = {claim.id for claim, _ in ablation.predictions} & set(self.claims)
+        if not ours and ((self.arms or profile.arms) == "all" or not ablation.claims):
+            return True
+        return ablation.decides(label, across, ours, arms)
 
 
 @dataclass(frozen=True)
@@ -289,10 +291,12 @@ def _every_table(
         plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its arms are not tuned")
         return [fixed]
     keys = [freeze([arm.label, arm.across, regime(arm, ablation)]) for arm in arms]
+    is_about = any(each.arms == "tuned" for _, each_of in ablation.predictions for each in each_of)
     lacking = [
         arm.label
         for arm, key in zip(arms, keys, strict=True)
-        if key not in known and scope.asks(plan.profile, ablation, arm.label, arm.across, "tuned")
+        if key not in known
+        and (not is_about or ablation.decides(arm.label, arm.across, scope.claims, "tuned"))
     ]
     if lacking:
         told = ", ".join(dict.fromkeys(lacking))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ablations.plan.document import merge_into
 from ablations.plan.estimate import may_fit
@@ -64,7 +64,7 @@ def run(
     setting = Setting(plan, results, device, list(imports), rerun, limit, call, spared=spared)
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
-            trials, timings, notes, is_proven, earlier = _begin(setting)
+            trials, timings, notes, proven, earlier = _begin(setting)
             notes = [
                 *plan.notes,
                 *merge_into(results, plan),
@@ -78,16 +78,16 @@ def run(
             setting.say = display.say
             for note in notes:
                 display.say(note)
-            sweep = _Sweep(launcher, leases, display, poll, is_proven, deadline)
             watched = _Watched(plan, [*trials, *timings], watcher or Watcher())
-            sweep.on_end = watched.piece_ended
+            sweep = _Sweep(launcher, leases, display, poll, deadline, watched)
+            put_off: list[Piece] = []
             try:
                 for trained in (False, True):
+                    sweep.expect(is_proven=trained in proven)
                     sweep.work([p for p in trials if p.trained == trained], launcher.capacity)
-                    sessions = [piece for piece in timings if piece.trained == trained]
-                    sweep.before = watched.watcher.quiet
-                    sweep.work(sessions, 1)  # timing has the machine to itself
-                    sweep.before = None
+                    # Timing has the machine to itself; where others have it, training comes first.
+                    due = [piece for piece in timings if piece.trained == trained]
+                    put_off = sweep.work([*due, *put_off], 1, patient=trained)
             except BaseException:
                 with undisturbed():
                     sweep.stop()
@@ -95,9 +95,11 @@ def run(
     return sweep.counts + Counter({EARLIER: earlier})  # a sum leaves out what is 0
 
 
-def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list[str], bool, int]:
-    """What is to be done, what people should know before, whether any trial is trained, and how
-    many failed earlier and are not to be tried again.
+def _begin(
+    setting: Setting,
+) -> tuple[list[TrialPiece], list[SessionPiece], list[str], set[bool], int]:
+    """What is to be done, what people should know before, whether there are good records of models
+    that are trained, or not, and how many failed earlier and are not to be tried again.
 
     OSError where something is lacking and cannot be kept; unusable records are set aside.
     """
@@ -114,8 +116,8 @@ def _begin(setting: Setting) -> tuple[list[TrialPiece], list[SessionPiece], list
     timings = sessions(lacks.timings, setting)
     tried = {want.trial for want in lacks.train}
     left = {want.trial for want in lacks.failed} - tried
-    is_proven = len(tried | left) < len(setting.plan.wanted)
-    return trials, timings, notes, is_proven, len(left)
+    proven = {w.trained for w in setting.plan.wanted.values() if w.trial not in tried | left}
+    return trials, timings, notes, proven, len(left)
 
 
 class Watcher:
@@ -126,6 +128,9 @@ class Watcher:
 
     def quiet(self) -> None:
         """A timing session is about to begin: whatever this does beside has to end first."""
+
+    def tick(self) -> None:
+        """Something has ended, if not a question."""
 
 
 class _Watched:
@@ -148,6 +153,7 @@ class _Watched:
             if not self._waiting[name]:
                 del self._waiting[name]
                 self.watcher.question_ended(name)
+        self.watcher.tick()
 
 
 class _Sweep:
@@ -159,26 +165,31 @@ class _Sweep:
         leases: Leases,
         display: Display,
         poll: float,
-        is_proven: bool,
-        deadline: float = math.inf,
+        deadline: float,
+        watched: _Watched,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._launcher, self._leases, self._display = launcher, leases, display
-        self._poll, self._deadline = poll, deadline
+        self._poll, self._deadline, self._watched = poll, deadline, watched
         self._queue: deque[Piece] = deque()
         self._later: deque[Piece] = deque()  # leased by others, or to be tried again
+        self._put_off: list[Piece] | None = None  # others have the machine, and it can wait
+        self._ended: list[Piece] = []  # of which nobody has been told
         self._running: dict[str, Piece] = {}
         self._tries: Counter[str] = Counter()  # failures that were followed by another try
-        # Those that failed, until one succeeds: a folder with good records needs no such care.
-        self._first: dict[str, tuple[str, Outcome]] | None = None if is_proven else {}
+        self._first: dict[str, tuple[str, Outcome]] | None = None
         self._kinds = 0
         self._is_stopping = False
         self._has_told = False
-        self.on_end: Callable[[Piece], None] = lambda piece: None
-        self.before: Callable[[], None] | None = None  # a piece begins
 
-    def work(self, pieces: Iterable[Piece], at_once: int) -> None:
-        """Do all of these, so many at once."""
+    def expect(self, *, is_proven: bool) -> None:
+        """Watch the first ones, until one succeeds, where no good record is of their kind."""
+        self._first = None if is_proven else {}
+
+    def work(self, pieces: Iterable[Piece], at_once: int, patient: bool = True) -> list[Piece]:
+        """Do all of these, so many at once; where it is not patient, those are handed back that
+        would have to wait for others to leave the machine."""
+        self._put_off = None if patient else []
         self._queue.extend(pieces)
         self._kinds = len({piece.settings for piece in self._queue})
         while self._queue and not self._is_stopping:
@@ -186,11 +197,19 @@ class _Sweep:
             for event in self._launcher.events():
                 with undisturbed():  # an outcome that was read must be written
                     self._take(event)
+                self._tell_ended()
                 self._fill(at_once)
             if self._later and not self._is_stopping:
                 self._tell_of_others()
                 time.sleep(self._poll)
                 self._queue, self._later = self._later, self._queue
+        return self._put_off or []
+
+    def _tell_ended(self) -> None:
+        """Where signals are heard: whoever is told may start a process."""
+        ended, self._ended = self._ended, []
+        for piece in ended if not self._is_stopping else ():
+            self._watched.piece_ended(piece)
 
     def stop(self) -> None:
         """End what runs. A trial without a record waits, and goes on from its checkpoint."""
@@ -211,17 +230,17 @@ class _Sweep:
                 continue
             if self._would_disturb(piece):
                 self._leases.release(*piece.leases)
-                self._later.append(piece)
+                (self._later if self._put_off is None else self._put_off).append(piece)
                 continue
             job = piece.job()
             if job is None:
                 self._leases.release(*piece.leases)
                 self._display.finished(piece.id, piece.title, "nothing left to do", 0.0)
-                self.on_end(piece)
+                self._watched.piece_ended(piece)
                 continue
             self._running[piece.id] = piece
-            if self.before is not None:
-                self.before()
+            if TIMING in piece.leases:
+                self._watched.watcher.quiet()
             self._launcher.submit(job)
 
     def _would_disturb(self, piece: Piece) -> bool:
@@ -266,7 +285,7 @@ class _Sweep:
         self._leases.release(*piece.leases)
         self.counts[status] += 1
         self._display.finished(piece.id, piece.title, status, outcome.seconds, note)
-        self.on_end(piece)
+        self._ended.append(piece)
 
     def _try_again(self, piece: Piece, outcome: Outcome) -> None:
         """At the end; at once where nothing has succeeded yet. It stays leased."""

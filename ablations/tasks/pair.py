@@ -45,11 +45,10 @@ class Pair(Lookup):
             problems = too_small(self, slots=2, values=2, asked=1, examples=1)
             if not problems and self.asked > self.slots:
                 problems.append(f"asked={self.asked}: choose at most slots={self.slots}")
-            tokens = 0 if problems else self.slots**self.asked + self.values**self.asked
-            if tokens > MOST_TOKENS:
+            if not problems and max(self.slots, self.values) ** min(self.asked, 99) > MOST_TOKENS:
                 problems.append(
                     f"asked={self.asked}: each question and each answer is a token of its own, "
-                    f"{tokens:,} of them; choose fewer slots, values or asked"
+                    f"more than {MOST_TOKENS:,} of them; choose fewer slots, values or asked"
                 )
             if not problems:
                 held = math.factorial(self.slots) * self.values**self.slots

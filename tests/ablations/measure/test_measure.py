@@ -63,7 +63,13 @@ def model(task: G2P) -> nn.Module:
 def test_every_file_of_the_folder_is_found() -> None:
     files = {path.stem for path in Path(ablations.measure.__path__[0]).glob("[!_]*.py")}
     modules = {part.__module__.rpartition(".")[2] for part in discover().parts.values()}
-    shared = {"timing", "session", "child", "machine", "subset"}  # what measures share is no measure
+    shared = {
+        "timing",
+        "session",
+        "child",
+        "machine",
+        "subset",
+    }  # what measures share is no measure
     assert files - shared == modules
 
 

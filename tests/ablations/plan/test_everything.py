@@ -43,6 +43,7 @@ def test_quick_has_no_question_without_a_claim_and_full_has_all() -> None:
     assert all(asked(name).claims for name in everything("quick"))
     assert set(everything("full")) == set(catalogue())
     assert not asked("initial").claims  # so the first statement says something
+    assert "initial" in everything("quick", "all")
 
 
 def test_a_question_that_is_too_large_for_a_profile_waits_for_a_larger_one(
@@ -65,6 +66,7 @@ def test_every_trained_claim_of_the_six_axes_is_tried_on_two_tasks_or_sizes() ->
     """But those whose regime is one of its own: see the reasons."""
     alone = {
         "norm.post-needs-warmup": "twelve blocks take three times as long, so they are of full",
+        "scale.quality": "crossed with three widths of a head",
         "smoothing.confidence": "about an over-confident model, so where words are few",
         "recurrent.budget": "equal time is measured on one task",
         "recurrent.distance": "crossed with the distance",

@@ -12,6 +12,7 @@ from ablations.plan.document import merge_into
 from ablations.plan.profile import read_profile
 from ablations.plan.wanted import Plan, Scope, make_plan
 from ablations.store.results import Results
+from model.config import ConfigError
 
 Ask = Callable[..., str]
 VARIANTS = {
@@ -160,3 +161,29 @@ def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others
     assert times > 1
     assert steps(settings={"train.steps": 10}) == 10 * times
     assert steps(settings={}) == read_profile("full").settings.values["g2p"]["train.steps"]
+
+
+def test_all_arms_leave_the_tuned_table_of_those_that_were_tuned(tmp_path: Path) -> None:
+    """Only the arms that decide have their settings committed."""
+    tables = make_plan(["position"], "quick", {}, [200], scope=Scope("all")).tables
+    assert set(tables) == {"position", "position [tuned]"}
+    fixed, tuned = ({cell.label for cell in table.cells} for table in tables.values())
+    assert tuned < fixed
+    assert len(fixed) == 9
+
+
+def test_a_named_question_beside_a_claim_of_another_has_its_own_arms(file: str) -> None:
+    asked = planned(file, claims=["norm.pre-better"])
+    assert labels(asked) == labels(planned(file))
+
+
+def test_levels_that_are_typed_are_not_capped(ask: Ask) -> None:
+    factors = {"train.steps": {"100": 100, "200": 200}}
+    plan = make_plan([ask(settings={})], "smoke", {}, [0], factors=factors)
+    assert {want.config["train"]["steps"] for want in plan.wanted.values()} == {100, 200}
+
+
+@pytest.mark.parametrize("steps", ["many", None])
+def test_steps_that_are_no_number_are_refused_at_full_too(ask: Ask, steps: Any) -> None:
+    with pytest.raises(ConfigError):
+        make_plan([ask(settings={"train.steps": steps})], "full", {}, [0])

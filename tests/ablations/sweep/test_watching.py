@@ -61,6 +61,39 @@ def test_a_timing_session_is_announced_before_it_begins(
     assert diary.told == [("quiet", 2), ("timed", 3)]
 
 
+def test_where_others_have_the_machine_training_does_not_wait_for_timing(
+    ask: Ask, tmp_path: Path, here: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablations.sweep import runner
+
+    busy = iter([True, False])
+    monkeypatch.setattr(
+        runner._Sweep,
+        "_would_disturb",
+        lambda self, piece: runner.TIMING in piece.leases and next(busy),
+    )
+    timed = {"measures": ["throughput"], "metric": "step_time"}
+    diary = sweep([ask("timed", **timed), ask("trained")], tmp_path, here)
+    assert diary.told == [("trained", 4), ("quiet", 4), ("timed", 5)]
+
+
+def test_trainings_that_all_fail_alike_end_a_sweep_though_its_probes_succeed(
+    ask: Ask, tmp_path: Path, here: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablations.sweep import worker
+
+    def broken(*_: object, **__: object) -> None:
+        raise ArithmeticError("nobody can count today")
+
+    monkeypatch.setattr(worker, "_train", broken)
+    variants = {str(n): {"train.clip": n + 0.5} for n in range(8)}
+    trained = ask("trained", variants=variants, control="0")
+    plan = make_plan([ask("probed", **PROBED), trained], "smoke", {}, [0])
+    counts = run(plan, Results(tmp_path / "out"), here, "cpu")
+    assert counts["ok"] == 2
+    assert counts["error"] < 8
+
+
 def test_a_question_with_nothing_left_to_do_is_not_told_again(
     ask: Ask, tmp_path: Path, here: InProcess
 ) -> None:
@@ -73,7 +106,10 @@ class Page:
     """A drawing that goes on until it is let go."""
 
     def __init__(self) -> None:
-        self.is_done = False
+        self.is_done = self.is_ended = False
+
+    def terminate(self) -> None:
+        self.is_ended = True
 
     def poll(self) -> int | None:
         return 0 if self.is_done else None
@@ -106,6 +142,29 @@ def test_one_page_is_drawn_at_a_time_and_none_beside_timing(
     assert pages[0].is_done
     renewal.question_ended("three")
     assert len(pages) == 2
+
+
+def test_a_page_that_could_not_be_drawn_at_once_is_drawn_later(
+    pages: list[Page], tmp_path: Path
+) -> None:
+    renewal = Renewal(tmp_path, pause=0.0)
+    renewal.question_ended("one")
+    renewal.question_ended("two")  # while the first is drawn
+    pages[0].wait()
+    renewal.tick()
+    assert len(pages) == 2
+    pages[1].wait()
+    renewal.tick()  # and nothing is owed
+    assert len(pages) == 2
+
+
+def test_a_page_does_not_outlive_a_sweep_that_is_cut(pages: list[Page], tmp_path: Path) -> None:
+    renewal = Renewal(tmp_path, pause=0.0)
+    renewal.abandon()  # without one nothing happens
+    renewal.question_ended("one")
+    renewal.abandon()
+    assert pages[0].is_done
+    assert pages[0].is_ended
 
 
 def test_pages_keep_a_distance_and_the_last_one_is_of_all(
