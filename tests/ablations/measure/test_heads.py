@@ -255,7 +255,8 @@ def test_the_first_weights_are_those_of_a_model_that_is_built() -> None:
     test = Backwards().evaluation_batches("test")
     readings = taken(lively(seed=5))
     first = value(readings, "head_divergence", weights="first")
-    assert first == pytest.approx(divergence(small_model(seed=0), test))
+    drawn = [divergence(small_model(seed=seed), test) for seed in range(module.DRAWS)]
+    assert first == pytest.approx(sum(each or 0.0 for each in drawn) / module.DRAWS)
     trained = value(readings, "head_divergence", weights="trained")
     assert trained == pytest.approx(divergence(lively(seed=5), test))
     assert value(readings, "divergence_ratio") == pytest.approx(trained / first)
