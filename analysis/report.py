@@ -54,7 +54,7 @@ def render(evidence: Evidence, shown: list[dict[str, Any]], decided: list[dict[s
         stale=len(loaded.stale),
         planned=planned,
         owed=int(loaded.cells.drop_duplicates("trial")["owed"].sum()),
-        answers=answers(evidence),
+        answers=answers(evidence, decided),
         figures=shown,
         questions=_questions(evidence, decided),
         speeds=tables.speed_view(tables.singles(evidence)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -50,13 +51,28 @@ def count(value: float) -> str:
     return f"{value:.3g}"
 
 
-def answers(evidence: Evidence) -> list[tuple[str, str]]:
-    """Each question with its answer so far."""
+def answers(evidence: Evidence, decided: Sequence[Mapping[str, Any]] = ()) -> list[tuple[str, str]]:
+    """Each question with its answer so far; of what is counted, probed along a coordinate or timed,
+    what became of its claims."""
     frame = evidence.contrasts
-    return [
-        (asked(ablation), _answer(evidence, name, frame[frame["ablation"] == name]))
-        for name, ablation in evidence.loaded.ablations.items()
-    ]
+    found = []
+    for name, ablation in evidence.loaded.ablations.items():
+        if ablation.get("arms") == "pacing":  # a step towards a question, and none of its own
+            continue
+        rows = frame[frame["ablation"] == name]
+        claims = [claim for claim in decided if claim["scope"]["question"] == name]
+        done, planned = evidence.loaded.done(name)
+        is_told = bool((rows["n"] > 0).any()) and ablation["metric"].get("repeats") != "nothing"
+        if claims and done == planned and not is_told:
+            found.append((asked(ablation), " ".join(map(_verdict, claims))))
+        else:
+            found.append((asked(ablation), _answer(evidence, name, rows)))
+    return found
+
+
+def _verdict(claim: Mapping[str, Any]) -> str:
+    reason = f" ({claim['reason']})" if claim["reason"] else ""
+    return f"{claim['verdict'].capitalize()}{reason}: {claim['statement']}."
 
 
 def _answer(evidence: Evidence, name: str, contrasts: pd.DataFrame) -> str:

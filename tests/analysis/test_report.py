@@ -248,3 +248,16 @@ def test_records_made_by_other_code_are_said_to_be_stale(folder: Any) -> None:
     folder.record("control", 0, 0.2)
     folder.record("none", 0, 0.3, env={"code": {"model/norm.py": "before"}})
     assert "1 of the records are stale" in written(folder.root)
+
+
+def test_what_is_counted_is_answered_by_its_claims_not_by_a_lack_of_seeds(folder: Any) -> None:
+    from speed_lab import build_lab
+
+    from analysis.claims import claims
+
+    build_lab(folder)
+    evidence = gather(folder.root)
+    told = dict(answers(evidence, claims(evidence)))
+    counted = [text for text in told.values() if "upported: " in text or "efuted: " in text]
+    assert counted
+    assert not any("seed" in text or "Not run yet" in text for text in counted)
