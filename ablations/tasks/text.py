@@ -154,11 +154,11 @@ class Text(Task):
         text = self.texts[split]
         return (nats + self.tokens.spelling(text)) / math.log(2) / len(text)
 
-    @torch.inference_mode()
     def _nats(self, model: nn.Module, split: str, device: torch.device | str) -> float:
         total = 0.0
-        with evaluating(model):
-            for batch in self.evaluation_batches(split):
+        batches = self.evaluation_batches(split)  # which are kept, so not in inference mode
+        with evaluating(model), torch.inference_mode():
+            for batch in batches:
                 moved = batch.to(device)
                 total += float(cross_entropy(model(moved), moved.labels))
         return total

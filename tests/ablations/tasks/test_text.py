@@ -21,8 +21,9 @@ from ablations.tasks.data.tokens.words import split
 from ablations.tasks.task import TASK, Budget
 from ablations.tasks.text import EXAMPLES, Text
 from model.batch import BOS, IGNORE, Batch
-from model.build import build
+from model.build import build, resolve
 from model.config import ConfigError
+from model.loss import cross_entropy
 
 CHOICES = [
     {"name": "characters"},
@@ -388,3 +389,16 @@ def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None
     (score,), _ = task.scores(tiny(task), "test", "cpu")
     assert score.value is not None
     assert math.isfinite(score.value)
+
+
+def test_batches_that_scores_have_cut_can_be_learned_from() -> None:
+    """They are kept: cut in inference mode, no gradient could pass through them later."""
+    task = TASK.build({"name": "text", "length": 16, "characters": 4000, "valid_characters": 500,
+                       "test_characters": 500})  # fmt: skip
+    model = build(
+        resolve({"kind": "decoder", "d_model": 16, "depth": 1}), None, task.target_size, 0
+    )
+    task.scores(model, "valid", "cpu")
+    (batch, *_) = task.evaluation_batches("valid")
+    cross_entropy(model(batch), batch.labels).backward()
+    assert all(weight.grad is not None for weight in model.parameters())

@@ -146,8 +146,9 @@ def test_the_golden_losses_have_not_moved(task: G2P, name: str) -> None:
     assert list(measured.values()) == pytest.approx(GOLDEN[name], rel=1e-4)
 
 
-SHARED = {"position": 0.9, "norm": 0.9, "feedforward": 0.85, "scale": 0.9}
-"""Of the weights that either side has; gates are new, and more of a decoder without a source."""
+SHARED = {"position": 0.9, "norm": 0.9, "feedforward": 0.8, "scale": 0.9}
+"""Of the weights that either side has; gates have other shapes, and a decoder without a source has
+less besides."""
 
 
 @pytest.mark.parametrize("name", SHARED)
