@@ -395,9 +395,8 @@ def test_batches_that_scores_have_cut_can_be_learned_from() -> None:
     """They are kept: cut in inference mode, no gradient could pass through them later."""
     task = TASK.build({"name": "text", "length": 16, "characters": 4000, "valid_characters": 500,
                        "test_characters": 500})  # fmt: skip
-    model = build(
-        resolve({"kind": "decoder", "d_model": 16, "depth": 1}), None, task.target_size, 0
-    )
+    config = resolve({"name": "transformer", "kind": "decoder", "d_model": 16, "depth": 1})
+    model = build(config, None, task.target_size, 0)
     task.scores(model, "valid", "cpu")
     (batch, *_) = task.evaluation_batches("valid")
     cross_entropy(model(batch), batch.labels).backward()
