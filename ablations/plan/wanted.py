@@ -228,11 +228,12 @@ def make_plan(
                 known = choices(name, profile.name, results)
                 draws = spent if trained else Spent(draws_of(ablation))
                 asked_for = asked_for if trained else Scope("all")
-                tables = _tables(plan, name, ablation, arms, draws, known, asked_for)
+                found = _tables(plan, name, ablation, arms, draws, known, asked_for)
+                tables = asked_for.narrowed(found, profile)
             elif name in grids:
                 arms = with_time
                 tried = filled(arms, lambda arm, grid=grids[name]: trials_of(arm, grid))  # type: ignore[misc]
-                table = PlannedTable(name, ablation, tried, "tuning", is_alone=True)
+                table = PlannedTable(name, ablation, tried, "tuning")
                 (table,) = asked_for.narrowed([table], profile)
                 kept = {freeze([cell.label, cell.across]) for cell in table.cells}
                 arms = [arm for arm in arms if freeze([arm.label, arm.across]) in kept]
@@ -268,19 +269,6 @@ def _tables(
     scope: Scope,
 ) -> list[PlannedTable]:
     """A question with its settings as they stand and, where they are known, with tuned ones."""
-    found = _every_table(plan, name, ablation, arms, spent, known, scope)
-    return scope.narrowed(found, plan.profile)
-
-
-def _every_table(
-    plan: Plan,
-    name: str,
-    ablation: Ablation,
-    arms: Sequence[PlannedArm],
-    spent: Spent,
-    known: Mapping[str, Choice],
-    scope: Scope,
-) -> list[PlannedTable]:
     first = ablation.seeds_from
     fixed = PlannedTable(
         name, ablation, filled(arms, lambda arm: arm.cells(spent.of(name, arm.label, first)))
