@@ -25,6 +25,16 @@ def pick_device(word: str | None) -> torch.device:
     return device
 
 
+def check_devices(count: int, device: torch.device) -> None:
+    """Refuse to train on more than there are; the CPU has room for any number of processes."""
+    if count == 1:
+        return
+    if device.index is not None:
+        raise ConfigError([f"--devices {count}: say --device {device.type}, without a number"])
+    if device.type != "cpu" and count > (held := torch.accelerator.device_count()):
+        raise ConfigError([f"--devices {count}: this machine has {held} ({device.type})"])
+
+
 def device_name(device: torch.device) -> str:
     """What ran it, in words: the accelerator's type or the processor's."""
     if device.type == "cpu":

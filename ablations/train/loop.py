@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from ablations.train.average import Average
+from ablations.train.devices import ALONE, Devices
 from ablations.train.optimiser import OPTIMISER
 from ablations.train.resume import remember, resume
 from ablations.train.schedule import SCHEDULE
@@ -51,15 +52,21 @@ class Trainer:
     """All that changes while a model is trained, so that it can be kept and gone on from."""
 
     def __init__(
-        self, model: nn.Module, task: Task, config: TrainConfig, seed: int, device: torch.device
+        self,
+        model: nn.Module,
+        task: Task,
+        config: TrainConfig,
+        seed: int,
+        device: torch.device,
+        devices: Devices = ALONE,
     ) -> None:
         self.model, self.task, self.config, self.seed = model, task, config, seed
-        self.device = device
+        self.device, self.devices = device, devices
         self.optimiser = OPTIMISER.build(config.optimiser, parameters=model.parameters())
         self.schedule = SCHEDULE.build(config.schedule, steps=config.steps)
         self.peaks = [group["lr"] for group in self.optimiser.param_groups]
         self.average = None if config.average is None else Average(model, config.average)
-        self.forward = compiled(model, config)
+        self.forward = devices.joined(compiled(model, config))
         self.training = Training()
         self.step = 0
         self.recent: list[Tensor] = []  # losses that are in no reading yet
@@ -94,11 +101,19 @@ class Trainer:
         for group, peak in zip(self.optimiser.param_groups, self.peaks, strict=True):
             group["lr"] = peak * self.schedule.share(self.step)
         tokens = sum(part.tokens for part in parts)
-        moved = [part.to(self.device) for part in parts]
-        loss, norm = update(self.forward, moved, tokens, self.optimiser, self.config)
+        self.devices.begin(self.seed, self.step)
+        shares = [self.devices.share(part).to(self.device) for part in parts]
+        loss, norm = update(
+            self.forward,
+            shares,
+            tokens / self.devices.count,
+            self.optimiser,
+            self.config,
+            self.devices.in_turn,
+        )
         if self.average is not None:
             self.average.follow(self.step)
-        self.recent.append(loss)
+        self.recent.append(self.devices.mean(loss))
         return norm
 
     def note(self, norm: Tensor, report: Callable[[float, str], None]) -> bool:
@@ -119,7 +134,7 @@ class Trainer:
     def evaluate(self) -> None:
         """The validation loss, and the best trained weights so far where they are wanted."""
         with self.measured():
-            loss = validate(self.model, self.task, self.device)
+            loss = validate(self.model, self.task, self.device, devices=self.devices)
             self.training.note("loss", "nats/token", loss, self.step, "valid")
             if self.config.select == "best" and self.step > 0 and loss < self.best_loss:
                 self.best, self.best_loss = copied(self.model), loss
@@ -177,9 +192,10 @@ def train(
     device: torch.device,
     report: Callable[[float, str], None],
     keeper: Keeper | None = None,
+    devices: Devices = ALONE,
 ) -> Training:
     """Train the model in place, from where the keeper has it or from the start."""
-    return Trainer(model, task, config, seed, device).run(report, keeper)
+    return Trainer(model, task, config, seed, device, devices).run(report, keeper)
 
 
 def _spread(steps: int, times: int) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -20,15 +20,16 @@ def compiled(model: nn.Module, config: TrainConfig) -> Callable[[Batch], Tensor]
 def update(
     model: Callable[[Batch], Tensor],
     parts: Sequence[Batch],
-    tokens: int,
+    tokens: float,
     optimiser: torch.optim.Optimizer,
     config: TrainConfig,
+    in_turn: Callable[[Sequence[Batch]], Iterable[Batch]] = iter,
 ) -> tuple[Tensor, Tensor]:
     """One step: the loss per label of all parts together, and the norm of its gradient."""
     optimiser.zero_grad()
     total = parts[0].labels.new_zeros((), dtype=torch.float32)
     half = config.precision == "bfloat16"
-    for batch in parts:
+    for batch in in_turn(parts):
         with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half):
             logits = model(batch)
             summed = cross_entropy(logits, batch.labels, config.smoothing, config.smoothing_over)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 
 class Stopped(Exception):
-    """A job was told to stop, and has kept what it needs to go on."""
+    """A job was told to stop, or lost a process as it says; it goes on from what it has kept."""
 
 
 class Notice:

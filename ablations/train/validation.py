@@ -6,17 +6,26 @@ import torch
 from torch import nn
 
 from ablations.tasks.task import Task
+from ablations.train.devices import ALONE, Devices
 from model.evaluating import evaluating
 from model.loss import cross_entropy
 
 
-def validate(model: nn.Module, task: Task, device: torch.device, split: str = "valid") -> float:
+def validate(
+    model: nn.Module,
+    task: Task,
+    device: torch.device,
+    split: str = "valid",
+    devices: Devices = ALONE,
+) -> float:
     """Unsmoothed nats per label over a whole split; the model's mode is left as it was."""
     batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
-    total, tokens = 0.0, 0
+    losses = [0.0] * len(batches)
     with evaluating(model), torch.inference_mode():
-        for batch in batches:
-            moved = batch.to(device)
-            total += float(cross_entropy(model(moved), moved.labels))
-            tokens += batch.tokens
-    return total / tokens
+        for index in devices.own(len(batches)):
+            moved = batches[index].to(device)
+            losses[index] = float(cross_entropy(model(moved), moved.labels))
+    total = 0.0
+    for loss in devices.gathered(losses):  # one by one: `sum` rounds otherwise in later Pythons
+        total += loss
+    return total / sum(batch.tokens for batch in batches)

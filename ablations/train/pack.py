@@ -1,0 +1,231 @@
+"""Trainings that differ in their seed alone, as one model with a lane for each.
+
+A small model leaves an accelerator idle between its kernels; P of them in one do not. Lane i is,
+to rounding, what training i is alone: its first weights, batches, loss, norm, clipping, choice of
+weights and judgement are its own, and a lane that ends in NaN touches no other.
+
+P: lanes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from itertools import islice, zip_longest
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from ablations.tasks.task import Task
+from ablations.train.average import Average
+from ablations.train.lanes import LaneBatch, side_by_side
+from ablations.train.loop import CURVE_POINTS, Trainer, Training, _spread
+from ablations.train.optimiser import OPTIMISER
+from ablations.train.settings import TrainConfig
+from ablations.train.stopping import Stopped
+from ablations.train.weights import named, restore
+from model.attention import Explicit, Fused, Infinity
+from model.batch import Batch
+from model.embedding import Embedding
+from model.evaluating import evaluating
+from model.loss import cross_entropy
+from model.mixer.attention import Heads
+from model.recurrent.cell import Layer
+
+_LEAST = 1e-6  # added to a norm before it divides, as torch's own clipping does
+
+
+class Pack:
+    """All that changes while models are trained side by side."""
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        task: Task,
+        config: TrainConfig,
+        seeds: Sequence[int],
+        device: torch.device,
+    ) -> None:
+        self.task, self.config, self.device = task, config, device
+        alone = replace(config, average=None)  # which is taken of all lanes at once
+        pairs = zip(models, seeds, strict=True)
+        self.lanes = [Trainer(model, task, alone, seed, device) for model, seed in pairs]
+        self.going = list(self.lanes)  # those whose loss is a number
+        self.model = written_out(copy.deepcopy(models[0]))
+        # Before its weights are stacked: which of them decay is told by their dimensions.
+        self.optimiser = OPTIMISER.build(config.optimiser, parameters=self.model.parameters())
+        _stack(self.model, models)
+        self.places = _places(self.model)
+        self.average = None if config.average is None else Average(self.model, config.average)
+        for lane in self.lanes:
+            lane.optimiser = self.optimiser  # whose rate it notes
+        self.step = 0
+
+    def run(
+        self, report: Callable[[float, str], None], is_stopping: Callable[[], bool]
+    ) -> list[Training]:
+        """Train all from the start and leave each one's chosen weights in its own model."""
+        steps = self.config.steps
+        evaluate_at, note_at = _spread(steps, self.config.evaluations), _spread(steps, CURVE_POINTS)
+        self.evaluate()
+        self.model.train()
+        streams = [self.task.steps(lane.seed, self.config.budget) for lane in self.lanes]
+        for given in islice(zip(*streams, strict=True), steps):
+            if is_stopping():
+                raise Stopped
+            self.step += 1
+            norm_P = self.learn(given)
+            if self.step in note_at:
+                self.note(norm_P)
+                report(self.step / steps, f"{len(self.going)} seeds")
+            if not self.going:
+                break
+            if self.step in evaluate_at:
+                self.evaluate()
+        self.finish()
+        return [lane.training for lane in self.lanes]
+
+    def learn(self, given: Sequence[Sequence[Batch]]) -> Tensor:
+        """One step of every lane, each from its own parts; the norms of their gradients."""
+        first = self.lanes[0]
+        for group, peak in zip(self.optimiser.param_groups, first.peaks, strict=True):
+            group["lr"] = peak * first.schedule.share(self.step)
+        self.optimiser.zero_grad()
+        tokens_P = torch.tensor([sum(part.tokens for part in parts) for parts in given])
+        tokens_P = tokens_P.to(self.device)
+        total_P = torch.zeros(len(self.lanes), device=self.device)
+        for batches in zip_longest(*given):
+            summed_P = self.losses(side_by_side(batches), lanes=0, trains=True)
+            loss_P = summed_P / tokens_P
+            loss_P.sum().backward()  # no lane's loss depends on the weights of another
+            total_P += loss_P.detach()
+        norm_P = self.clip()
+        self.optimiser.step()
+        if self.average is not None:
+            self.average.follow(self.step)
+        for lane, loss in zip(self.lanes, total_P.unbind(), strict=True):
+            if lane in self.going:
+                lane.step = self.step
+                lane.recent.append(loss)
+        return norm_P
+
+    def losses(self, tensors: Mapping[str, Tensor], lanes: int | None, trains: bool) -> Tensor:
+        """P: the summed loss of each lane on its own tensors, or of all on the same (None)."""
+        moved = {name: each.to(self.device, non_blocking=True) for name, each in tensors.items()}
+        config = self.config if trains else None
+        return vmap(partial(_loss, self.model, config), in_dims=(0, lanes))(self.places, moved)
+
+    def clip(self) -> Tensor:
+        """Cut each lane's gradient to the largest norm that it may have; the norms before that."""
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norms = [torch.linalg.vector_norm(g.reshape(len(g), -1), dim=1) for g in gradients]
+        norm_P = torch.linalg.vector_norm(torch.stack(norms), dim=0)
+        if self.config.clip is not None:
+            share_P = (self.config.clip / (norm_P + _LEAST)).clamp(max=1.0)
+            for gradient in gradients:
+                gradient.mul_(share_P.view(-1, *[1] * (gradient.dim() - 1)))
+        return norm_P
+
+    def note(self, norm_P: Tensor) -> None:
+        """A point of every lane's curves; one whose loss is no number any more ends as it is."""
+        for lane, norm in zip(self.lanes, norm_P.unbind(), strict=True):
+            if lane in self.going and not lane.note(norm, lambda *_: None):
+                self.going.remove(lane)
+                restore(lane.model, self.weights(lane))
+
+    def evaluate(self) -> None:
+        """The validation loss of every lane, and its best trained weights so far."""
+        with nullcontext() if self.average is None else self.average.applied():
+            for lane, loss in zip(self.lanes, self.validate(), strict=True):
+                if lane not in self.going:
+                    continue
+                lane.training.note("loss", "nats/token", loss, self.step, "valid")
+                if self.config.select == "best" and self.step > 0 and loss < lane.best_loss:
+                    lane.best, lane.best_loss = self.weights(lane), loss
+
+    @torch.no_grad()
+    def validate(self) -> list[float]:
+        """Each lane's unsmoothed nats per label; all of them read every batch once."""
+        batches = self.task.evaluation_batches("valid")
+        with evaluating(self.model):
+            each = [self.losses(_fields(batch), lanes=None, trains=False) for batch in batches]
+        summed_P = torch.stack(each).cpu().double().sum(dim=0)
+        return (summed_P / sum(batch.tokens for batch in batches)).tolist()
+
+    def finish(self) -> None:
+        """Judge every lane that came to the end, as a training alone is judged."""
+        with nullcontext() if self.average is None else self.average.applied():
+            for lane in self.going:
+                restore(lane.model, self.weights(lane))
+                lane.finish()
+
+    def weights(self, lane: Trainer) -> dict[str, Tensor]:
+        """A copy of one lane's weights as they are now."""
+        index = self.lanes.index(lane)
+        return {name: stacked[index].clone() for name, stacked in named(self.model).items()}
+
+
+def written_out(model: nn.Module) -> nn.Module:
+    """The model with its library kernels in the open, which give the same numbers to rounding.
+
+    vmap knows how to batch matrix products, not a kernel for a whole layer; and inside it no token
+    can be looked at, so that none is checked.
+    """
+    for module in model.modules():
+        if isinstance(module, Heads) and isinstance(module.path, Fused):
+            module.path = Explicit(Infinity())
+        elif isinstance(module, Layer):
+            module.in_steps = True
+        elif isinstance(module, Embedding):
+            for question in ("check", "check_segments"):
+                setattr(module, question, _ask_nothing)
+    return model
+
+
+def _ask_nothing(*_: object) -> None:
+    pass
+
+
+@torch.no_grad()
+def _stack(model: nn.Module, models: Sequence[nn.Module]) -> None:
+    """Give the model the weights of all, P first: tied ones stay one, and the optimiser's."""
+    each = [dict(other.named_parameters()) for other in models]
+    for name, parameter in model.named_parameters():
+        parameter.data = torch.stack([weights[name] for weights in each])
+
+
+def _places(model: nn.Module) -> dict[str, Tensor]:
+    """Every place of a weight once: a module that stands in several has one, a tied weight more.
+
+    Given a place under two names, the library's `functional_call` would not find back from it.
+    """
+    return {
+        f"{path}.{name}".lstrip("."): parameter
+        for path, module in model.named_modules()
+        for name, parameter in module.named_parameters(recurse=False)
+    }
+
+
+def _fields(batch: Batch) -> dict[str, Tensor]:
+    return {name: value for name, value in vars(batch).items() if value is not None}
+
+
+def _loss(
+    model: nn.Module,
+    config: TrainConfig | None,
+    weights: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+) -> Tensor:
+    """The summed loss of one lane: as training takes it, or unsmoothed and in full precision."""
+    batch = LaneBatch(**tensors)
+    half = config is not None and config.precision == "bfloat16"
+    with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half):
+        logits = functional_call(model, dict(weights), (batch,), tie_weights=False)
+        logits = logits.float() if half else logits  # inside vmap no rule of autocast's does that
+        if config is None:
+            return cross_entropy(logits, batch.labels)
+        return cross_entropy(logits, batch.labels, config.smoothing, config.smoothing_over)

@@ -1,0 +1,154 @@
+"""Several processes that train one model, a device each: what torch calls ranks.
+
+Every rank draws the same steps from the task and computes its own rows of each part. A rank's loss
+is summed over its own labels and divided by those of the whole step over the number of ranks, so
+that the mean that DistributedDataParallel makes of the gradients (Li et al. 2020) is the gradient
+of the whole step. From equal weights equal gradients make equal weights: all ranks judge, note and
+end alike, and what only one may do, rank 0 does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import torch._dynamo
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ablations.train.devices import Devices, Forward
+from ablations.train.stopping import Stopped
+from ablations.train.unfinished import SECONDS, Keeper
+from model.batch import IGNORE, Batch
+
+PLACE = "ABLATIONS_RANKS"  # in the environment: the file in which ranks find each other
+
+
+class Ranks(Devices):
+    """All ranks of a training, as one of them sees them."""
+
+    def __init__(self, rank: int, count: int) -> None:
+        self.rank, self.count = rank, count
+        self._model: DistributedDataParallel | None = None
+
+    def joined(self, forward: Forward) -> Forward:
+        # A part may leave weights unused; without a gradient they stay as they are, as on one.
+        module = cast(nn.Module, forward)
+        # Cutting a compiled model at the edges of DDP's buckets fails where shapes are dynamic.
+        torch._dynamo.config.optimize_ddp = False
+        self._model = DistributedDataParallel(
+            module, forward_sync_buffers=False, find_unused_parameters=True
+        )
+        return self._model
+
+    def begin(self, seed: int, step: int) -> None:
+        """By seed, step and rank: a training that goes on needs no rank's generator."""
+        digest = sha256(f"{seed}\0dropout\0{step}\0{self.rank}".encode()).digest()
+        torch.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+
+    def share(self, part: Batch) -> Batch:
+        return share_of(part, self.rank, self.count)
+
+    def in_turn(self, parts: Sequence[Batch]) -> Iterator[Batch]:
+        assert self._model is not None
+        with self._model.no_sync():  # which holds while the caller works on what it was given
+            yield from parts[:-1]
+        yield parts[-1]
+
+    def mean(self, loss: Tensor) -> Tensor:
+        dist.all_reduce(loss)
+        return loss / self.count
+
+    def own(self, batches: int) -> range:
+        return range(self.rank, batches, self.count)
+
+    def gathered(self, losses: list[float]) -> list[float]:
+        each = torch.tensor(losses, dtype=torch.float64)
+        dist.all_reduce(each)  # what others have is 0 here: the sum is theirs to the last bit
+        return each.tolist()
+
+    def told(self, *flags: bool) -> list[bool]:
+        """The flags of rank 0."""
+        each = torch.tensor(flags)
+        dist.broadcast(each, src=0)
+        return each.tolist()
+
+
+class SharedKeeper(Keeper):
+    """The checkpoints of a training by ranks: rank 0 decides when, and alone writes.
+
+    Whether to stop is settled when it is asked what is due, so that no rank stops without the
+    others.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        stamp: dict[str, Any],
+        ranks: Ranks,
+        is_stopping: Callable[[], bool],
+        seconds: float = SECONDS,
+    ) -> None:
+        super().__init__(path, stamp, seconds, lambda: self._stops)
+        self._ranks, self._asked, self._stops = ranks, is_stopping, False
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """What all have read alike: from different checkpoints they would train one mixture."""
+        kept = super().load()
+        steps = [0.0] * self._ranks.count
+        steps[self._ranks.rank] = -1.0 if kept is None else float(kept[1]["step"])
+        if len(set(self._ranks.gathered(steps))) > 1:
+            raise RuntimeError(f"processes have read different checkpoints of {self.path}")
+        return kept
+
+    def is_due(self) -> bool:
+        self._stops, is_late = self._ranks.told(self._asked(), super().is_due())
+        return self._stops or is_late
+
+    def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        if self._ranks.rank == 0:
+            super().save(tensors, facts)
+        elif self._stops:
+            raise Stopped
+
+
+def share_of(part: Batch, rank: int, count: int) -> Batch:
+    """A rank's rows of a part: as many as another's, or one less.
+
+    Where there is none for it, it computes a row of another's of which no label counts.
+    """
+    rows = len(part.labels)
+    first, end = (rows * each // count for each in (rank, rank + 1))
+    own = _rows(part, slice(first, end) if first < end else slice(1))
+    return own if first < end else replace(own, labels=torch.full_like(own.labels, IGNORE))
+
+
+def _rows(part: Batch, chosen: slice) -> Batch:
+    """As wide as they were."""
+    held = {name: value[chosen] for name, value in vars(part).items() if value is not None}
+    return replace(part, **held)
+
+
+@contextmanager
+def ranks_on(first: torch.device) -> Iterator[tuple[Ranks, torch.device]]:
+    """This process as one of the ranks that torchrun has started, and its device: theirs are this
+    one and those after it."""
+    device, kind = first, first.type
+    backend = dist.get_default_backend_for_device(kind)
+    if kind != "cpu":
+        device = torch.device(kind, (first.index or 0) + int(os.environ["LOCAL_RANK"]))
+        torch.accelerator.set_device_index(device)
+        told_by = dist.get_default_backend_for_device("cpu")  # what ranks tell each other
+        backend = f"cpu:{told_by},{kind}:{backend}"
+    rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
+    place = f"file://{os.environ[PLACE]}"
+    dist.init_process_group(backend, init_method=place, rank=rank, world_size=count)
+    yield Ranks(rank, count), device
+    dist.destroy_process_group()  # but not after a failure, when others may never answer

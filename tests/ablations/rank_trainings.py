@@ -1,0 +1,111 @@
+"""Small trainings in float64 without dropout, by one process or by several."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, ClassVar
+
+import torch
+from small_task import DIGITS, SIZES, Backwards
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from ablations.sweep.launch import Report
+from ablations.tasks.batches.padded import Padded
+from ablations.train.devices import ALONE, Devices, Forward
+from ablations.train.loop import train
+from ablations.train.ranks import Ranks, ranks_on
+from ablations.train.settings import TrainConfig
+from ablations.train.stopping import Notice
+from ablations.train.weights import named
+from model.batch import BOS, EOS
+from model.build import build
+
+SEED = 3
+CONFIG = TrainConfig(
+    steps=20,
+    batch_tokens=60,
+    parts=3,
+    optimiser={"name": "adam", "rate": 1e-2, "eps": 1e-6},  # or noise where a gradient is 0 counts
+    clip=0.5,
+    smoothing=0.1,
+    average=0.9,
+)
+
+
+class Upwards(Backwards):
+    """A decoder's: each digit is one more than the one before it."""
+
+    kind: ClassVar[str] = "decoder"
+    source_size = None
+    longest = 16
+
+    def __init__(self) -> None:
+        drawn = random.Random(1)
+        self.pairs = {
+            split: Padded(None, [_count(drawn) for _ in range(size)])
+            for split, size in SIZES.items()
+        }
+
+
+def _count(drawn: random.Random) -> list[int]:
+    first, length = drawn.randrange(DIGITS), 1 + drawn.randrange(14)
+    return [BOS, *(3 + (first + more) % DIGITS for more in range(length)), EOS]
+
+
+_SMALL = {"d_model": 8, "depth": 1}
+_TRANSFORMER = {"name": "transformer", "n_heads": 2, "max_len": 16, **_SMALL}
+MODELS: dict[str, tuple[type[Backwards], dict[str, Any]]] = {
+    "encoder-decoder": (Backwards, {**_TRANSFORMER, "kind": "encoder_decoder"}),
+    "decoder": (Upwards, {**_TRANSFORMER, "kind": "decoder"}),
+    "lstm": (Backwards, {"name": "recurrent", "kind": "encoder_decoder", **_SMALL}),
+}
+
+
+def trained(name: str, devices: Devices = ALONE) -> dict[str, Any]:
+    """What a training leaves: weights, and readings by metric, split and step."""
+    task, choice = MODELS[name][0](), MODELS[name][1]
+    model = build(choice, task.source_size, task.target_size, SEED).double()
+    cpu = torch.device("cpu")
+    training = train(model, task, CONFIG, SEED, cpu, lambda *_: None, None, devices)
+    return {
+        "weights": {name: tensor.tolist() for name, tensor in named(model).items()},
+        "readings": {
+            (reading.metric, reading.split, reading.at["step"]): reading.value
+            for reading in training.readings
+        },
+    }
+
+
+class Counting(Ranks):
+    """Counts how often gradients are joined; those of a small model go all at once."""
+
+    joins = 0
+
+    def joined(self, forward: Forward) -> Forward:
+        model = super().joined(forward)
+        assert isinstance(model, DistributedDataParallel)
+        model.register_comm_hook(self, _counted)
+        return model
+
+
+def _counted(ranks, bucket):  # torch refuses annotations that are words
+    ranks.joins += 1
+    return allreduce_hook(None, bucket)
+
+
+def train_each(_payload: dict[str, Any], _report: Report, _notice: Notice) -> dict[str, Any]:
+    with ranks_on(torch.device("cpu")) as (ranks, _):
+        trainings = {name: trained(name, ranks) for name in MODELS}
+        counting = Counting(ranks.rank, ranks.count)
+        trained("decoder", counting)
+        steps = [drawn(ranks, step) for step in (1, 2, 1)]
+        return {"trainings": trainings, "joins": counting.joins, "drawn": steps}
+
+
+def drawn(ranks: Ranks, step: int) -> list[float]:
+    """The first number that each rank draws in a step."""
+    ranks.begin(SEED, step)
+    each = [0.0] * ranks.count
+    each[ranks.rank] = float(torch.rand(()))
+    return ranks.gathered(each)

@@ -1,0 +1,227 @@
+"""Seeds that are trained as one model: each as if it were alone, and none touches another."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from small_task import DIGITS, SIZES, Backwards
+from torch import Tensor, nn
+
+from ablations.tasks import TASK
+from ablations.tasks.batches.padded import Padded
+from ablations.tasks.task import Budget, Task
+from ablations.train.loop import Training, train
+from ablations.train.pack import Pack
+from ablations.train.settings import TrainConfig
+from ablations.train.stopping import Stopped
+from ablations.train.weights import named
+from model.batch import BOS, EOS, Batch
+from model.build import build
+
+CPU = torch.device("cpu")
+SEEDS = [0, 1, 2]
+TRANSFORMER = {"name": "transformer", "d_model": 8, "depth": 1, "n_heads": 2, "max_len": 40}
+
+
+class Onwards(Backwards):
+    """A language of digits without a source."""
+
+    kind: ClassVar[str] = "decoder"
+    source_size = None
+
+    def __init__(self) -> None:
+        drawn = random.Random(1)
+        self.pairs = {}
+        for split, size in SIZES.items():
+            numbers = [
+                [3 + drawn.randrange(DIGITS) for _ in range(1 + drawn.randrange(7))]
+                for _ in range(size)
+            ]
+            self.pairs[split] = Padded(None, [[BOS, *sorted(each), EOS] for each in numbers])
+
+
+MODELS: dict[str, tuple[Callable[[], Task], dict[str, Any]]] = {
+    "encoder-decoder": (Backwards, {**TRANSFORMER, "kind": "encoder_decoder"}),
+    "tied": (Backwards, {**TRANSFORMER, "kind": "encoder_decoder", "tied": "all"}),
+    "decoder": (Onwards, {**TRANSFORMER, "kind": "decoder"}),
+    "lstm with attention": (Backwards, {"name": "recurrent", "d_model": 8, "depth": 2}),
+    "gru": (Onwards, {"name": "recurrent", "kind": "decoder", "d_model": 8, "cell": "gru"}),
+    "strings of other lengths": (
+        lambda: TASK.build({"name": "copy", "length": 6, "examples": 40}),
+        {**TRANSFORMER, "kind": "encoder_decoder"},
+    ),
+    "one place in a row": (
+        lambda: TASK.build({"name": "recall", "examples": 40}),
+        {**TRANSFORMER, "kind": "decoder"},
+    ),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "adam, clipped": {"clip": 0.3},
+    "adamw, averaged": {"optimiser": {"name": "adamw", "weight_decay": 0.3}, "average": 0.9},
+    "sgd, the best": {
+        "optimiser": {"name": "sgd", "rate": 0.3, "nesterov": True, "weight_decay": 0.1},
+        "select": "best",
+        "clip": None,
+    },
+    "smoothed, averaged, the best": {"smoothing": 0.1, "smoothing_over": "other", "average": 0.8,
+                                     "select": "best"},
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def drawn(task: Task, written: dict[str, Any], dtype: torch.dtype) -> list[nn.Module]:
+    """First weights of every seed."""
+    sizes = task.source_size, task.target_size
+    return [build(written, *sizes, seed).to(dtype) for seed in SEEDS]
+
+
+def config(**changes: Any) -> TrainConfig:
+    return TrainConfig(**{"steps": 12, "batch_tokens": 60, "parts": 2, "evaluations": 3, **changes})
+
+
+def alone(models: Sequence[nn.Module], task: Task, settings: TrainConfig) -> list[Training]:
+    return [
+        train(model, task, settings, seed, CPU, lambda *_: None)
+        for model, seed in zip(models, SEEDS, strict=True)
+    ]
+
+
+def together(models: Sequence[nn.Module], task: Task, settings: TrainConfig) -> list[Training]:
+    return Pack(models, task, settings, SEEDS, CPU).run(lambda *_: None, lambda: False)
+
+
+def assert_as_alone(
+    task: Task, models: Sequence[nn.Module], settings: TrainConfig, rtol: float
+) -> list[Training]:
+    """Curves, choice, judgement, and weights that are numbers; the loss of training is noted in
+    single precision."""
+    copies = [copy.deepcopy(model) for model in models]
+    expected, found = alone(copies, task, settings), together(models, task, settings)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours.status, ours.reason) == (theirs.status, theirs.reason)
+        places = [(r.metric, r.unit, r.split, r.at) for r in ours.readings]
+        assert places == [(r.metric, r.unit, r.split, r.at) for r in theirs.readings]
+        numbers = len(places) - (3 if ours.status == "diverged" else 0)  # the last point is none
+        for one, other in zip(ours.readings[:numbers], theirs.readings, strict=False):
+            near = pytest.approx(other.value or 0.0, rel=max(rtol, 1e-6))
+            assert one.value == (None if other.value is None else near)
+    for model, other, training in zip(models, copies, found, strict=True):
+        weights = named(other)
+        assert named(model).keys() == weights.keys()
+        for name, weight in named(model).items() if training.status != "diverged" else ():
+            torch.testing.assert_close(weight, weights[name], rtol=rtol, atol=rtol, msg=name)
+    return found
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_seed_of_a_pack_learns_what_it_learns_alone(model: str, settings: str) -> None:
+    """In double precision, to 1e-8 over twelve steps of ragged batches."""
+    make, written = MODELS[model]
+    task = make()
+    models = drawn(task, written, torch.float64)
+    first = [{name: w.clone() for name, w in named(model).items()} for model in models]
+    assert_as_alone(task, models, config(**SETTINGS[settings]), rtol=1e-8)
+    for model_, before in zip(models, first, strict=True):
+        assert any(not torch.equal(w, before[name]) for name, w in named(model_).items())
+
+
+def test_in_single_precision_the_difference_is_one_of_rounding() -> None:
+    """Without what makes much of it: Adam where a gradient is nothing else, the kink of ReLU."""
+    task, smooth = Backwards(), {**MODELS["encoder-decoder"][1], "feedforward": "gelu"}
+    models = drawn(task, smooth, torch.float32)
+    assert_as_alone(task, models, config(optimiser={"name": "sgd"}), rtol=1e-5)
+
+
+def test_in_half_precision_seeds_learn_nearly_the_same() -> None:
+    task, settings = Backwards(), config(precision="bfloat16")
+    models = drawn(task, MODELS["encoder-decoder"][1], torch.float32)
+    copies = [copy.deepcopy(model) for model in models]
+    expected, found = alone(copies, task, settings), together(models, task, settings)
+    for ours, theirs in zip(found, expected, strict=True):
+        values = [[r.value for r in each.losses("valid")] for each in (ours, theirs)]
+        assert values[0] == pytest.approx(values[1], rel=0.02)
+    assert all(p.dtype == torch.float32 for model in models for p in model.parameters())
+
+
+class Uneven(Onwards):
+    """Every other seed has one part more in a step, as at the end of an epoch."""
+
+    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
+        for parts in super().steps(seed, budget, start):
+            yield parts[: 1 + seed % 2]
+
+
+def test_a_part_that_one_seed_has_and_another_has_not_is_learned_by_that_seed_alone() -> None:
+    task = Uneven()
+    models = drawn(task, MODELS["decoder"][1], torch.float64)
+    assert [len(next(task.steps(seed, config().budget))) for seed in SEEDS] == [1, 2, 1]
+    assert_as_alone(task, models, config(), rtol=1e-8)
+
+
+def spoil(model: nn.Module, by: float) -> None:
+    """What it says of every token is so many times too much, or no number."""
+    with torch.no_grad():
+        model.head.project.weight.mul_(by)  # type: ignore[operator,union-attr]
+
+
+@pytest.mark.parametrize(("by", "step", "told"), [(math.nan, 1, 2), (math.inf, 1, 2), (1e30, 2, 2)])
+def test_a_seed_that_diverges_does_so_at_its_own_step_and_touches_no_other(
+    by: float, step: int, told: int
+) -> None:
+    """Its curves end where they would alone; the others are the same to the last bit."""
+    task = Backwards()
+    settings = config(steps=150, clip=None, optimiser={"name": "sgd", "rate": 0.1})
+    models = drawn(task, MODELS["encoder-decoder"][1], torch.float64)
+    healthy = [copy.deepcopy(model) for model in models]
+    spoil(models[1], by)
+    found = assert_as_alone(task, models, settings, rtol=1e-6)
+    assert found[1].status == "diverged"
+    assert (found[1].reason or "").endswith(f"at step {step}")
+    assert found[1].readings[-1].at == {"step": told}
+    undisturbed = together(healthy, task, settings)
+    for seed in (0, 2):
+        assert found[seed].status != "diverged"
+        assert found[seed].readings == undisturbed[seed].readings
+
+
+def test_a_pack_of_which_every_seed_has_diverged_ends() -> None:
+    task, told = Backwards(), []
+    models = drawn(task, MODELS["encoder-decoder"][1], torch.float64)
+    for model in models:
+        spoil(model, math.nan)
+    pack = Pack(models, task, config(steps=300), SEEDS, CPU)
+    found = pack.run(lambda fraction, note: told.append((fraction, note)), lambda: False)
+    assert {training.status for training in found} == {"diverged"}
+    assert told == [(3 / 300, "0 seeds")]
+
+
+def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:
+    task = Backwards()
+    answers = iter([False, False, True])
+    pack = Pack(drawn(task, MODELS["tied"][1], torch.float32), task, config(), SEEDS, CPU)
+    with pytest.raises(Stopped):
+        pack.run(lambda *_: None, lambda: next(answers))
+    assert pack.step == 2
+
+
+def test_weights_that_are_tied_stay_one_in_every_lane() -> None:
+    task = Backwards()
+    models = drawn(task, MODELS["tied"][1], torch.float32)
+    together(models, task, config())
+    for model in models:
+        tables: set[Tensor] = {model.encoder.embedding.tokens.weight, model.head.project.weight}
+        assert len(tables) == 1

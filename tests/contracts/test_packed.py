@@ -1,0 +1,105 @@
+"""Every part can be packed: in lanes side by side it gives the losses and gradients that it gives
+alone, whatever the shapes of the batches, and no operation is left to a loop over the lanes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from contract_samples import sample
+from contract_subjects import Subject, every_subject, temporary
+from torch import Tensor, nn
+
+from ablations.train.pack import Pack
+from ablations.train.settings import TrainConfig
+from ablations.train.step import update
+from model.batch import IGNORE, Batch
+from model.build import build
+from model.position import POSITION, Position
+
+CPU = torch.device("cpu")
+STILL = {"name": "sgd", "rate": 1e-30}  # so that gradients can be compared after a step
+SHAPES = [((6, 3, 5), (5, 7, 4)), ((4, 4), (6, 6)), ((2,), (3,))]
+
+
+def moved(subject: Subject, seed: int) -> nn.Module:
+    """Without dropout, in double precision, every parameter moved from where it starts."""
+    written: dict[str, Any] = {
+        name: 0.0 if name.endswith("dropout") else value for name, value in subject.written.items()
+    }
+    model = build(written, *subject.sizes, seed).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_(noise, alpha=0.3)
+    return model
+
+
+def labelled(subject: Subject, model: nn.Module, seed: int) -> Batch:
+    """A batch whose labels stand where the model's answers do."""
+    lengths, source_lengths = SHAPES[seed]
+    batch = sample(subject, lengths, source_lengths, seed)
+    with torch.no_grad():
+        shape = model(batch).shape
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, shape[-1], shape[:-1], generator=generator)
+    real = batch.source_lengths if batch.inputs is None else batch.lengths
+    if len(shape) == 3 and real is not None:
+        labels = labels.masked_fill(torch.arange(shape[1]) >= real[:, None], IGNORE)
+    return replace(batch, labels=labels)
+
+
+def learns_the_same(subject: Subject) -> None:
+    config = TrainConfig(optimiser=STILL, clip=None)
+    models = [moved(subject, seed) for seed in range(len(SHAPES))]
+    batches = [labelled(subject, model, seed) for seed, model in enumerate(models)]
+    pack = Pack(models, None, config, range(len(SHAPES)), CPU)  # type: ignore[arg-type]
+    pack.step = 1
+    norm_P = pack.learn([[batch] for batch in batches])
+    stacked = {name: p.grad for name, p in pack.model.named_parameters()}
+    for index, (model, batch) in enumerate(zip(models, batches, strict=True)):
+        still = torch.optim.SGD(model.parameters(), lr=0.0)
+        loss, norm = update(model, [batch], batch.tokens, still, config)
+        torch.testing.assert_close(pack.lanes[index].recent[0], loss)
+        torch.testing.assert_close(norm_P[index], norm)
+        for name, parameter in model.named_parameters():
+            together, alone = stacked[name], parameter.grad
+            assert (together is None) == (alone is None), name
+            if together is not None:
+                torch.testing.assert_close(together[index], alone, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("subject", every_subject(), ids=str)
+def test_a_part_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
+    learns_the_same(subject)
+
+
+class Asking(Position):
+    """Goes by a number of its input, which lanes do not share."""
+
+    def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
+        return x_BTD * float(x_BTD.detach().mean())
+
+
+class Counting(Position):
+    """Goes by how often it was called, where lanes side by side are one call."""
+
+    calls = 0
+
+    def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
+        Counting.calls += 1
+        return x_BTD * Counting.calls
+
+
+@pytest.mark.parametrize(
+    ("part", "kind", "words"),
+    [(Asking, RuntimeError, r"\.item\(\)"), (Counting, AssertionError, "not close")],
+)
+def test_a_part_that_cannot_be_packed_is_seen(
+    part: type[Position], kind: type[Exception], words: str
+) -> None:
+    with temporary(POSITION, part) as subject, pytest.raises(kind, match=words):
+        learns_the_same(subject)
