@@ -15,6 +15,8 @@ _ASIDE = ("ablations.store", "ablations.tasks.scores", "ablations.tasks.cache",
           "ablations.train.unfinished", "ablations.train.stopping", "model.generate")  # fmt: skip
 
 _JOINT = "model.build"  # which decides how parts are joined, and imports every part, used or not
+# How several seeds, or several devices, train as one: what they import is not all used.
+_SHARED = ("ablations.train.lanes", "ablations.train.pack", "ablations.train.ranks")
 
 
 @cache
@@ -39,7 +41,7 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     held = {type(part).__module__ for part in (task, *vars(task).values())}  # such as its tokens
     roots |= {"ablations.train.loop", "model.initialise", *filter(is_counted, held)}
     roots = {name for name in roots if not _is_aside(name)}
-    return stamp(roots, _is_aside) | stamp([_JOINT], lambda _: True)
+    return stamp(roots, _is_aside) | stamp([_JOINT, *_SHARED], lambda _: True)
 
 
 def _is_aside(module: str) -> bool:

@@ -31,6 +31,7 @@ DAY = 86_400.0
 WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
 RECORD = 60_000  # bytes: a learning curve of some hundred points
 _FLOAT = 4  # bytes
+PROCESS = 1 << 30  # bytes: torch, and the data of a task
 _STATES = 3  # what a training in progress keeps of each weight: itself and Adam's two moments
 _PESSIMIST = 1e9  # operations a second that any core reaches, even on tiny matrices
 
@@ -79,7 +80,11 @@ def known_times(plan: Plan, results: Results, device: torch.device) -> Times:
                 continue
             if head.status == "oom":
                 times.each.setdefault(str(want.frozen), None)
-            elif want.trained and head.status in WHOLE and (seconds := head.env.get("seconds")):
+                continue
+            # What had several devices, or shared one, says little of the time on one alone.
+            if head.env.get("devices", 1) > 1 or device.type != "cpu" or head.env.get("packed"):
+                continue
+            if want.trained and head.status in WHOLE and (seconds := head.env.get("seconds")):
                 times.each[str(want.frozen)] = float(seconds)
                 taken.setdefault(_task(want), []).append((float(seconds), want.work))
     for task, pairs in taken.items():
@@ -92,6 +97,16 @@ def may_fit(want: Want, device_type: str) -> bool:
     """Whether this machine's memory holds the weights and their gradients."""
     needed = 2 * want.parameters * _FLOAT
     return device_type != "cpu" or needed <= psutil.virtual_memory().total
+
+
+def memory_of(want: Want, device: str, devices: int = 1) -> int:
+    """Bytes of a machine's memory that a trial takes, about; an accelerator has its own.
+
+    Each of several devices has the weights, and its own part of what a step keeps.
+    """
+    weights = (1 + _STATES) * want.parameters * _FLOAT  # with their gradients
+    kept = want.kept_bytes if want.trained and device == "cpu" else 0.0
+    return devices * (PROCESS + weights) + round(kept)
 
 
 def seconds_each(

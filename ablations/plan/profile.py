@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ class Profile:
     steps. Others let a task that they do not name run as its base says."""
     until: str | None = None
     """`decided`: its seeds are taken look by look, as far as claims are open."""
+    minutes: float = math.inf
+    """After so many of a run, looks after the first begin no trial."""
     arms: str = "all"
     """`deciding`: of a question with claims only the arms that decide one are trained."""
     most: Mapping[str, float] = field(default_factory=dict)
@@ -69,10 +72,13 @@ def read_profile(name: str) -> Profile:
     values = dict(source.values)
     seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
     until, arms = values.pop("until", None), values.pop("arms", "all")
+    minutes = values.pop("minutes", math.inf)
     most, times = values.pop("most", {}), values.pop("times", {})
     if until not in (None, "decided"):
         raise ConfigError([f"{source.place('until')}: expected decided, got {until!r}"])
     if arms not in ("all", "deciding"):
         raise ConfigError([f"{source.place('arms')}: expected all or deciding, got {arms!r}"])
+    if not is_number(minutes) or minutes <= 0:
+        raise ConfigError([f"{source.place('minutes')}: expected a number above 0"])
     rest = Source(source.name, values, source.lines)
-    return Profile(name, seeds, timing, rest, required, until, arms, most, times)
+    return Profile(name, seeds, timing, rest, required, until, minutes, arms, most, times)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ablations.plan.code import code, measure_code
-from ablations.plan.counts import count, parameters
+from ablations.plan.counts import count, kept_bytes, parameters
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
 from ablations.plan.pacing import Pace, paced, paces, question_of_pace, settings_of
 from ablations.plan.points import places
@@ -60,12 +60,24 @@ class Want:
         return load_task(self.frozen["task"]).described
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The user's own files that its task is read from."""
+        task = load_task(self.frozen["task"])
+        return tuple(path for name in task.files if (path := self.config["task"].get(name)))
+
+    @property
     def _sections(self) -> tuple[str, str, str]:
         return self.frozen["model"], self.frozen["task"], self.frozen["train"]
 
     @property
     def parameters(self) -> int:
         return parameters(self.frozen["model"], self.frozen["task"])
+
+    @property
+    def kept_bytes(self) -> float:
+        """What a step of it keeps for the backward pass, about."""
+        kept = kept_bytes(self.frozen["model"], self.frozen["task"])
+        return kept * self.config["train"]["batch_tokens"]
 
     @property
     def work(self) -> float:

@@ -41,6 +41,20 @@ def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: Fa
     return {_name(module): digest_of(_file(module)) for module in sorted(reached)}
 
 
+def sources(modules: Iterable[str]) -> dict[str, Path]:
+    """The user's own files that these modules are made of, by where Python would look for them."""
+    own = {name for name in stamp(modules) if not name.endswith(".py")}
+    own |= {above for name in own for above in _above(name)}
+    found: dict[str, Path] = {}
+    for name in sorted(own):
+        path = _elsewhere(name)
+        if path is not None:
+            is_package = path.name == "__init__.py"
+            place = name.replace(".", "/")
+            found[f"{place}/__init__.py" if is_package else f"{place}.py"] = path
+    return found
+
+
 def changed(made_by: Mapping[str, str]) -> list[str]:
     """The files of a stamp that are not what they were; one that was the user's and is not found
     here counts as unchanged, for nothing can be told of it."""
@@ -138,6 +152,12 @@ def _is_ours(module: str) -> bool:
 def _name(module: str) -> str:
     """How a stamp calls a module."""
     return _file(module).relative_to(ROOT).as_posix() if _is_ours(module) else module
+
+
+def _above(module: str) -> list[str]:
+    """The packages that a module is in."""
+    words = module.split(".")
+    return [".".join(words[:depth]) for depth in range(1, len(words))]
 
 
 def _file(module: str) -> Path:

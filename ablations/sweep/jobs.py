@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ablations.plan.estimate import memory_of
 from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
+from ablations.plan.ways import WayOf, one_at_a_time
 from ablations.store.frozen import freeze
 from ablations.store.record import TRAINED, Reading, Record, RecordHead
 from ablations.store.results import Results
@@ -22,7 +24,7 @@ from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp
 from ablations.sweep.launch import Job, Outcome
 from ablations.sweep.lease import HOST
-from ablations.sweep.orders import SessionOrder, TrialOrder
+from ablations.sweep.orders import FILES, SessionOrder, TrialOrder
 
 if TYPE_CHECKING:
     from ablations.measure import Place
@@ -45,8 +47,20 @@ class Setting:
     limit: float | None = None
     call: str = "ablations.sweep.worker:run_trial"
     say: Callable[[str], None] = print
+    accelerators: float = 0.0
+    """How many a job needs for each device, where it has them alone."""
+    ways: WayOf = one_at_a_time
+    """How trials share a device."""
     spared: frozenset[str] = frozenset()
     """Trials that are not made anew, whatever `rerun` says."""
+    devices: int = 1
+    """How many train one trial."""
+
+    def needs(self, devices: int, workers: int) -> dict[str, Any]:
+        """What a job on so many devices asks of its launcher: a core for each, and of accelerators
+        what so many workers leave it; where it has several, it has them alone."""
+        shared_by = workers if devices == 1 else 1
+        return {"threads": devices, "accelerators": devices * self.accelerators / shared_by}
 
     @property
     def order(self) -> dict[str, Any]:
@@ -76,6 +90,13 @@ class Piece(Protocol):
         `again` tells that it failed and will be tried again.
         """
 
+    @property
+    def parts(self) -> list[Piece]:
+        """What it falls apart into where it fails; a piece that is whole, into itself."""
+
+    def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
+        """What each part has of an outcome, and keeps; None: nothing was left to do for it."""
+
 
 class TrialPiece:
     """One trial: trained and measured, or only measured where it is trained already."""
@@ -85,13 +106,13 @@ class TrialPiece:
         self.trials: tuple[str, ...] = (want.trial,)
         self.leases: tuple[str, ...] = (want.trial,)
         self.settings = str(want.frozen)
-        self._want, self._setting = want, setting
+        self.want, self._setting = want, setting
         self._seen = self._given = self._stamp()
         self._only_measures = False
         self._before: list[Attempt] = []
 
     def job(self) -> Job | None:
-        setting, want, results = self._setting, self._want, self._setting.results
+        setting, want, results = self._setting, self.want, self._setting.results
         # What was to be made anew has been, if the file is another one now.
         rerun = setting.rerun if self._stamp() == self._seen else None
         alone = replace(setting.plan, wanted={want.trial: want})
@@ -105,6 +126,7 @@ class TrialPiece:
         self._only_measures = record is not None
         self._before = _attempts_of(results.head(want.trial)) if lacks.failed else []
         owed = want.measures if record is None else owed_measures(want, record)
+        devices = setting.devices if want.trained and record is None else 1
         order = TrialOrder(
             **setting.order,
             trial=want.trial,
@@ -116,8 +138,25 @@ class TrialPiece:
             record=None if record is None else record.to_dict(),
             weights=str(results.weights(want.trial)),
             unfinished=str(results.unfinished(want.trial)),
+            devices=devices,
         )
-        return Job(want.trial, setting.call, order.payload(), seconds=setting.limit)
+        return Job(
+            want.trial,
+            setting.call,
+            order.payload(),
+            seconds=setting.limit,
+            **setting.needs(devices, setting.ways(want).workers),
+            memory=memory_of(want, setting.device, devices),
+            files=FILES,
+            reads=want.files,
+        )
+
+    @property
+    def parts(self) -> list[Piece]:
+        return [self]
+
+    def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
+        return [(self, outcome)]
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         record, outcome = _returned(outcome)
@@ -132,7 +171,7 @@ class TrialPiece:
         results.forget_unfinished(record.trial)
         if outcome.status != "done":
             return outcome.status, f"trained, not all measured: {outcome.reason}"
-        is_whole = not owed_measures(self._want, record)
+        is_whole = not owed_measures(self.want, record)
         if is_whole and record.failures.pop(MEASURING, ""):
             results.write(record)
         return record.status if is_whole else "error", _headline(record)
@@ -152,11 +191,11 @@ class TrialPiece:
             attempt = _attempt(outcome.status, reason, outcome.seconds)
             record.env["earlier"] = [*record.env.get("earlier", []), attempt]
         else:
-            env = {**code_version(), "code": self._want.code, "device": self._setting.device}
+            env = {**code_version(), "code": self.want.code, "device": self._setting.device}
             env["seconds"] = round(outcome.seconds, 3)
             full = f"{reason}\n{outcome.detail}" if outcome.detail else reason
-            record = Record(self.id, outcome.status, self._want.config, reason=full, env=env)
-            record.trained, record.data = self._want.trained, self._want.data
+            record = Record(self.id, outcome.status, self.want.config, reason=full, env=env)
+            record.trained, record.data = self.want.trained, self.want.data
             record.attempts = len(self._before) + 1
             record.env |= {"earlier": self._before} if self._before else {}
             record.env |= {"again": True} if again else {}
@@ -218,7 +257,22 @@ class SessionPiece:
             timing=plan.profile.timing,
         )
         call = "ablations.sweep.worker:run_session"
-        return Job(self.id, call, order.payload(), seconds=self._setting.limit)
+        return Job(
+            self.id,
+            call,
+            order.payload(),
+            seconds=self._setting.limit,
+            accelerators=self._setting.accelerators,
+            alone=True,
+            reads=self._reference.files,
+        )
+
+    @property
+    def parts(self) -> list[Piece]:
+        return [self]
+
+    def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
+        return [(self, outcome)]
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         ended = "timed" if outcome.status == "done" else outcome.status, outcome.reason or ""

@@ -7,6 +7,8 @@ from typing import Any
 
 from ablations.store.stamp import Stamp
 
+FILES = ("weights", "unfinished")  # of what a trial's order says, the names of files
+
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
@@ -40,6 +42,8 @@ class TrialOrder(Order):
     weights: str
     unfinished: str
     """Where an unfinished training is kept."""
+    devices: int = 1
+    """How many train it together, a process each; what is trained is measured on one."""
 
 
 @dataclass(frozen=True, kw_only=True)

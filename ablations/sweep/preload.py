@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 
+import ablations.sweep.pack_worker
 import ablations.sweep.worker  # noqa: F401 (what jobs call)
 from ablations.tasks.cache import announced, load_task
 

@@ -15,6 +15,7 @@ from ablations.plan.document import merge_into
 from ablations.plan.estimate import may_fit
 from ablations.plan.missing import missing
 from ablations.plan.wanted import Plan
+from ablations.plan.ways import WayOf, one_at_a_time
 from ablations.store.results import Results
 from ablations.sweep.jobs import (
     TIMING,
@@ -27,12 +28,14 @@ from ablations.sweep.jobs import (
 )
 from ablations.sweep.launch import Changed, Event, Launcher, Outcome, Progress
 from ablations.sweep.lease import HOST, Leases
+from ablations.sweep.packs import packed
 from ablations.sweep.progress import Display
 from ablations.sweep.signals import undisturbed
 
 RETRIES = 2  # of a job that failed for a cause that may pass
 EARLIER = "failed earlier"  # and not tried again: not how a job of this sweep ended
 UNBEGUN = "not begun"  # in time: no job of this sweep either
+NOTHING_LEFT = "nothing left to do"  # another sweep has done it
 ALIKE = 3  # so many first trials that all fail in one way end the sweep
 
 
@@ -51,20 +54,26 @@ def run(
     leases: Leases | None = None,
     poll: float = 1.0,
     watcher: Watcher | None = None,
+    accelerators: float = 0.0,
+    devices: int = 1,
+    ways: WayOf = one_at_a_time,
 ) -> Counter[str]:
     """Run what the folder lacks; count how the jobs ended, and what is not tried again (EARLIER).
 
     `spared` trials are not rerun. `limit` is the time of a job, `deadline` when the last one may
     begin, by time.monotonic(), and `poll` that between two looks at others' work, in seconds;
-    `call` is what a worker does with a trial; `watcher` is told as each question ends.
+    `call` is what a worker does with a trial; `watcher` is told as each question ends. A job needs
+    so many `accelerators` for each of the `devices` that train one trial, or its share of them
+    where `ways` has several on one.
 
     What needs no training comes first, then the rest in the plan's order.
     """
     leases = leases or Leases(results.root / "leases")
     setting = Setting(plan, results, device, list(imports), rerun, limit, call, spared=spared)
+    setting.accelerators, setting.devices, setting.ways = accelerators, devices, ways
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
-            trials, timings, notes, proven, earlier = _begin(setting)
+            trials, pieces, timings, notes, proven, earlier = _begin(setting)
             notes = [
                 *plan.notes,
                 *merge_into(results, plan),
@@ -84,7 +93,7 @@ def run(
             try:
                 for trained in (False, True):
                     sweep.expect(is_proven=trained in proven)
-                    sweep.work([p for p in trials if p.trained == trained], launcher.capacity)
+                    sweep.work([p for p in pieces if p.trained == trained], launcher.capacity)
                     # Timing has the machine to itself; where others have it, training comes first.
                     due = [piece for piece in timings if piece.trained == trained]
                     put_off = sweep.work([*due, *put_off], 1, patient=trained)
@@ -97,9 +106,10 @@ def run(
 
 def _begin(
     setting: Setting,
-) -> tuple[list[TrialPiece], list[SessionPiece], list[str], set[bool], int]:
-    """What is to be done, what people should know before, whether there are good records of models
-    that are trained, or not, and how many failed earlier and are not to be tried again.
+) -> tuple[list[TrialPiece], list[Piece], list[SessionPiece], list[str], set[bool], int]:
+    """What is to be done, trial by trial and packed, what people should know before, whether there
+    are good records of models that are trained, or not, and how many failed earlier and are not to
+    be tried again.
 
     OSError where something is lacking and cannot be kept; unusable records are set aside.
     """
@@ -115,9 +125,10 @@ def _begin(
     trials = [TrialPiece(want, setting) for want in lacks.work]
     timings = sessions(lacks.timings, setting)
     tried = {want.trial for want in lacks.train}
+    pieces = packed(trials, tried, setting)
     left = {want.trial for want in lacks.failed} - tried
     proven = {w.trained for w in setting.plan.wanted.values() if w.trial not in tried | left}
-    return trials, timings, notes, proven, len(left)
+    return trials, pieces, timings, notes, proven, len(left)
 
 
 class Watcher:
@@ -176,6 +187,8 @@ class _Sweep:
         self._put_off: list[Piece] | None = None  # others have the machine, and it can wait
         self._ended: list[Piece] = []  # of which nobody has been told
         self._running: dict[str, Piece] = {}
+        self._begun: set[str] = set()  # of which something was heard
+        self._withdrawn: set[str] = set()  # which had not begun in time
         self._tries: Counter[str] = Counter()  # failures that were followed by another try
         self._first: dict[str, tuple[str, Outcome]] | None = None
         self._kinds = 0
@@ -220,9 +233,12 @@ class _Sweep:
 
     def _fill(self, at_once: int) -> None:
         if time.monotonic() >= self._deadline:
-            self.counts[UNBEGUN] += len(self._queue) + len(self._later)
+            self.counts[UNBEGUN] += sum(len(p.parts) for p in (*self._queue, *self._later))
             self._queue.clear()
             self._later.clear()
+            for name in self._running.keys() - self._begun - self._withdrawn:  # it only waits
+                self._withdrawn.add(name)
+                self._launcher.cancel(name)
         while self._queue and len(self._running) < at_once and not self._is_stopping:
             piece = self._queue.popleft()
             if not self._leases.take(*piece.leases):
@@ -235,8 +251,9 @@ class _Sweep:
             job = piece.job()
             if job is None:
                 self._leases.release(*piece.leases)
-                self._display.finished(piece.id, piece.title, "nothing left to do", 0.0)
-                self._watched.piece_ended(piece)
+                for part in piece.parts:
+                    self._display.finished(part.id, part.title, NOTHING_LEFT, 0.0)
+                    self._watched.piece_ended(part)
                 continue
             self._running[piece.id] = piece
             if TIMING in piece.leases:
@@ -251,6 +268,7 @@ class _Sweep:
     def _take(self, event: Event) -> None:
         piece = self._running[event.job]
         if isinstance(event, Progress):
+            self._begun.add(piece.id)
             if event.fraction == 0 and not self._tries[piece.id]:
                 self._display.started(piece.id, piece.title)
             self._display.progress(piece.id, event.fraction, event.note)
@@ -261,6 +279,9 @@ class _Sweep:
             self._finish(piece, event)
         elif self._is_stopping:
             self._leases.release(*piece.leases)
+        elif piece.id in self._withdrawn:
+            self._leases.release(*piece.leases)
+            self.counts[UNBEGUN] += len(piece.parts)
         elif event.status == "storage":
             raise OSError(event.reason)
         elif event.status == "changed":
@@ -268,6 +289,8 @@ class _Sweep:
                 f"{event.reason} since this sweep began: nothing of {piece.title} was kept. "
                 "The same command plans it anew."
             )
+        elif len(piece.parts) > 1:
+            self._fall_apart(piece, event)
         elif _may_pass(event) and self._tries[piece.id] < RETRIES:
             self._try_again(piece, event)
         else:
@@ -281,11 +304,23 @@ class _Sweep:
             return piece.keep(outcome, ours.__contains__, again)
 
     def _finish(self, piece: Piece, outcome: Outcome) -> None:
-        status, note = self._keep(piece, outcome, again=False)
+        for part, own in piece.shares(outcome):
+            if own is None:
+                self._display.finished(part.id, part.title, NOTHING_LEFT, 0.0)
+            else:
+                status, note = self._keep(part, own, again=False)
+                self.counts[status] += 1
+                self._display.finished(part.id, part.title, status, own.seconds, note)
+            self._ended.append(part)
         self._leases.release(*piece.leases)
-        self.counts[status] += 1
-        self._display.finished(piece.id, piece.title, status, outcome.seconds, note)
-        self._ended.append(piece)
+
+    def _fall_apart(self, piece: Piece, outcome: Outcome) -> None:
+        """Whatever a pack has failed of, one of its trials alone may fare better."""
+        self._leases.release(*piece.leases)
+        self._queue.extendleft(reversed(piece.parts))
+        self._display.say(
+            f"{piece.title}: {outcome.status} ({outcome.reason}); its trials go on alone"
+        )
 
     def _try_again(self, piece: Piece, outcome: Outcome) -> None:
         """At the end; at once where nothing has succeeded yet. It stays leased."""

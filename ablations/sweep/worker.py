@@ -11,6 +11,7 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,14 @@ from ablations.measure.timing import TimingConfig
 from ablations.plan.identity import identity_of
 from ablations.plan.missing import needs_weights
 from ablations.store.frozen import freeze
-from ablations.store.record import Record
+from ablations.store.record import Reading, Record
 from ablations.store.stamp import changed, short
 from ablations.sweep.launch import Changed
 from ablations.sweep.orders import Order, SessionOrder, TrialOrder
+from ablations.sweep.together import run_together
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
+from ablations.train.accelerators import own_device
 from ablations.train.device import device_name, numerics
 from ablations.train.loop import train
 from ablations.train.settings import TrainConfig
@@ -53,8 +56,8 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     order = TrialOrder(**payload)
     with noticing() as notice:
         report(0.0, "starting")
-        _import(order)
-        _check_data(order.config, order.trial, order.trained)
+        import_parts(order)
+        check_data(order.config, order.trial, order.trained)
         check_code([order.code, *order.measures.values()])
         record = _run_trial(order, report, notice)
         check_code([order.code, *order.measures.values()])
@@ -62,30 +65,41 @@ def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
 
 
 def _run_trial(order: TrialOrder, report: Report, notice: Notice) -> Record:
-    started, clock = datetime.now(UTC), time.perf_counter()
+    clock = time.perf_counter()
     config, device = order.config, torch.device(order.device)
+    if order.devices > 1:  # each has a thread of its own, and measures are taken as on one
+        torch.set_num_threads(1)
     task = load_task(freeze(config["task"]))
     if order.record is not None:
         record = Record.from_dict(order.record)
     else:
-        record = Record(order.trial, "ok", config, trained=order.trained, **order.counts)
-        record.data = task.described
-        record.env = {
-            **order.env,
-            "code": order.code,
-            **_place(device),
-            "started": started.isoformat(timespec="seconds"),
-        }
+        record = new_record(order, task, device)
     model: nn.Module | None = None
     if order.trained and (order.record is None or needs_weights(order.measures)):
+        if order.devices > 1:
+            clock -= _train_together(order, record, report, notice)
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
-        if order.record is None:
+        if order.record is None and order.devices == 1:
             clock -= _train(order, record, model, task, device, report, notice)
         else:
             load_weights(model, Path(order.weights), stamp_for(record))
     _measure(order, record, model, task, device, notice)
     record.env.setdefault("seconds", round(time.perf_counter() - clock, 3))
+    return record
+
+
+def new_record(order: TrialOrder, task: Task, device: torch.device) -> Record:
+    """What is known of a trial before it is trained."""
+    record = Record(order.trial, "ok", order.config, trained=order.trained, **order.counts)
+    record.data = task.described
+    record.env = {
+        **order.env,
+        "code": order.code,
+        **_place(device),
+        "devices": order.devices,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     return record
 
 
@@ -99,15 +113,31 @@ def _train(
     notice: Notice,
 ) -> float:
     """Train the model in place and keep its weights; seconds that earlier stretches of it took."""
-    made_with = {"trial": order.trial, "code": short(order.code)}
-    made_with |= {"device": device.type, "torch": torch.__version__}
-    keeper = Keeper(Path(order.unfinished), made_with, is_stopping=notice)
+    keeper = Keeper(Path(order.unfinished), made_with(order, device), is_stopping=notice)
     settings = TrainConfig(**order.config["train"])
     training = train(model, task, settings, order.config["seed"], device, report, keeper)
     record.status, record.reason = training.status, training.reason
     record.readings += training.readings
     save_weights(model, Path(order.weights), stamp_for(record))
     return keeper.earlier
+
+
+def _train_together(order: TrialOrder, record: Record, report: Report, notice: Notice) -> float:
+    """Have a process for each device train, and keep the weights; seconds as `_train` has them."""
+    call = "ablations.sweep.rank:train_rank"
+    first = replace(order, device=own_device(order.device))
+    training = run_together(call, first.payload(), order.devices, report, notice)
+    if training is None:
+        raise Stopped
+    record.status, record.reason = training["status"], training["reason"]
+    record.readings += [Reading(**reading) for reading in training["readings"]]
+    return float(training["earlier"])
+
+
+def made_with(order: TrialOrder, device: torch.device) -> dict[str, Any]:
+    """What a checkpoint must have been made with to be gone on from, on any number of devices."""
+    made = {"trial": order.trial, "code": short(order.code)}
+    return made | {"device": device.type, "torch": torch.__version__}
 
 
 def _measure(
@@ -146,9 +176,9 @@ def _measure(
 def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     """Time candidates beside their reference: the session, and the readings of each trial."""
     order = SessionOrder(**payload)
-    _import(order)
+    import_parts(order)
     for trial, config in {order.against: order.reference, **order.candidates}.items():
-        _check_data(config, trial, trial not in order.untrained)
+        check_data(config, trial, trial not in order.untrained)
     check_code([order.code, order.models])
     device = torch.device(order.device)
     watch, lost = Watch(), []  # type: tuple[Watch, list[str]]
@@ -179,12 +209,13 @@ def _place(device: torch.device) -> dict[str, Any]:
     }
 
 
-def _import(order: Order) -> None:
+def import_parts(order: Order) -> None:
+    """Have the user's own parts registered."""
     for module in order.imports:
         importlib.import_module(module)
 
 
-def _check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
+def check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
     """Refuse data that is not what the trial's id was made of."""
     try:
         is_same = identity_of(config, trained) == trial

@@ -9,9 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from ablations.sweep.launch import Report
+from ablations.tasks.data.lines import brought_to, read_text
+from ablations.train.stopping import Stopped, noticing
 
 
 class OutOfMemoryError(RuntimeError):
@@ -30,6 +33,21 @@ ERRORS = {
 
 def echo(payload: dict[str, Any], _report: Report) -> Any:
     return payload
+
+
+def revise(payload: dict[str, Any], _report: Report) -> str | None:
+    """Write two files, one of them over what it held; what that was."""
+    given = Path(payload["given"])
+    found = given.read_text() if given.exists() else None
+    given.write_text("as it is now")
+    Path(payload["made"]).write_text("new")
+    return found
+
+
+def recite(payload: dict[str, Any], _report: Report) -> dict[str, Any]:
+    """What a user's file holds here, and whether that is a copy."""
+    copy = brought_to(payload["path"])
+    return {"text": read_text(payload["path"]), "is_copy": copy is not None and copy.exists()}
 
 
 def who(_payload: dict[str, Any], _report: Report) -> dict[str, Any]:
@@ -59,6 +77,45 @@ def hold(payload: dict[str, Any], report: Report) -> str:
     report(0.0, "started")
     with open(payload["fifo"]) as fifo:
         return fifo.read()
+
+
+def begin(payload: dict[str, Any], report: Report) -> str:
+    """Hold, and leave a line for each time that this was begun."""
+    with open(payload["log"], "a") as log:
+        log.write(f"{os.getpid()}\n")
+    return hold(payload, report)
+
+
+def learn(payload: dict[str, Any], report: Report) -> str:
+    """Keep a checkpoint when told to stop; the next time, go on from there to the end."""
+    checkpoint = Path(payload["unfinished"])
+    if checkpoint.exists():
+        return f"went on from {checkpoint.read_text()}"
+    with noticing() as notice:
+        try:
+            with notice.raising():
+                report(0.5, "learning")
+                while True:
+                    signal.pause()
+        except Stopped:
+            checkpoint.write_text("step 7")
+            raise
+
+
+SLOTS: list[int] = []
+
+
+def take_slot(slot: int) -> None:
+    """What a worker does before its job."""
+    SLOTS.append(slot)
+
+
+def hold_slot(payload: dict[str, Any], report: Report) -> list[int]:
+    """Say which it is, then wait as `hold` does."""
+    report(0.0, str(SLOTS[0]))
+    with open(payload["fifo"]) as fifo:
+        fifo.read()
+    return SLOTS
 
 
 def chatter(payload: dict[str, Any], _report: Report) -> None:

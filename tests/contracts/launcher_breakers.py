@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from in_process import InProcess
 from launcher_checks import (
     Check,
     carries_plain_json,
+    carries_the_files_of_a_job,
     ends_a_job_at_its_time_limit,
     ends_what_runs_when_told,
     ends_what_waits_when_told,
@@ -210,6 +212,22 @@ class TakesTheLimitForAKill(Acts):
     def work(self, job: Job, report: Any) -> Outcome:
         report(0.0, self.child())
         return Outcome(job.id, "killed", reason="SIGTERM")
+
+
+@breaks(carries_the_files_of_a_job, "a job found None")
+class SendsNoFiles(InProcess):
+    def submit(self, job: Job) -> None:
+        paths = {name: f"{job.payload[name]}.elsewhere" for name in job.files}
+        super().submit(replace(job, payload={**job.payload, **paths}))
+
+
+@breaks(carries_the_files_of_a_job, r"\['as it was', 'new'\] came back")
+class BringsBackOnlyNewFiles(InProcess):
+    def work(self, job: Job, report: Any) -> Outcome:
+        before = Path(job.payload["given"]).read_text()
+        outcome = super().work(job, report)
+        Path(job.payload["given"]).write_text(before)
+        return outcome
 
 
 @breaks(ends_a_job_at_its_time_limit, "a job out of time left 1 processes running")

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from launcher_subjects import LauncherSubject
@@ -164,6 +167,21 @@ def is_done_once_it_is_closed(subject: LauncherSubject) -> None:
     assert "closed" in told, subject.owes("close", f"a job for a closed one is met with {told!r}")
 
 
+def carries_the_files_of_a_job(subject: LauncherSubject) -> None:
+    """What is there goes to the job, and what it writes comes back, before its outcome is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = (Path(folder, name) for name in ("given", "made"))
+        given.write_text("as it was")
+        carried = job("a", "revise", given=str(given), made=str(made))
+        with subject.open() as launcher:
+            done = outcomes(launcher, replace(carried, files=("given", "made")))["a"]
+            found = [path.read_text() if path.exists() else None for path in (given, made)]
+        assert done.value == "as it was", subject.owes("submit", f"a job found {done.value!r}")
+        assert found == ["as it is now", "new"], subject.owes(
+            "submit", f"of what a job wrote, {found} came back"
+        )
+
+
 # Where a job has a process of its own.
 
 
@@ -254,6 +272,7 @@ OF_ALL: tuple[Check, ...] = (
     takes_jobs_while_it_is_read,
     ends_what_waits_when_told,
     is_done_once_it_is_closed,
+    carries_the_files_of_a_job,
 )
 OF_PROCESSES: tuple[Check, ...] = (
     tells_a_killed_job,

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from in_process import InProcess
 
 from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.launch.ray.launcher import RayLauncher
+from ablations.sweep.launch.slurm.launcher import SlurmLauncher
+from ablations.sweep.launch.slurm.profile import SlurmProfile
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,30 @@ def local() -> LocalLauncher:
     return LocalLauncher(2, preload=(), grace=2.0)
 
 
+def on_ray() -> RayLauncher:
+    cluster()
+    return RayLauncher(2, imports=["worker_jobs"])
+
+
+@cache
+def cluster() -> None:
+    """One for all tests of this process, which then find it there."""
+    import ray
+
+    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+    ray.init("local", num_cpus=2, _node_ip_address="127.0.0.1", **quiet)
+
+
+def slurm() -> SlurmLauncher:
+    """With processes of this machine in the cluster's place."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return SlurmLauncher(folder, SlurmProfile(grace=2.0), 2, executor="local", poll=0.02)
+
+
 LAUNCHERS = [
     LauncherSubject("local", "ablations/sweep/launch/local.py", local),
+    LauncherSubject("ray", "ablations/sweep/launch/ray/launcher.py", on_ray),
+    LauncherSubject("slurm", "ablations/sweep/launch/slurm/launcher.py", slurm),
     LauncherSubject("in_process", "tests/ablations/in_process.py", InProcess, isolates=False),
 ]

@@ -38,6 +38,8 @@ class ToyWant(Want):
     code = {"toy": "1"}  # type: ignore[assignment] # noqa: RUF012
     data = {"sha256": "0", "files": []}  # type: ignore[assignment] # noqa: RUF012
     parameters = 1  # type: ignore[assignment]
+    kept_bytes = 0.0  # type: ignore[assignment]
+    files = ()  # type: ignore[assignment]
 
     def measure_code(self, measure: str) -> Stamp:
         return {}

@@ -33,7 +33,9 @@ def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     ablations.sweep.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
         lambda jobs, preload: launcher(jobs, ["sweep_jobs"], grace=5.0)
     )
-    device: Any = SimpleNamespace(pick_device=lambda word: Cpu("cpu"))
+    device: Any = SimpleNamespace(
+        pick_device=lambda word: Cpu("cpu"), check_devices=lambda *_: None
+    )
     sys.modules["ablations.train.device"] = device
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -40,6 +41,17 @@ class Job:
     payload: dict[str, Any]
     threads: int = 1
     seconds: float | None = None
+    accelerators: float = 0.0
+    """How many it needs; a fraction is a share of one."""
+    memory: int = 0
+    """Bytes that it takes, about; 0: not known."""
+    alone: bool = False
+    """Whether it times something, so that nothing else may run on its machine."""
+    files: tuple[str, ...] = ()
+    """Entries of the payload that name files of the driver's: what is there goes to the job, and
+    what the job writes there comes back, wherever it runs."""
+    reads: tuple[str, ...] = ()
+    """Other files of the driver's that it reads, such as a user's own data."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,15 @@ class Launcher(Protocol):
     ) -> None: ...
 
 
+def accepted(job: Job, is_taken: bool, is_open: bool) -> Job:
+    """A job as a launcher keeps it: its payload is text in between, so nobody shares an object."""
+    if not is_open:
+        raise ValueError("this launcher is closed: make a new one")
+    if is_taken:
+        raise ValueError(f"job {job.id!r} is already submitted: ids must differ")
+    return replace(job, payload=json.loads(json.dumps(job.payload)))
+
+
 def resolve(call: str) -> Callable[[dict[str, Any], Report], Any]:
     """The function that a job's `call` names."""
     module, _, name = call.partition(":")
@@ -122,7 +143,7 @@ def failure(job: str, error: BaseException) -> Outcome:
     detail = "".join(traceback.format_exception(type(error), error, inner))
     status = "oom" if _is_out_of_memory(error) else "error"
     if isinstance(error, Stopped):
-        status, reason = "killed", "SIGTERM"
+        status, reason = "killed", message or "SIGTERM"
     if isinstance(error, Changed):
         status, reason = "changed", str(error)
     if isinstance(error, OSError) and error.errno in _STORAGE:

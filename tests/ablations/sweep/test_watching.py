@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from in_process import InProcess
 
-from ablations.commands.renewing import Renewal
+from ablations.commands.renewing import NICE, Renewal
 from ablations.plan.wanted import make_plan
 from ablations.store.results import Results
 from ablations.sweep.runner import Watcher, run
@@ -123,7 +125,7 @@ class Page:
 def pages(monkeypatch: pytest.MonkeyPatch) -> list[Page]:
     drawn: list[Page] = []
 
-    def draw(self: Renewal, errors: object) -> Page:
+    def draw(self: Renewal, errors: object, nice: int = NICE) -> Page:
         drawn.append(Page())
         return drawn[-1]
 
@@ -139,8 +141,12 @@ def test_one_page_is_drawn_at_a_time_and_none_beside_timing(
     renewal.question_ended("two")  # while the first is drawn
     assert len(pages) == 1
     renewal.quiet()
-    assert pages[0].is_done
-    renewal.question_ended("three")
+    assert pages[0].is_ended
+    renewal.tick()  # what was left undone is drawn when timing has ended
+    assert len(pages) == 2
+    pages[1].wait()
+    renewal.quiet()  # nothing is left undone
+    renewal.tick()
     assert len(pages) == 2
 
 
@@ -156,6 +162,20 @@ def test_a_page_that_could_not_be_drawn_at_once_is_drawn_later(
     pages[1].wait()
     renewal.tick()  # and nothing is owed
     assert len(pages) == 2
+
+
+def test_a_page_leaves_the_processors_to_training(tmp_path: Path) -> None:
+    """Also where these are shared out by sessions: a worker has one of its own."""
+    drawing = Renewal(tmp_path)._draw(subprocess.DEVNULL)
+    try:
+        assert os.getsid(drawing.pid) == drawing.pid
+        assert os.getpriority(os.PRIO_PROCESS, drawing.pid) == NICE
+        group = Path(f"/proc/{drawing.pid}/autogroup")
+        if group.exists():
+            assert group.read_text().split()[-1] == str(NICE)
+    finally:
+        drawing.kill()
+        drawing.wait()
 
 
 def test_a_page_does_not_outlive_a_sweep_that_is_cut(pages: list[Page], tmp_path: Path) -> None:

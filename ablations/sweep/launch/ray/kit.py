@@ -1,0 +1,31 @@
+"""What travels with a sweep to machines that share no disk: code, a user's modules, the tasks."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ablations.store.stamp import PROJECT, ROOT, sources
+from ablations.tasks.cache import announced
+
+_KINDS = (".py", ".yaml")
+
+
+def packed(imports: Iterable[str]) -> bytes:
+    """One zip; the same code and tasks give the same bytes."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file:
+        for place, path in sorted({**dict(_ours()), **sources(imports)}.items()):
+            file.writestr(zipfile.ZipInfo(place), path.read_bytes(), zipfile.ZIP_DEFLATED)
+        file.writestr(zipfile.ZipInfo("tasks.json"), json.dumps(announced()))
+    return held.getvalue()
+
+
+def _ours() -> Iterator[tuple[str, Path]]:
+    for package in PROJECT:
+        for path in (ROOT / package).rglob("*"):
+            if path.suffix in _KINDS and path.is_file():
+                yield path.relative_to(ROOT).as_posix(), path

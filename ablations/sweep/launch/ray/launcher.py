@@ -1,0 +1,344 @@
+"""Jobs on a Ray cluster: one that is there, or one of this machine's own.
+
+Each job is a Ray task that asks for what it needs. Code, data and checkpoints travel with it, and
+what it writes comes back: the machines share no disk. A worker or a whole machine that is lost
+costs the time since the last checkpoint, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import os
+import secrets
+import signal
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from ablations.store.files import read_file, write_atomic
+from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure
+from ablations.sweep.launch.ray import errand as first_steps
+from ablations.sweep.launch.ray.kit import packed
+from ablations.sweep.launch.ray.strangers import refuse_strangers
+from ablations.sweep.signals import undisturbed
+from model.config import ConfigError
+
+GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
+LOST = 20  # so many lost workers are no accident
+LATE = 10.0  # seconds that mail may take after the end of the job that sent it
+LOOK = 5.0  # seconds between two looks at the machines
+
+
+class RayLauncher:
+    """Up to `capacity` jobs at once on a cluster; by default as many as it has accelerators, or
+    CPUs where jobs compute on these (`device`), as they do where it has no other.
+
+    `address` is that of a cluster, as Ray understands it; without one, and without RAY_ADDRESS, a
+    cluster is started here. `imports` are modules of the user's own that travel along. A cluster
+    that strangers can reach is refused, unless it is `trusted`.
+    """
+
+    def __init__(
+        self,
+        capacity: int | None = None,
+        address: str | None = None,
+        imports: Sequence[str] = (),
+        trusted: bool = False,
+        device: str | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        self._ray = _ray()
+        self._grace = grace
+        self._is_ours = not self._ray.is_initialized()
+        if self._is_ours:
+            _connect(self._ray, address or os.environ.get("RAY_ADDRESS"), capacity)
+        try:
+            if not trusted:
+                refuse_strangers(self._ray)
+            self._look_at = 0.0
+            self._look()
+            self.accelerators = int(self._total("GPU"))
+            self.device = device or ("cuda" if self.accelerators else "cpu")
+            held = self._total("CPU") if self.device == "cpu" else self.accelerators
+            self.capacity = capacity or max(1, int(held))
+            self._prepare(imports)
+        except BaseException:
+            self._disconnect()
+            raise
+        self._waiting: dict[str, Job] = {}
+        self._running: dict[Any, _Attempt] = {}
+        self._ready: deque[Event] = deque()
+        self._is_open = True
+
+    def submit(self, job: Job) -> None:
+        running = (attempt.job.id for attempt in self._running.values())
+        is_taken = job.id in self._waiting or job.id in running
+        self._waiting[job.id] = accepted(job, is_taken, self._is_open)
+
+    def events(self) -> Iterator[Event]:
+        while True:
+            while self._ready:
+                yield self._ready.popleft()
+            while self._waiting and len(self._running) < self.capacity:
+                with undisturbed():
+                    self._start(_Attempt(self._waiting.pop(next(iter(self._waiting)))))
+            if self._running:
+                self._wait()
+            elif not self._ready:
+                return
+
+    def cancel(self, job_id: str | None = None) -> None:
+        for name in [*self._waiting] if job_id is None else [job_id]:
+            if self._waiting.pop(name, None):
+                self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
+        told = [each for each in self._running.values() if job_id in (None, each.job.id)]
+        for attempt in told:
+            if not attempt.is_ending:
+                attempt.is_ending, attempt.deadline = True, time.monotonic() + self._grace
+                self._mailbox.stop.remote(attempt.id)
+
+    def close(self) -> None:
+        if not self._is_open:
+            return
+        with undisturbed():
+            self.cancel()
+            for _ in self.events():
+                pass
+            self._is_open = False
+            self._ray.kill(self._mailbox)
+            self._disconnect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _total(self, resource: str) -> float:
+        return sum(node.get(resource, 0.0) for node in self._nodes)
+
+    def _prepare(self, imports: Sequence[str]) -> None:
+        ray = self._ray
+        ray.cloudpickle.register_pickle_by_value(first_steps)
+        code = packed(imports)
+        digest = hashlib.sha256(code).hexdigest()
+        self._kit = {"code": ray.put(code), "digest": digest, "sweep": secrets.token_hex(4)}
+        self._reads: dict[str, Any] = {}
+        # Lost work is begun again by us, with the newest checkpoint.
+        self._errand = ray.remote(max_retries=0)(first_steps.run_errand)
+        # Ray gives each task its own accelerators, but a process keeps those that it saw first.
+        self._once = ray.remote(max_retries=0, max_calls=1)(first_steps.run_errand)
+        here = ray.get_runtime_context().get_node_id()
+        beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+        options = {"num_cpus": 0, "max_concurrency": 10_000, "scheduling_strategy": beside}
+        self._mailbox = ray.remote(**options)(first_steps.Mailbox).remote()
+        self._news = self._mailbox.take.remote()
+
+    def _disconnect(self) -> None:
+        if self._is_ours:
+            self._ray.shutdown()
+
+    def _start(self, attempt: _Attempt) -> None:
+        job = attempt.job
+        self._look()
+        options = self._needs(job)
+        if not any(_fits(node, options) for node in self._nodes):
+            asked = ", ".join(f"{name} {number:g}" for name, number in options.items())
+            reason = f"no machine of the cluster has what it needs ({asked})"
+            self._ready.append(Outcome(job.id, "error", reason=reason, began=False))
+            return
+        errand = {
+            "job": asdict(job),
+            "attempt": attempt.id,
+            "files": {name: data for name in job.files if (data := _held(job, name)) is not None},
+            "reads": {path: self._sent(path) for path in job.reads},
+        }
+        task = self._once if job.accelerators else self._errand
+        reference = task.options(**options).remote(self._kit, errand, self._mailbox)
+        self._running[reference] = attempt
+
+    def _needs(self, job: Job) -> dict[str, Any]:
+        """What a job asks of the cluster; one that is to be alone, all processors of a machine.
+
+        Its memory is an estimate: it asks for no more than some machine has.
+        """
+        able = [node for node in self._nodes if node.get("GPU", 0.0) >= job.accelerators]
+        needs: dict[str, Any] = {"num_cpus": job.threads}
+        if job.alone:
+            needs["num_cpus"] = max([job.threads, *(node.get("CPU", 0.0) for node in able)])
+        if job.accelerators:
+            needs["num_gpus"] = job.accelerators
+        if job.memory:
+            most = max((node.get("memory", 0.0) for node in able), default=0.0)
+            needs["memory"] = min(job.memory, int(most))
+        return needs
+
+    def _look(self) -> None:
+        """Which machines there are: they come and go."""
+        if time.monotonic() >= self._look_at:
+            self._nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+            self._look_at = time.monotonic() + LOOK
+
+    def _sent(self, path: str) -> Any:
+        """A user's file, put where each machine fetches it once, with its digest."""
+        if path not in self._reads:
+            data = read_file(path)
+            self._reads[path] = hashlib.sha256(data).hexdigest(), self._ray.put(data)
+        return self._reads[path]
+
+    def _wait(self) -> None:
+        """Sleep until mail comes, a job ends or one that was told to stop has not."""
+        now = time.monotonic()
+        left = min(attempt.deadline for attempt in self._running.values()) - now
+        timeout = None if math.isinf(left) else max(0.0, left)
+        going = [each for each, attempt in self._running.items() if attempt.ended is None]
+        waiting = [self._news, *going]
+        ended, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout)
+        more, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        with undisturbed():
+            told = {*ended, *more}
+            if self._news in told:  # first: a checkpoint may have come from a worker that is lost
+                told.remove(self._news)
+                self._read_mail()
+            for reference in told:
+                self._end(reference)
+            for reference, attempt in [*self._running.items()]:
+                if time.monotonic() >= attempt.deadline:
+                    self._force(reference, attempt)
+
+    def _read_mail(self) -> None:
+        attempts = {attempt.id: attempt for attempt in self._running.values()}
+        for mail in self._ray.get(self._news):
+            attempt = attempts.get(mail["attempt"])
+            if attempt is None:
+                continue
+            attempt.heard += 1
+            self._ready.append(Progress(attempt.job.id, mail["fraction"], mail["note"]))
+            with contextlib.suppress(OSError):  # a checkpoint that is not kept costs time alone
+                _keep(attempt.job, mail["files"])
+        self._news = self._mailbox.take.remote()
+        for reference, attempt in [*self._running.items()]:
+            self._tell(reference, attempt)
+
+    def _end(self, reference: Any) -> None:
+        """A task has ended; what it says is told once all of its mail has come."""
+        attempt, ray = self._running[reference], self._ray
+        try:
+            attempt.ended = ray.get(reference)
+            attempt.deadline = time.monotonic() + LATE
+        except ray.exceptions.OutOfMemoryError as error:
+            self._drop(reference, Outcome(attempt.job.id, "oom", reason=_first_line(error)))
+        except (ray.exceptions.RayTaskError, ray.exceptions.TaskUnschedulableError) as error:
+            # Our own code on the other machine, not the job's.
+            reason = _first_line(error)
+            told = Outcome(attempt.job.id, "error", None, reason, str(error), began=False)
+            self._drop(reference, told)
+        except ray.exceptions.RayError as error:
+            self._lose(reference, attempt, error)
+        self._tell(reference, attempt)
+
+    def _tell(self, reference: Any, attempt: _Attempt, is_late: bool = False) -> None:
+        if attempt.ended is None or (attempt.heard < attempt.ended["sent"] and not is_late):
+            return
+        outcome = Outcome(**attempt.ended["outcome"])
+        if outcome.status == "storage":  # there, which says nothing of other machines
+            reason = f"on {attempt.ended['node']}: {outcome.reason}"
+            outcome = replace(outcome, status="error", reason=reason, began=False)
+        try:
+            _keep(attempt.job, attempt.ended["files"])
+        except OSError as error:
+            outcome = failure(attempt.job.id, error)
+        self._drop(reference, outcome)
+
+    def _lose(self, reference: Any, attempt: _Attempt, error: Exception) -> None:
+        """The worker or its machine has gone: the job is begun again, which is no failure of it."""
+        del self._running[reference]
+        if attempt.is_ending:
+            self._ready.append(Outcome(attempt.job.id, "killed", reason="cancelled"))
+        elif attempt.lost + 1 >= LOST:
+            reason = f"{LOST} workers were lost with it ({_first_line(error)})"
+            self._ready.append(Outcome(attempt.job.id, "killed", reason=reason))
+        else:
+            self._start(_Attempt(attempt.job, lost=attempt.lost + 1))
+
+    def _force(self, reference: Any, attempt: _Attempt) -> None:
+        """It was told to stop and has not, or it has ended and its mail is lost."""
+        attempt.deadline = math.inf
+        if attempt.ended is None:
+            self._ray.cancel(reference, force=True)
+        else:
+            self._tell(reference, attempt, is_late=True)
+
+    def _drop(self, reference: Any, outcome: Outcome) -> None:
+        del self._running[reference]
+        self._ready.append(outcome)
+
+
+@dataclass
+class _Attempt:
+    """One try of a job on some worker."""
+
+    job: Job
+    lost: int = 0
+    """Tries before this one whose worker was lost."""
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    heard: int = 0
+    ended: dict[str, Any] | None = None
+    is_ending: bool = False
+    deadline: float = math.inf
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        fix = "pip install -e '.[ray]'"
+        raise ConfigError([f"--on ray needs Ray, which is not installed: {fix}"]) from None
+    return ray
+
+
+def _connect(ray: Any, address: str | None, capacity: int | None) -> None:
+    """Join a cluster or start one; Ray takes SIGTERM for itself, so that is given back."""
+    before = signal.getsignal(signal.SIGTERM)
+    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+    if address is None:
+        place = {"address": "local", "num_cpus": capacity, "_node_ip_address": "127.0.0.1"}
+    else:
+        place = {"address": address}
+        del quiet["include_dashboard"]
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of the future
+    try:
+        ray.init(**place, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        where = address or "a cluster on this machine"
+        raise ConfigError([f"--on ray: {where} does not answer ({_first_line(error)})"]) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _fits(node: Mapping[str, float], options: Mapping[str, float]) -> bool:
+    names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+    return all(node.get(names[name], 0) >= number for name, number in options.items())
+
+
+def _held(job: Job, name: str) -> bytes | None:
+    try:
+        return read_file(job.payload[name])
+    except FileNotFoundError:
+        return None
+
+
+def _keep(job: Job, files: dict[str, bytes]) -> None:
+    """Write what came back where the driver wants it."""
+    for name in set(job.files) & files.keys():
+        write_atomic(Path(job.payload[name]), files[name])
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,1 @@
+"""Jobs on a Slurm cluster: the launcher, its profile, what is in flight, and what a job does."""

@@ -1,0 +1,211 @@
+"""A sweep whose trials are trained on two devices each leaves what one on one device does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from small import question
+from watching import Watch
+
+from ablations.plan.wanted import Plan, make_plan
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.sweep.jobs import Setting, TrialPiece
+from ablations.sweep.launch import Event, Job, Progress
+from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.runner import run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server() -> Iterator[None]:
+    """While one launcher is open, all others share its server: torch is loaded once."""
+    with LocalLauncher(1, preload=["ablations.sweep.worker"]):
+        yield
+
+
+def planned(folder: Path, changes: dict[str, Any], **overrides: Any) -> Plan:
+    file = folder / "small.yaml"
+    file.write_text(json.dumps(question(**changes)))
+    return make_plan([str(file)], "smoke", overrides, [0])
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    settings = {"train.steps": 30, "train.parts": 3, "train.batch_tokens": 120}
+    changes = {"variants": {"with": {}}}
+    return planned(tmp_path_factory.mktemp("question"), changes, **settings)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, plan: Plan) -> dict[int, Results]:
+    """What is left of the same plan on one device and on two."""
+    found = {}
+    for devices in (1, 2):
+        found[devices] = Results(tmp_path_factory.mktemp(f"on{devices}"))
+        with LocalLauncher(1) as launcher:
+            run(plan, found[devices], launcher, "cpu", devices=devices)
+    return found
+
+
+def held(results: Results, trial: str) -> Record:
+    record = results.read(trial)
+    assert record is not None
+    return record
+
+
+def losses(record: Record) -> dict[str, float | None]:
+    return {f"{r.split} {r.at}": r.value for r in record.readings if r.metric == "loss"}
+
+
+def test_two_devices_leave_the_records_of_one(plan: Plan, folders: dict[int, Results]) -> None:
+    (trial,) = plan.wanted
+    one, two = (held(folders[devices], trial) for devices in (1, 2))
+    assert one.status in ("ok", "stuck")
+    assert (two.status, two.reason) == (one.status, one.reason)
+    assert two.config == one.config
+    assert two.measures == one.measures
+    assert [r.metric for r in two.readings] == [r.metric for r in one.readings]
+    assert losses(two) == pytest.approx(losses(one), rel=1e-4)
+    assert len(losses(one)) > 30
+    assert folders[2].weights(trial).exists()
+    assert not folders[2].unfinished(trial).exists()
+
+
+def test_how_many_devices_trained_it_is_recorded(plan: Plan, folders: dict[int, Results]) -> None:
+    (trial,) = plan.wanted
+    for devices, results in folders.items():
+        env = held(results, trial).env
+        assert (env["devices"], env["threads"]) == (devices, 1)
+
+
+def test_what_two_devices_trained_is_not_trained_again_on_one(
+    plan: Plan, folders: dict[int, Results], here: Any
+) -> None:
+    assert run(plan, folders[2], here, "cpu") == {}
+    assert here.jobs == []
+
+
+def job_of(plan: Plan, results: Results, device: str) -> Job:
+    share = 0.0 if device == "cpu" else 1.0
+    setting = Setting(plan, results, device, [], devices=2, accelerators=share)
+    job = TrialPiece(next(iter(plan.wanted.values())), setting).job()
+    assert job is not None
+    return job
+
+
+def test_a_training_asks_for_a_core_and_an_accelerator_for_each_device(
+    plan: Plan, tmp_path: Path
+) -> None:
+    results = Results(tmp_path / "out")
+    on_cpu, elsewhere = (job_of(plan, results, device) for device in ("cpu", "cuda"))
+    assert (on_cpu.threads, on_cpu.accelerators) == (2, 0.0)
+    assert (elsewhere.threads, elsewhere.accelerators) == (2, 2.0)
+    assert on_cpu.payload["devices"] == elsewhere.payload["devices"] == 2
+
+
+def test_several_devices_are_a_trials_own_whatever_shares_a_single_one(
+    plan: Plan, tmp_path: Path
+) -> None:
+    setting = Setting(plan, Results(tmp_path / "out"), "cuda", [], accelerators=1.0)
+    assert setting.needs(1, workers=4)["accelerators"] == 0.25
+    assert setting.needs(3, workers=4)["accelerators"] == 3.0
+
+
+def test_what_is_only_measured_is_measured_on_one_device(
+    plan: Plan, folders: dict[int, Results], tmp_path: Path
+) -> None:
+    results = Results(tmp_path / "out")
+    shutil.copytree(folders[2].root, results.root)
+    record = held(results, next(iter(plan.wanted)))
+    record.measures.clear()
+    results.write(record)
+    job = job_of(plan, results, "cpu")
+    assert job.payload["record"] is not None
+    assert (job.threads, job.payload["devices"]) == (1, 1)
+
+
+# Stopped, killed.
+
+
+class Meddling(LocalLauncher):
+    """Does something to a job's process as soon as its training has begun."""
+
+    def __init__(self, meddle: Callable[[int], None]) -> None:
+        super().__init__(1, grace=60.0)
+        self._meddle: Callable[[int], None] | None = meddle
+
+    def events(self) -> Iterator[Event]:
+        for event in super().events():
+            yield event
+            if isinstance(event, Progress) and event.fraction > 0 and self._meddle:
+                meddle, self._meddle = self._meddle, None
+                pid = self._running[event.job].process.pid
+                assert pid is not None
+                meddle(pid)
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    changes = {"variants": {"with": {}}, "measures": []}
+    settings = {"train.steps": 300, "train.evaluations": 1, "model.dropout": 0.1}
+    return planned(tmp_path_factory.mktemp("question"), changes, **settings)
+
+
+def test_a_training_on_two_devices_that_is_stopped_goes_on_with_any_number(
+    long: Plan, tmp_path: Path
+) -> None:
+    """With as many, to the same bits: nothing depends on where it was stopped."""
+    (trial,) = long.wanted
+
+    def interrupt(_pid: int) -> None:
+        raise KeyboardInterrupt
+
+    stopped, copy, alone = (Results(tmp_path / name) for name in ("stopped", "copy", "alone"))
+    with Meddling(interrupt) as launcher, pytest.raises(KeyboardInterrupt):
+        run(long, stopped, launcher, "cpu", devices=2)
+    assert stopped.read(trial) is None
+    assert stopped.unfinished(trial).exists()
+    shutil.copytree(stopped.root, copy.root)
+    for results, devices in ((stopped, 2), (copy, 1), (alone, 2)):
+        with LocalLauncher(1) as launcher:
+            run(long, results, launcher, "cpu", devices=devices)
+    whole, same, other = (losses(held(results, trial)) for results in (alone, stopped, copy))
+    assert len(whole) > 100
+    assert same == whole
+    assert other.keys() == whole.keys()
+    assert other != whole
+    first, last = list(whole)[1], list(whole)[-1]
+    assert other[first] == whole[first]
+    assert other[last] == pytest.approx(whole[last], rel=0.1)
+    assert held(stopped, trial).attempts == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes through pidfds")
+def test_a_trial_one_of_whose_processes_is_killed_says_so_and_leaves_nobody(
+    long: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ablations.sweep.runner.RETRIES", 0)
+    (trial,) = long.wanted
+    results = Results(tmp_path / "out")
+    with Watch() as watch:
+
+        def kill_the_last(pid: int) -> None:
+            ranks = [process.pid for process in psutil.Process(pid).children(recursive=True)]
+            assert len(ranks) == 2
+            watch.add(pid, *ranks)
+            os.kill(max(ranks), signal.SIGKILL)
+
+        with Meddling(kill_the_last) as launcher:
+            assert run(long, results, launcher, "cpu", devices=2) == {"killed": 1}
+        watch.assert_gone()
+    reason = (held(results, trial).reason or "").splitlines()[0]
+    assert re.fullmatch("the process of device [01] was killed", reason)

@@ -1,0 +1,287 @@
+"""Seeds that are trained together: the same trials with the same records, in fewer jobs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from in_process import InProcess
+
+from ablations.commands import main
+from ablations.plan.wanted import Plan, Want, make_plan
+from ablations.plan.ways import Way
+from ablations.store.record import Record
+from ablations.store.results import Results
+from ablations.sweep.jobs import Setting, TrialPiece
+from ablations.sweep.launch import Job, Outcome
+from ablations.sweep.pack_worker import run_pack
+from ablations.sweep.packs import PackPiece, packed
+from ablations.sweep.runner import Watcher, run
+from ablations.train.stopping import Stopped
+
+Ask = Callable[..., str]
+SEEDS = [0, 1, 2]
+PACK, ALONE = "ablations.sweep.pack_worker:run_pack", "ablations.sweep.worker:run_trial"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def three(_: Want) -> Way:
+    return Way(3)
+
+
+@pytest.fixture
+def plan(ask: Ask) -> Plan:
+    return make_plan([ask()], "smoke", {}, SEEDS)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+def held(results: Results, trial: str) -> Record:
+    record = results.read(trial)
+    assert record is not None
+    return record
+
+
+def assert_alike(ours: Record, theirs: Record) -> None:
+    """To rounding, and but for how long it took."""
+    assert (ours.trial, ours.config, ours.data) == (theirs.trial, theirs.config, theirs.data)
+    assert (ours.status, ours.measures) == (theirs.status, theirs.measures)
+    assert (ours.parameters, ours.attempts) == (theirs.parameters, theirs.attempts)
+    places = [(r.measure, r.metric, r.split, r.at) for r in ours.readings]
+    assert places == [(r.measure, r.metric, r.split, r.at) for r in theirs.readings]
+    for one, other in zip(ours.readings, theirs.readings, strict=True):
+        if one.metric in ("loss", "gradient_norm", "rate"):
+            assert one.value == pytest.approx(other.value, rel=1e-3), one.metric
+
+
+def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
+    plan: Plan, tmp_path: Path, here: InProcess
+) -> None:
+    singly, together = Results(tmp_path / "singly"), Results(tmp_path / "together")
+    expected = run(plan, singly, here, "cpu")
+    here.jobs.clear()
+    assert run(plan, together, here, "cpu", ways=three) == expected
+    assert [job.call for job in here.jobs] == [PACK, PACK]
+    for trial, want in plan.wanted.items():
+        record = held(together, trial)
+        assert_alike(record, held(singly, trial))
+        assert record.env["packed"] == 3
+        assert record.env["code"] == want.code
+        assert record.env["seconds"] > 0
+        assert "packed" not in held(singly, trial).env
+    files = [
+        {str(path.relative_to(each.root)) for path in each.root.rglob("*") if path.is_file()}
+        for each in (singly, together)
+    ]
+    assert files[0] == files[1]
+    here.jobs.clear()
+    run(plan, together, here, "cpu", ways=three)
+    assert here.jobs == [], "nothing is left to do"
+
+
+def test_a_measure_that_is_asked_for_later_is_taken_of_packed_weights(
+    ask: Ask, results: Results, here: InProcess
+) -> None:
+    run(make_plan([ask(measures=[])], "smoke", {}, SEEDS), results, here, "cpu", ways=three)
+    here.jobs.clear()
+    plan = make_plan([ask()], "smoke", {}, SEEDS)
+    run(plan, results, here, "cpu", ways=three)
+    assert [job.call for job in here.jobs] == [ALONE] * 6
+    assert all(job.payload["record"] for job in here.jobs), "nothing was trained again"
+    assert all("quality" in held(results, trial).measures for trial in plan.wanted)
+
+
+def test_packed_seeds_diverge_where_they_do_alone(
+    ask: Ask, tmp_path: Path, here: InProcess
+) -> None:
+    rate = {"train.optimiser": {"name": "adam", "rate": 1e30}}
+    plan = make_plan([ask(variants={"with": {}})], "smoke", rate, SEEDS)
+    singly, together = Results(tmp_path / "singly"), Results(tmp_path / "together")
+    assert run(plan, singly, here, "cpu") == {"diverged": 3}
+    assert run(plan, together, here, "cpu", ways=three) == {"diverged": 3}
+    for trial in plan.wanted:
+        assert held(together, trial).reason == held(singly, trial).reason
+        assert list(held(together, trial).measures) == ["quality"]
+
+
+@pytest.mark.parametrize("words", [["--pack", "3"], ["--pack", "never"]])
+def test_the_command_packs_as_many_as_it_is_told(
+    ask: Ask, results: Results, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = ("--seeds", "0-2", "--profile", "smoke", "--results", str(results.root))
+    assert main(["run", ask(), *seeds, "--jobs", "1", "--device", "cpu", *words]) == 0
+    assert capsys.readouterr().out.count("6 trials") == 1
+    trials = [path.stem for path in results.trials.glob("*.json")]
+    found = [held(results, trial).env.get("packed") for trial in trials]
+    assert found == [3 if "3" in words else None] * 6
+
+
+# Which trials go together.
+
+
+def pieces_of(plan: Plan, results: Results, ways: Callable[[Want], Way]) -> list[Any]:
+    setting = Setting(plan, results, "cpu", [], ways=ways, limit=10.0, accelerators=1.0)
+    trials = [TrialPiece(want, setting) for want in plan.wanted.values()]
+    return packed(trials, [piece.id for piece in trials], setting)
+
+
+@pytest.mark.parametrize(
+    ("most", "sizes"), [(1, [1] * 10), (2, [2] * 5), (4, [3, 3, 4]), (10, [10]), (99, [10])]
+)
+def test_the_seeds_of_an_arm_are_cut_into_few_packs_of_like_size(
+    ask: Ask, results: Results, most: int, sizes: list[int]
+) -> None:
+    plan = make_plan([ask()], "smoke", {}, list(range(10)))
+    pieces = pieces_of(plan, results, lambda _: Way(most))
+    assert [len(piece.trials) for piece in pieces] == [*sizes, *sizes]
+    assert [trial for piece in pieces for trial in piece.trials] == list(plan.wanted)
+    for piece in pieces:
+        assert len({str(plan.wanted[trial].frozen) for trial in piece.trials}) == 1
+        assert piece.leases == piece.trials
+
+
+def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results: Results) -> None:
+    one, begun, two, *_ = plan.wanted
+    results.checkpoints.mkdir(parents=True)
+    results.unfinished(begun).touch()
+    first, alone, rest = pieces_of(plan, results, three)
+    assert [first.trials, alone.trials] == [(one, two), (begun,)]
+    assert len(rest.trials) == 3
+
+
+def test_a_pack_takes_as_long_as_its_trials_and_the_share_of_a_device_that_they_take(
+    plan: Plan, results: Results
+) -> None:
+    pack, _ = pieces_of(plan, results, lambda _: Way(3, workers=2))
+    job = pack.job()
+    assert job is not None
+    assert (job.seconds, job.accelerators) == (30.0, 0.5)
+    trials = list(plan.wanted)[:3]
+    assert [job.payload[f"weights {trial}"] for trial in trials] == [
+        str(results.weights(trial)) for trial in trials
+    ]
+    assert set(job.files) == {
+        f"{name} {trial}" for trial in trials for name in ("weights", "unfinished")
+    }
+
+
+def test_of_a_pack_what_another_sweep_has_done_is_not_done_again(
+    plan: Plan, results: Results, here: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the plan and its start; the question still ends."""
+    done, *others = list(plan.wanted)[:3]
+    run(plan, results, here, "cpu")
+    before = results.path(done).read_bytes()
+    for trial in list(plan.wanted)[1:]:
+        results.path(trial).unlink()
+    kept = results.path(done).rename(results.root / "kept.json")
+    here.jobs.clear()
+    job_of = PackPiece.job
+
+    def late(piece: PackPiece) -> Job | None:
+        if kept.exists() and done in piece.trials:
+            kept.rename(results.path(done))
+        return job_of(piece)
+
+    ended: list[str] = []
+
+    class Diary(Watcher):
+        def question_ended(self, name: str) -> None:
+            ended.append(name)
+
+    monkeypatch.setattr(PackPiece, "job", late)
+    counts = run(plan, results, here, "cpu", ways=three, watcher=Diary())
+    assert counts.total() == 5
+    assert [len(job.payload["orders"]) for job in here.jobs] == [2, 3]
+    assert results.path(done).read_bytes() == before
+    assert all(held(results, trial).env["packed"] == 2 for trial in others)
+    assert ended == ["small"]
+
+
+# Packs that come to nothing.
+
+
+@pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
+def test_the_trials_of_a_pack_that_fails_go_on_alone(
+    plan: Plan,
+    results: Results,
+    here: InProcess,
+    status: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    healthy = here.work
+
+    def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
+        is_broken = job.call == PACK and job is here.jobs[0]
+        return Outcome(job.id, status, reason="too much") if is_broken else healthy(job, report)
+
+    here.work = lambda job, report: work(  # type: ignore[method-assign]
+        next(each for each in here.jobs if each.id == job.id and each.call == job.call), report
+    )
+    counts = run(plan, results, here, "cpu", poll=0, ways=three)
+    assert [job.call for job in here.jobs] == [PACK, ALONE, ALONE, ALONE, PACK]
+    assert counts.total() == 6
+    assert not counts[status]
+    first = next(iter(plan.wanted))
+    assert (held(results, first).attempts, "packed" in held(results, first).env) == (1, False)
+    told = capsys.readouterr().err
+    assert f"seed 0 and 2 more: {status} (too much); its trials go on alone" in told
+
+
+def test_a_worker_that_loses_one_record_of_a_pack_costs_that_trial_alone(
+    plan: Plan, results: Results, here: InProcess
+) -> None:
+    lost = list(plan.wanted)[1]
+    healthy = here.work
+
+    def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
+        outcome = healthy(job, report)
+        outcome.value.pop(lost, None)
+        return outcome
+
+    here.work = work  # type: ignore[method-assign]
+    counts = run(plan, results, here, "cpu", poll=0, ways=three)
+    assert (counts["error"], counts.total()) == (1, 6)
+    assert (held(results, lost).reason or "").startswith("no record")
+
+
+def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, results: Results) -> None:
+    pack, _ = pieces_of(plan, results, three)
+    job = pack.job()
+    assert job is not None
+
+    def stop(fraction: float, _note: str) -> None:
+        if fraction > 0:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Stopped):
+        run_pack(job.payload, stop)
+    assert not results.checkpoints.exists() or not any(results.checkpoints.iterdir())
+
+
+def test_a_pack_that_is_stopped_while_it_is_measured_keeps_its_training(
+    plan: Plan, results: Results, here: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablations.measure.quality import Quality
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Quality, "take", lambda *_: signal.raise_signal(signal.SIGTERM))
+        run(plan, results, here, "cpu", ways=three)
+    assert all(held(results, trial).measures == {} for trial in plan.wanted)
+    here.jobs.clear()
+    run(plan, results, here, "cpu", ways=three)
+    assert all(job.payload["record"] for job in here.jobs), "nothing was trained again"

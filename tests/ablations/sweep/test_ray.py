@@ -1,0 +1,255 @@
+"""A sweep on a Ray cluster is the sweep of this machine: same ids, statuses, numbers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.store.results import Results
+from ablations.sweep.launch import Job, Outcome
+from ablations.sweep.launch.ray.strangers import lets_strangers_in, refuse_strangers
+from model.config import ConfigError
+
+ROOT = Path(__file__).parents[3]
+Facts = dict[str, tuple[str, int, list[float | None]]]
+
+
+def facts(folder: Path) -> Facts:
+    """What must not depend on where a trial was run: outcome, attempts, losses and scores."""
+    results = Results(folder)
+    found: Facts = {}
+    for path in results.trials.glob("*.json"):
+        record = results.read(path.stem)
+        assert record is not None
+        values = [reading.value for reading in record.readings]
+        found[record.trial] = record.status, record.attempts, values
+    return found
+
+
+def command(question: str, folder: Path, *words: str) -> list[str]:
+    start = [sys.executable, "-m", "ablations", "run", question, "--profile", "smoke"]
+    return [*start, "--results", str(folder), *words]
+
+
+def run(question: str, folder: Path, *words: str) -> Facts:
+    done = subprocess.run(
+        command(question, folder, *words), capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return facts(folder)
+
+
+def start(
+    drivers: list[subprocess.Popen[str]], question: str, folder: Path, *words: str
+) -> subprocess.Popen[str]:
+    driver = subprocess.Popen(
+        command(question, folder, *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    drivers.append(driver)
+    return driver
+
+
+def heard(driver: subprocess.Popen[str], words: str) -> str:
+    """All that a driver says, up to these words."""
+    told = ""
+    assert driver.stdout is not None
+    while words not in told:
+        line = driver.stdout.readline()
+        assert line, told
+        told += line
+    return told
+
+
+class Machines:
+    """A real cluster: each machine a set of processes on loopback."""
+
+    def __init__(self, number: int) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._cluster = Cluster(initialize_head=True, head_node_args=self._words)
+        self._others = [self._cluster.add_node(**self._words) for _ in range(number - 1)]
+        self._cluster.wait_for_nodes()
+        self.address = self._cluster.address
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        return {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}
+
+    def lose_one(self) -> None:
+        self._cluster.remove_node(self._others.pop(), allow_graceful=False)
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+
+@pytest.fixture
+def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
+    """On loopback nobody else can reach them; a token of this user's is another cluster's."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    cluster = Machines(3)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def forty(ask: Callable[..., str]) -> str:
+    from small import SETTINGS
+
+    return ask(settings={**SETTINGS, "train.steps": 60})
+
+
+SEEDS = ("--seeds", "0-19")
+
+
+def test_a_cluster_of_its_own_gives_what_this_machine_gives(
+    ask: Callable[..., str], tmp_path: Path
+) -> None:
+    question = ask()
+    here = run(question, tmp_path / "here", "--seeds", "0-1")
+    there = run(question, tmp_path / "there", "--seeds", "0-1", "--on", "ray", "--jobs", "2")
+    assert len(there) == 4
+    assert there == here
+    weights = [
+        {p.name for p in (tmp_path / f / "checkpoints").iterdir()} for f in ("here", "there")
+    ]
+    assert weights[0] == weights[1]
+    assert len(weights[0]) == 4
+
+
+def test_a_users_file_travels_to_a_machine_that_has_it_not(
+    ask: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablations.tasks.data.lines import brought_to, read_text
+
+    monkeypatch.delenv("ABLATIONS_FILES", raising=False)
+    assert brought_to("a.tsv") is None
+    monkeypatch.setenv("ABLATIONS_FILES", str(tmp_path))
+    copy = brought_to("/nowhere/a.tsv")
+    assert copy is not None
+    copy.write_text("a\tA\n")
+    assert read_text("/nowhere/a.tsv") == "a\tA\n"
+    with pytest.raises(ValueError, match=r"/nowhere/b\.tsv: No such file"):
+        read_text("/nowhere/b.tsv")
+
+
+def test_a_users_file_is_brought_to_the_job_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And brought anew where it has changed, also to a machine that has an older copy."""
+    from ablations.sweep.launch.ray.launcher import RayLauncher
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    path = tmp_path / "mine.txt"
+    for text in ("first", "second"):
+        path.write_text(text)
+        with RayLauncher(1, imports=["worker_jobs"]) as launcher:
+            asked = Job("a", "worker_jobs:recite", {"path": str(path)}, reads=(str(path),))
+            launcher.submit(asked)
+            (told,) = launcher.events()
+        assert isinstance(told, Outcome)
+        assert told.value == {"text": text, "is_copy": True}, told
+
+
+@pytest.mark.soak
+def test_forty_trials_on_three_machines_give_what_one_gives(
+    forty: str, tmp_path: Path, machines: Machines
+) -> None:
+    here = run(forty, tmp_path / "here", *SEEDS)
+    words = (*SEEDS, "--on", "ray", "--address", machines.address)
+    assert run(forty, tmp_path / "there", *words) == here
+    assert len(here) == 40
+
+
+@pytest.mark.soak
+def test_a_machine_lost_half_way_costs_nothing_but_time(
+    forty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]]
+) -> None:
+    words = (*SEEDS, "--on", "ray", "--address", machines.address)
+    driver = start(drivers, forty, tmp_path / "there", *words)
+    heard(driver, "[20/40]")
+    machines.lose_one()
+    rest = driver.communicate()[0]
+    assert driver.returncode == 0, rest
+    assert "attempt" not in rest  # nothing was told to have failed
+    assert facts(tmp_path / "there") == run(forty, tmp_path / "here", *SEEDS)
+
+
+@pytest.mark.soak
+def test_a_driver_that_is_killed_and_started_again_goes_on(
+    forty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]]
+) -> None:
+    words = (*SEEDS, "--on", "ray", "--address", machines.address)
+    driver = start(drivers, forty, tmp_path / "there", *words)
+    heard(driver, "[20/40]")
+    driver.kill()
+    driver.wait()
+    kept = facts(tmp_path / "there")
+    assert 20 <= len(kept) < 40
+    there = run(forty, tmp_path / "there", *words)
+    assert kept.items() <= there.items()
+    assert there == run(forty, tmp_path / "here", *SEEDS)
+
+
+class Nodes:
+    """A cluster as far as its machines' addresses go."""
+
+    def __init__(self, *addresses: str) -> None:
+        self._addresses = addresses
+        self.gcs_address = "127.0.0.1:1"
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "NodeManagerAddress": address} for address in self._addresses]
+
+    def get_runtime_context(self) -> Any:
+        return self
+
+
+def test_a_cluster_that_anyone_can_command_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answers(address: str) -> bool:
+        asked.append(address)
+        return True
+
+    monkeypatch.setattr("ablations.sweep.launch.ray.strangers.lets_strangers_in", answers)
+    refuse_strangers(Nodes("127.0.0.1", "::1", "localhost"))
+    assert not asked  # nobody else can reach it
+    with pytest.raises(ConfigError, match=r"10\.0\.0\.7.*RAY_AUTH_MODE=token.*--trust-cluster"):
+        refuse_strangers(Nodes("127.0.0.1", "10.0.0.7"))
+    monkeypatch.setattr("ablations.sweep.launch.ray.strangers.lets_strangers_in", lambda _: False)
+    refuse_strangers(Nodes("10.0.0.7"))  # it asks for a token
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["token", "disabled"])
+def test_a_stranger_is_let_in_where_no_token_is_asked_for(
+    mode: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = (
+        "import sys\n"
+        "import ray\n"
+        "ray.init('local', num_cpus=1, log_to_driver=False, include_dashboard=False,"
+        " _node_ip_address='127.0.0.1')\n"
+        "print('ready', ray.get_runtime_context().gcs_address, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    words = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as cluster:
+        assert cluster.stdout is not None
+        address = next(line for line in cluster.stdout if line.startswith("ready")).split()[1]
+        assert lets_strangers_in(address) == (mode == "disabled")
+        cluster.communicate("")

@@ -1,0 +1,295 @@
+"""A sweep on a cluster gives what it gives on one machine, whatever Slurm does to its jobs.
+
+The cluster is a toy, and a real Slurm of one node where that can be started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from launching import fifo, job, outcomes, release
+from real_slurm import RealSlurm, why_not
+from small import question
+from small_plans import planned
+from toy_slurm import ToySlurm
+from watching import LONG
+
+from ablations.plan.wanted import Plan
+from ablations.store.results import Results
+from ablations.sweep.launch import Event, Job, Outcome, Progress
+from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.launch.slurm.launcher import SlurmLauncher
+from ablations.sweep.launch.slurm.profile import SlurmProfile
+from ablations.sweep.runner import run
+
+HERE = Path(__file__).parents[1]
+QUICK = 0.05  # seconds between two looks at files
+SETTINGS = {"task.examples": 100, "model.d_model": 16, "train.batch_tokens": 512}
+LONG_ENOUGH = {"train.steps": 500}  # that a training is still at work when it is told to stop
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
+)
+
+
+class Cluster(Protocol):
+    def requeue(self, number: str) -> None:
+        """Take a job's machine away, and give it another."""
+
+
+@pytest.fixture(autouse=True)
+def modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HERE)
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToySlurm:
+    toy = ToySlurm(tmp_path / "toy")
+    monkeypatch.setenv("PATH", str(toy.install()), prepend=os.pathsep)
+    return toy
+
+
+def start(**options: int) -> RealSlurm:
+    if reason := why_not():
+        pytest.skip(f"no real Slurm: {reason}")
+    return RealSlurm(cpus=2, **options)
+
+
+@pytest.fixture(scope="module")
+def daemons() -> Iterator[RealSlurm]:
+    with start() as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def real(daemons: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> RealSlurm:
+    monkeypatch.setenv("SLURM_CONF", str(daemons.conf))
+    return daemons
+
+
+@pytest.fixture(params=["toy", "real"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    return request.getfixturevalue(request.param)
+
+
+class Meddled(SlurmLauncher):
+    """Its events are seen by someone who may do something to the cluster before they are read."""
+
+    def __init__(self, folder: Path, meddle: Callable[[Event, str], None], **profile: Any) -> None:
+        super().__init__(folder / "slurm", SlurmProfile(**profile), 2, poll=QUICK)
+        self._meddle = meddle
+
+    def events(self) -> Iterator[Event]:
+        numbers: dict[str, str] = {}
+        for event in super().events():
+            known = [*self._flights.values(), *self._told]
+            numbers |= {flight.job: flight.number for flight in known}
+            self._meddle(event, numbers.get(event.job, ""))
+            yield event
+
+
+def facts(results: Results) -> dict[str, Any]:
+    """Ids, statuses, numbers: what must not depend on where a sweep ran."""
+    found = {}
+    for path in results.trials.glob("*.json"):
+        record = results.read(path.stem)
+        assert record is not None
+        numbers = [(r.metric, r.split, r.at, r.value) for r in record.readings]
+        found[record.trial] = record.status, record.attempts, sorted(record.measures), numbers
+    return found
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    file = tmp_path_factory.mktemp("plan") / "small.yaml"
+    file.write_text(json.dumps(question(task="recall", metric="accuracy", settings=SETTINGS)))
+    return planned(str(file), seeds=[0], **LONG_ENOUGH)
+
+
+@pytest.fixture(scope="module")
+def here(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """What a sweep on this machine gives."""
+    results = Results(tmp_path_factory.mktemp("here"))
+    with LocalLauncher(2) as local:
+        assert run(plan, results, local, "cpu") == {"ok": 2}
+    return results
+
+
+def test_a_sweep_of_which_one_job_lost_its_machine_gives_the_records_of_one_here(
+    cluster: Cluster, plan: Plan, here: Results, tmp_path: Path
+) -> None:
+    there = Results(tmp_path / "there")
+    lost: list[str] = []
+    steps: list[float] = []  # how far that job was, and is when it goes on
+
+    def take_machine(event: Event, number: str) -> None:
+        if isinstance(event, Progress) and event.fraction >= 0.1 and not lost:
+            lost.append(event.job)
+            cluster.requeue(number)
+        if isinstance(event, Progress) and event.job in lost:
+            steps.append(event.fraction)
+
+    with Meddled(there.root, take_machine) as launcher:
+        assert run(plan, there, launcher, "cpu") == {"ok": 2}
+    assert facts(there) == facts(here)
+    assert len(facts(here)) == 2
+    begun_again = steps.index(0.0)
+    assert steps[begun_again + 1] >= steps[begun_again - 1] >= 0.1, "it went on, not back"
+    assert not list((there.root / "slurm").iterdir())
+
+
+# What only a real one can show.
+
+
+def test_jobs_that_wait_are_one_array_of_which_so_many_run_at_once(
+    real: RealSlurm, tmp_path: Path
+) -> None:
+    seen = set()
+
+    def look(_event: Event, number: str) -> None:
+        seen.add(number.partition("_")[0])
+        running = real.ask("squeue", "--me", "--noheader", "--array", "--states=RUNNING")
+        assert len(running.splitlines()) <= 2
+
+    with Meddled(tmp_path, look) as launcher:
+        found = outcomes(launcher, *(job(name, "echo", letter=name) for name in "abcde"))
+    assert {name: outcome.value["letter"] for name, outcome in found.items()} == {
+        name: name for name in "abcde"
+    }
+    assert len(seen) == 1
+
+
+def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint(
+    real: RealSlurm, tmp_path: Path
+) -> None:
+    def displace(event: Event, number: str) -> None:
+        if isinstance(event, Progress):
+            words = ["--partition=high", "--exclusive", "--output=/dev/null", "--wrap=true"]
+            real.ask("sbatch", "--wait", *words)
+            real.hasten(number)
+
+    with Meddled(tmp_path, displace) as launcher:
+        done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
+    assert (done.status, done.value) == ("done", "went on from step 7")
+
+
+@pytest.mark.soak
+def test_near_its_time_limit_a_job_queues_again_and_goes_on_from_its_checkpoint(
+    real: RealSlurm, tmp_path: Path
+) -> None:
+    """A minute long, of which a second is left to work in. Slurm looks every half minute."""
+
+    def hasten(event: Event, number: str) -> None:
+        if isinstance(event, Progress):
+            real.hasten(number)
+
+    with Meddled(tmp_path, hasten, minutes=1, warning=59) as launcher:
+        done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
+    assert (done.status, done.value) == ("done", "went on from step 7")
+
+
+@pytest.mark.soak
+def test_a_job_whose_node_is_lost_is_begun_again_and_has_one_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payload = {"fifo": fifo(tmp_path, "pipe"), "log": str(tmp_path / "log")}
+    begun: list[Event] = []
+
+    def cut_power(event: Event, number: str) -> None:
+        if not isinstance(event, Progress):
+            return
+        begun.append(event)
+        if len(begun) == 1:
+            slurm.lose_node()
+            slurm.hasten(number)
+        else:
+            release(payload["fifo"], "on another")
+
+    with start(patience=5) as slurm:
+        monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+        with Meddled(tmp_path, cut_power) as launcher:
+            launcher.submit(Job("a", "worker_jobs:begin", payload))
+            ended = [event for event in launcher.events() if isinstance(event, Outcome)]
+    assert [(event.status, event.value) for event in ended] == [("done", "on another")]
+    assert len(Path(payload["log"]).read_text().split()) == 2
+
+
+def test_a_job_that_is_cancelled_keeps_what_it_returned(real: RealSlurm, tmp_path: Path) -> None:
+    def cancel(event: Event, _number: str) -> None:
+        if isinstance(event, Progress):
+            launcher.cancel()
+
+    with Meddled(tmp_path, cancel) as launcher:
+        ended = outcomes(launcher, job("a", "polite"))["a"]
+    assert (ended.status, ended.value) == ("killed", "what there was so far")
+
+
+def test_what_somebody_else_cancels_was_killed(real: RealSlurm, tmp_path: Path) -> None:
+    def cancel(event: Event, number: str) -> None:
+        if isinstance(event, Progress):
+            real.ask("scancel", number)
+
+    with Meddled(tmp_path, cancel) as launcher:
+        ended = outcomes(launcher, job("a", "hold", fifo=fifo(tmp_path, "pipe")))["a"]
+    assert (ended.status, ended.reason) == ("killed", "ended without a result (cancelled)")
+
+
+def test_closing_leaves_nothing_in_the_queue(real: RealSlurm, tmp_path: Path) -> None:
+    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 1, poll=QUICK) as launcher:
+        for name in "ab":
+            launcher.submit(job(name, "hold", fifo=fifo(tmp_path, name)))
+        assert isinstance(next(launcher.events()), Progress)
+    assert real.ask("squeue", "--me", "--noheader") == ""
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from ablations.sweep.launch import Job
+from ablations.sweep.launch.slurm.launcher import SlurmLauncher
+from ablations.sweep.launch.slurm.profile import SlurmProfile
+
+launcher = SlurmLauncher(Path(sys.argv[1]), SlurmProfile(), 2, poll=0.05)
+for fifo in sys.argv[2:]:
+    launcher.submit(Job(fifo, "worker_jobs:begin", {"fifo": fifo, "log": f"{fifo}.log"}))
+for event in launcher.events():
+    print(event.note, flush=True)
+"""
+
+
+def test_an_array_outlives_its_driver_and_is_collected_by_the_next(
+    real: RealSlurm, drivers: list[subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    pipes = [fifo(tmp_path, name) for name in "ab"]
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path / "slurm"), *pipes],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    drivers.append(driver)
+    assert driver.stdout
+    assert [driver.stdout.readline() for _ in pipes] == ["started\n", "started\n"]
+    driver.kill()
+    driver.wait(LONG)
+    release(pipes[0], "while nobody looked")
+    real.wait_for(lambda: real.running() == 1, "one has ended")
+    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 2, poll=QUICK) as launcher:
+        for pipe in pipes:
+            payload = {"fifo": pipe, "log": f"{pipe}.log"}
+            launcher.submit(Job(pipe, "worker_jobs:begin", payload))
+        found = {}
+        for event in launcher.events():
+            if isinstance(event, Outcome):
+                found[event.job] = event.value
+                if event.job == pipes[0]:
+                    release(pipes[1], "while it was awaited")
+    assert found == dict(zip(pipes, ["while nobody looked", "while it was awaited"], strict=True))
+    assert [len(Path(f"{pipe}.log").read_text().split()) for pipe in pipes] == [1, 1]

@@ -1,0 +1,66 @@
+"""What ranks may do, and as a program: two of them that do it, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import torch
+
+from ablations.sweep.launch import Report, failure
+from ablations.sweep.together import run_together
+from ablations.train.ranks import Ranks, ranks_on
+from ablations.train.stopping import Notice, noticing
+
+
+def _meet(ranks: Ranks, report: Report) -> None:
+    """Say the process ids of all, once all are there."""
+    pids = [0.0] * ranks.count
+    pids[ranks.rank] = os.getpid()
+    report(0.5, " ".join(f"{pid:.0f}" for pid in ranks.gathered(pids)))
+
+
+def pause(_payload: dict[str, Any], report: Report, notice: Notice) -> None:
+    """Until told to stop."""
+    with ranks_on(torch.device("cpu")) as (ranks, _):
+        _meet(ranks, report)
+        with notice.raising():
+            while True:
+                signal.pause()
+
+
+def wait(_payload: dict[str, Any], report: Report, _notice: Notice) -> None:
+    """Rank 0 waits for rank 1, which never comes."""
+    with ranks_on(torch.device("cpu")) as (ranks, _):
+        _meet(ranks, report)
+        if ranks.rank == 0:
+            ranks.gathered([0.0])
+        signal.pause()
+
+
+def fail(_payload: dict[str, Any], report: Report, _notice: Notice) -> None:
+    """Rank 0 waits for rank 1, which fails."""
+    with ranks_on(torch.device("cpu")) as (ranks, _):
+        _meet(ranks, report)
+        if ranks.rank == 0:
+            ranks.gathered([0.0])
+        raise ArithmeticError("this part cannot count")
+
+
+def drive(call: str) -> dict[str, Any]:
+    def report(_fraction: float, note: str) -> None:
+        print(note, flush=True)
+
+    with noticing() as notice:
+        try:
+            return {"status": "done", "value": run_together(call, {}, 2, report, notice)}
+        except Exception as error:
+            ended = failure("a", error)
+            return {"status": ended.status, "reason": ended.reason, "detail": ended.detail}
+
+
+if __name__ == "__main__":
+    print(json.dumps(drive(f"rank_jobs:{sys.argv[1]}")), flush=True)

@@ -1,0 +1,124 @@
+"""Whatever happens to the processes that train one trial: it ends, and nobody is left over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+from processes import HERE, start
+from watching import LONG, Watch
+
+from ablations.sweep.together import _portable
+from model.config import ConfigError
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
+)
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    with Watch() as watch:
+        yield watch
+
+
+def start_ranks(
+    drivers: list[subprocess.Popen[str]], watch: Watch, do: str
+) -> tuple[subprocess.Popen[str], list[int]]:
+    """A process whose two ranks have met, and their ids."""
+    driver = start(drivers, str(HERE / "rank_jobs.py"), do)
+    assert driver.stdout
+    pids = [int(pid) for pid in driver.stdout.readline().split()]
+    assert len(pids) == 2, driver.communicate(timeout=LONG)
+    watch.add(*pids)
+    return driver, pids
+
+
+def ended(driver: subprocess.Popen[str]) -> dict[str, Any]:
+    out, _ = driver.communicate(timeout=LONG)
+    return json.loads(out)
+
+
+def test_ranks_die_with_the_process_that_started_them(
+    drivers: list[subprocess.Popen[str]], watch: Watch
+) -> None:
+    driver, _ = start_ranks(drivers, watch, "wait")
+    driver.kill()
+    watch.assert_gone()
+
+
+def test_no_other_machine_can_reach_a_rank_or_who_started_it(
+    drivers: list[subprocess.Popen[str]], watch: Watch
+) -> None:
+    driver, pids = start_ranks(drivers, watch, "wait")
+    found = [psutil.Process(pid).net_connections("inet") for pid in (driver.pid, *pids)]
+    places = [each.laddr.ip for held in found for each in held if each.status == "LISTEN"]
+    assert set(places) == {"127.0.0.1"}
+
+
+def test_a_killed_rank_ends_the_others_and_is_named(
+    drivers: list[subprocess.Popen[str]], watch: Watch
+) -> None:
+    driver, pids = start_ranks(drivers, watch, "wait")
+    os.kill(pids[1], signal.SIGKILL)
+    outcome = ended(driver)
+    assert (outcome["status"], outcome["reason"]) == (
+        "killed",
+        "the process of device 1 was killed",
+    )
+    watch.assert_gone()
+
+
+@pytest.mark.soak  # on a busy machine the others may be ended before they have said where they are
+def test_what_a_rank_raises_ends_the_others_and_is_told_with_its_place(
+    drivers: list[subprocess.Popen[str]], watch: Watch
+) -> None:
+    driver, _ = start_ranks(drivers, watch, "fail")
+    outcome = ended(driver)
+    assert (outcome["status"], outcome["reason"]) == (
+        "error",
+        "ArithmeticError: this part cannot count",
+    )
+    assert "rank_jobs.py" in outcome["detail"]
+    assert "in fail" in outcome["detail"]
+    watch.assert_gone()
+
+
+def test_a_stop_that_reaches_the_starter_alone_reaches_the_ranks(
+    drivers: list[subprocess.Popen[str]], watch: Watch
+) -> None:
+    driver, _ = start_ranks(drivers, watch, "pause")
+    driver.send_signal(signal.SIGTERM)
+    outcome = ended(driver)
+    assert (outcome["status"], outcome["reason"]) == ("killed", "SIGTERM")
+    watch.assert_gone()
+
+
+class Odd(Exception):
+    """Made from two words, so that a pickle cannot make it anew."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} {two}")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(28, "No space left", "kept"), "[Errno 28] No space left: 'kept'"),
+        (MemoryError("too much"), "too much"),
+        (
+            ConfigError(["depth=0: too small", "width=0"]),
+            "ConfigError: depth=0: too small\nwidth=0",
+        ),
+        (Odd("no", "number"), "Odd: no number"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_crosses_over_as_itself_or_in_words(error: Exception, told: str) -> None:
+    assert str(_portable(error)) == told
