@@ -44,6 +44,8 @@ class Verdict:
     """Seeds that it would take, from and to."""
     asks: dict[str, int] = field(default_factory=dict)
     """Variant → seeds of the next look that may decide it."""
+    is_unseen: bool = False
+    """Whether that look is its first: shares of seeds take more of them than levels do."""
     remedy: str = ""
     """What would decide it, where it is open."""
 
@@ -215,6 +217,7 @@ class _Claimed:
             evidence=[_evidence(each, self._units(each, used), level) for each in self.predicted],
             needed=self._needed(used) if word == UNDECIDED else None,
             asks=self._asks(open_from, used) if word in (UNDECIDED, NOT_RUN) else {},
+            is_unseen=len(seeds) < self.looks.seeds[0],
             remedy=remedy,
         )
 

@@ -98,32 +98,90 @@ def imports(parser: ArgumentParser) -> None:
 
 def machine(parser: ArgumentParser) -> None:
     """Where the trials run, and how many at once."""
-    parser.add_argument("--jobs", type=count, help="trials at once; default: one per usable core")
+    parser.add_argument(
+        "--jobs",
+        type=count,
+        help="jobs at once; default: one per usable core, or what pays on each accelerator",
+    )
     parser.add_argument("--device", help="default: the accelerator if there is one, else cpu")
+    parser.add_argument(
+        "--pack",
+        type=_pack,
+        metavar="auto|never|N",
+        help="train N seeds of an arm as one model; auto, which accelerators do, times what pays",
+    )
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A device, and the number of trials that run on it at once."""
+    """A device, and the number of jobs that run on it, or on all of its kind, at once."""
 
     device: torch.device
     jobs: int
+    accelerators: int = 1
+    """Of its kind, in all; the cores are one device."""
+    pack: str | int = "never"
+    """How many seeds of an arm are trained as one model: `never` several, or as `auto` times it."""
+    devices: int = 1
+    """How many train one trial."""
 
     @property
     def at_once(self) -> int:
-        """How many really go on side by side: more jobs than cores take turns."""
-        return min(self.jobs, cores()) if self.device.type == "cpu" else self.jobs
+        """How many really go on side by side: more jobs than cores or devices take turns."""
+        held = cores() if self.device.type == "cpu" else self.accelerators
+        return min(self.jobs, _room(held, self.devices))
+
+    @property
+    def share(self) -> float:
+        """Of an accelerator, for each device of a trial that has it alone."""
+        return 0.0 if self.device.type == "cpu" else 1.0
+
+    @property
+    def workers(self) -> list[int]:
+        """How many jobs may share a device, from few to many: 1, 2, 4. The cores are one device,
+        and as many share it as there are jobs."""
+        if self.device.type == "cpu":
+            return [self.jobs]
+        most = max(1, self.jobs // self.accelerators)
+        return [2**power for power in range(most.bit_length())]
 
     def __str__(self) -> str:
-        words = f"{self.at_once} core{'s' * (self.at_once > 1)}"
-        return words if self.device.type == "cpu" else str(self.device)
+        if self.device.type != "cpu":
+            held = self.accelerators
+            return f"{held} × {self.device}" if held > 1 else str(self.device)
+        used = self.at_once * self.devices
+        return f"{used} core{'s' * (used > 1)}"
 
 
 def machine_of(options: Namespace) -> Machine:
-    from ablations.train.device import pick_device
+    from ablations.train.device import check_devices, pick_device
 
-    device = pick_device(options.device)
-    return Machine(device, options.jobs or (1 if device.type != "cpu" else cores()))
+    device, devices = pick_device(options.device), getattr(options, "devices", 1)
+    check_devices(devices, device)
+    pack = packing_of(options, device)
+    if device.type == "cpu":
+        jobs = options.jobs or _room(cores(), devices)
+        return Machine(device, jobs, pack=pack, devices=devices)
+    from ablations.plan.ways import MOST_WORKERS
+    from ablations.train.accelerators import how_many
+
+    held = how_many(device)
+    workers = MOST_WORKERS if pack == "auto" else 1
+    return Machine(device, options.jobs or workers * _room(held, devices), held, pack, devices)
+
+
+def packing_of(options: Namespace, device: torch.device) -> str | int:
+    """What was asked for; else accelerators time what pays, where one trains a trial."""
+    if getattr(options, "devices", 1) > 1:
+        if options.pack not in (None, "never"):
+            raise ConfigError(["--pack and --devices do not go together: leave one out"])
+        return "never"
+    return options.pack or ("never" if device.type == "cpu" else "auto")
+
+
+def _room(held: int, devices: int) -> int:
+    """How many trials on so many devices each have them to themselves; one at least."""
+    return max(1, held // devices)
 
 
 def cores() -> int:
@@ -155,9 +213,21 @@ def _seeds(text: str) -> list[int]:
     return seeds
 
 
-def count(text: str) -> int:
+def count(text: str, option: str = "--jobs") -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"--jobs {text}: expected a whole number from 1")
+        raise ArgumentTypeError(f"{option} {text}: expected a whole number from 1")
+    return int(text)
+
+
+def devices(text: str) -> int:
+    return count(text, "--devices")
+
+
+def _pack(text: str) -> str | int:
+    if text in ("auto", "never"):
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"--pack {text}: expected auto, never or a number of seeds")
     return int(text)
 
 

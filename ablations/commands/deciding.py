@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import plan_of
@@ -19,9 +19,16 @@ Asked = dict[tuple[str, str], list[int]]
 
 
 def decide(
-    plan: Plan, options: Namespace, results: Results, sweep: Callable[[Plan], Counter[str]]
+    plan: Plan,
+    options: Namespace,
+    results: Results,
+    sweep: Callable[[Plan], Counter[str]],
+    later: Callable[[Plan], Counter[str]],
 ) -> tuple[Counter[str], Plan]:
-    """Run a plan of the first look; then what open claims ask for, look by look."""
+    """Run a plan of the first look; then what open claims ask for, look by look.
+
+    A first look of a claim that takes more seeds than the others' comes before any second.
+    """
     from ablations.plan.wanted import Spent
     from ablations.store.schema import FAILED
     from ablations.sweep.runner import EARLIER, UNBEGUN
@@ -33,12 +40,15 @@ def decide(
         failed = sum(counts[status] for status in FAILED)  # at earlier looks of this command
         ended[EARLIER] = max(0, ended[EARLIER] - failed)
         counts = Counter({k: n for k, n in counts.items() if k != EARLIER}) + ended
-        more = asked | _asks(plan, results, options.claim)
+        unseen, every = _asks(plan, results, options.claim)
+        is_first = bool(unseen) and (asked | unseen) != asked
+        more = asked | (unseen if is_first else every)
         if more == asked or ended[UNBEGUN]:
             return counts, plan
         asked = more
-        complain(f"Undecided after {_seeds(plan)} seeds: {_told(more)}")
+        complain(f"Still undecided: {_told(more)}")
         plan = plan_of(options, spent=Spent(first_look(), asked))
+        sweep = sweep if is_first else later
 
 
 def first_look() -> tuple[int, ...]:
@@ -48,26 +58,28 @@ def first_look() -> tuple[int, ...]:
     return DECIDING[: LEVEL_LOOKS.seeds[0]]
 
 
-def _asks(plan: Plan, results: Results, claims: Sequence[str]) -> Asked:
+def _asks(plan: Plan, results: Results, claims: Sequence[str]) -> tuple[Asked, Asked]:
     """(table, variant) → the seeds that a claim of this plan asks for: of these, where some are
-    named."""
+    named. First by claims that nobody has looked at yet, then by all."""
     from ablations.plan.document import titles
     from analysis.load import load
     from analysis.verdicts import verdicts
 
     words = titles(plan, results)
-    found: dict[tuple[str, str], int] = {}
+    unseen: dict[tuple[str, str], int] = {}
+    every: dict[tuple[str, str], int] = {}
     for verdict in verdicts(load(results.root)):
         is_asked = not claims or verdict.id in claims
         word = words.get(verdict.scope["question"], "") if is_asked else ""
         for label, n in verdict.asks.items() if word else ():
-            found[word, label] = max(n, found.get((word, label), 0))
+            for found in (unseen, every) if verdict.is_unseen else (every,):
+                found[word, label] = max(n, found.get((word, label), 0))
+    return _seeds_of(unseen), _seeds_of(every)
+
+
+def _seeds_of(found: Mapping[tuple[str, str], int]) -> Asked:
     first = len(first_look())  # which every arm has been given already
     return {place: list(DECIDING[:n]) for place, n in found.items() if n > first}
-
-
-def _seeds(plan: Plan) -> int:
-    return max((len({c.seed for c in t.cells}) for t in plan.tables.values()), default=0)
 
 
 def _told(more: Asked) -> str:

@@ -16,6 +16,8 @@ from ablations.commands.arguments import (
     results_of,
     trials,
 )
+from ablations.commands.launching import local_launcher
+from ablations.commands.packing import Packing
 from ablations.store.seeds import DECIDING
 
 if TYPE_CHECKING:
@@ -39,8 +41,6 @@ def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.plan.estimate import free_disk, in_bytes
     from ablations.plan.missing import missing
-    from ablations.sweep.calibrate import clock
-    from ablations.sweep.launch.local import LocalLauncher
     from ablations.sweep.progress import roughly
     from ablations.tasks.cache import announce
 
@@ -48,16 +48,16 @@ def act(options: Namespace) -> int:
     on = machine_of(options)
     with (
         announce(want.config["task"] for want in lacks.train),
-        LocalLauncher(on.at_once, preload=["torch", "ablations.sweep.preload"]) as launcher,
+        local_launcher(on, on.at_once if on.device.type == "cpu" else on.jobs) as launcher,
     ):
-        steps = clock(launcher, str(on.device), options.imports)
+        steps = Packing(options, results, launcher, on).clock(lacks.train)
         totals, rows = price(plan, results, lacks, on, steps)
     if options.json:
         print(json.dumps({**totals, "variants": rows}, indent=1))
         return 0
     _print_table(rows)
     needs = {
-        f"{roughly(totals['training'])} of training on {on}": totals["training"],
+        training_words(totals, on): totals["training"],
         f"{roughly(totals['timing'])} of timing": totals["timing"],
         f"{in_bytes(totals['bytes'])} of disk": totals["bytes"],
     }
@@ -76,6 +76,16 @@ def act(options: Namespace) -> int:
     if totals["bytes"] > free_disk(results.root):
         print(f"Only {in_bytes(free_disk(results.root))} of disk are free in {results.root}.")
     return 0
+
+
+def training_words(totals: dict[str, Any], on: Machine) -> str:
+    """How long training takes here, and how much of how many devices that is."""
+    from ablations.sweep.progress import roughly
+
+    words = f"{roughly(totals['training'])} of training"
+    if on.device.type == "cpu":
+        return f"{words} on {on}"
+    return f"{words}, {totals['device_hours']:,.3g} device-hours on {on}"
 
 
 def price(
@@ -122,6 +132,7 @@ def price(
         "unknown": len(each) - len(counted),
         "seconds": training_time + timing_time,
         "training": training_time,
+        "device_hours": sum(s for s in each.values() if s is not None) / 3600,
         "timing": timing_time,
         "bytes": disk(counted, results, on.jobs),
     }

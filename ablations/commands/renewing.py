@@ -14,6 +14,7 @@ from ablations.sweep.runner import Watcher
 from model.arguments import complain
 
 PAUSE = 60.0  # seconds between two pages at least: one takes some of them
+NICE = 10  # a tenth of a processor that something else could use
 
 
 class Renewal(Watcher):
@@ -36,26 +37,34 @@ class Renewal(Watcher):
             self._drawing = self._draw(subprocess.DEVNULL)
 
     def quiet(self) -> None:
-        if self._drawing is not None:
-            self._drawing.wait()
+        """A page that is not done yet is drawn anew later: timing does not wait for it."""
+        self._is_owed = self.abandon() or self._is_owed
 
-    def abandon(self) -> None:
-        """Leave a page undone: nothing is to go on after the sweep."""
-        if self._drawing is not None and self._drawing.poll() is None:
-            self._drawing.terminate()
-            self._drawing.wait()
+    def abandon(self) -> bool:
+        """Leave a page undone: nothing is to go on after the sweep. Whether there was one."""
+        if self._drawing is None or self._drawing.poll() is not None:
+            return False
+        self._drawing.terminate()
+        self._drawing.wait()
+        return True
 
     def conclude(self) -> int:
         """The page of all that there is now; how drawing it ended."""
-        self.quiet()
-        code = self._draw(None).wait()
+        self.abandon()
+        code = self._draw(None, nice=0).wait()
         if code == 0:
             complain(f"The report: {self._root / 'report' / 'index.html'}")
         return code
 
-    def _draw(self, errors: int | None) -> subprocess.Popen[bytes]:
+    def _draw(self, errors: int | None, nice: int = NICE) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "analysis", "report", "--results", str(self._root)]
-        drawing = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors)
+        drawing = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
+        )
         with contextlib.suppress(OSError, AttributeError):  # it ended, or there is no such thing
-            os.setpriority(os.PRIO_PROCESS, drawing.pid, 10)
+            os.setpriority(os.PRIO_PROCESS, drawing.pid, nice)
+        # Where the kernel shares out processors by sessions, a process's own word counts for
+        # nothing beside workers, each of which has a session: this is the session's word.
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{drawing.pid}/autogroup").write_text(str(nice), encoding="ascii")
         return drawing

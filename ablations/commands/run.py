@@ -7,21 +7,22 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import (
     Machine,
     budget,
+    devices,
     duration,
     is_until_decided,
-    machine,
-    machine_of,
     plan_of,
     results_of,
     trials,
 )
+from ablations.commands.launching import launcher_of, launching
+from ablations.commands.packing import Packing
 from model.arguments import complain
 
 if TYPE_CHECKING:
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
 
 def arguments(parser: ArgumentParser) -> None:
     trials(parser)
-    machine(parser)
+    launching(parser)
+    parser.add_argument(
+        "--devices",
+        type=devices,
+        default=1,
+        metavar="N",
+        help="so many train one trial together, a process each; default: 1",
+    )
     parser.add_argument(
         "--limit", type=duration, metavar="SECONDS", help="a job that takes longer is ended"
     )
@@ -57,19 +65,17 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.store.schema import FAILED
-    from ablations.sweep.launch.local import LocalLauncher
     from ablations.sweep.runner import EARLIER, UNBEGUN
     from ablations.tasks.cache import announce
 
-    on = machine_of(options)
     watcher = _watcher(options, results)
-    with (
-        _abandoning(watcher),
-        announce(want.config["task"] for want in plan.wanted.values()),
-        LocalLauncher(on.jobs, preload=["torch", "ablations.sweep.preload"]) as launcher,
-    ):
-        deadline = time.monotonic() + options.budget
-        sweep = Sweep(options, results, launcher, on, deadline, watcher)
+    with ExitStack() as held:
+        held.enter_context(_abandoning(watcher))
+        held.enter_context(announce(want.config["task"] for want in plan.wanted.values()))
+        launcher, on = launcher_of(options, results)
+        held.enter_context(launcher)
+        begun = time.monotonic()
+        sweep = Sweep(options, results, launcher, on, begun, begun + options.budget, watcher)
         counts: Counter[str] = Counter()
         if not plan.is_paced:
             from ablations.commands.pacing import pace
@@ -86,7 +92,8 @@ def act(options: Namespace) -> int:
             if is_until_decided(options):
                 from ablations.commands.deciding import decide
 
-                counts, plan = decide(plan, options, results, sweep)
+                later = sweep if options.budget < math.inf else sweep.within(plan.profile.minutes)
+                counts, plan = decide(plan, options, results, sweep, later)
             else:
                 counts = sweep(plan)
     earlier, unbegun = counts.pop(EARLIER, 0), counts.pop(UNBEGUN, 0)
@@ -127,15 +134,19 @@ class Sweep:
     results: Results
     launcher: Launcher
     on: Machine
+    begun: float
     deadline: float
     watcher: Renewal | None = None
     swept: set[str] = field(default_factory=set)
 
     def __call__(self, plan: Plan) -> Counter[str]:
+        from ablations.plan.missing import missing
         from ablations.sweep.runner import run
 
         spared = frozenset(self.swept)  # what this command has made anew is not made so again
         self.swept.update(plan.wanted)
+        rerun = self.options.rerun
+        ways = self._packing.ways(lambda: missing(plan, self.results, rerun, spared).train)
         return run(
             plan,
             self.results,
@@ -147,15 +158,27 @@ class Sweep:
             limit=self.options.limit,
             deadline=self.deadline,
             watcher=self.watcher,
+            accelerators=self.on.share,
+            devices=self.on.devices,
+            ways=ways,
         )
 
+    @property
+    def _packing(self) -> Packing:
+        return Packing(self.options, self.results, self.launcher, self.on)
+
+    def within(self, minutes: float) -> Sweep:
+        """The same, for looks after the first: it begins no trial later than that."""
+        return replace(self, deadline=min(self.deadline, self.begun + 60 * minutes))
+
     def tell_days(self, plan: Plan) -> None:
-        """Say so before a plan that takes days is begun."""
+        """Say so before a plan that takes days is begun; what a cluster needs, only it can say."""
+        if self.options.on != "local":
+            return
         from ablations.plan.estimate import days_ahead
-        from ablations.sweep.calibrate import clock
         from ablations.sweep.progress import roughly
 
-        steps = clock(self.launcher, str(self.on.device), self.options.imports)
+        steps = self._packing.clock(list(plan.wanted.values()))
         rerun, on = self.options.rerun, self.on
         if seconds := days_ahead(plan, self.results, rerun, on.device, on.at_once, steps):
             complain(f"This takes {roughly(seconds)} on {on}; it may be stopped.")

@@ -100,7 +100,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(say: Say, command: str) ->
         (["run", "--limit", "nan"], "--limit nan"),
         (["run", "--limit", "inf"], "--limit inf"),
         (["run", "--limit", "an hour"], "--limit an hour"),
-        (["run", "--json"], "'--jobs'"),
+        (["run", "--json"], "no option '--json'"),
         (["status", "--folow"], "'--follow'"),
         (["status", "--follow", "--json"], "leave one out"),
         (["clean", "--ye"], "'--yes'"),
@@ -362,6 +362,7 @@ def test_a_run_of_days_says_so_and_goes_on(
     assert (code, out) == (0, "2 trials in results/smoke; 2 ok\n")
     assert err == ("This takes about 3 days on 2 cores; it may be stopped.\n" if days else "")
     expected = {"limit": 7.5, "deadline": math.inf, "spared": frozenset(), "watcher": None}
+    expected |= {"accelerators": 0.0, "devices": 1, "ways": given["ways"]}
     assert given == expected
     assert [str(each) for each in asked] == ["stale", "cpu", "2"]
 

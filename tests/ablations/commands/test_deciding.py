@@ -7,15 +7,21 @@ import random
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from in_process import InProcess
+from small import SETTINGS
 from small_plans import record_of
 
-from ablations.commands.arguments import budget, is_until_decided, plan_of
+from ablations.commands.arguments import Machine, budget, is_until_decided, plan_of
 from ablations.commands.deciding import decide
+from ablations.commands.run import Sweep
 from ablations.commands.tuning import tune
+from ablations.plan.profile import read_profile
 from ablations.plan.tuning import choices
 from ablations.plan.wanted import Plan
 from ablations.store.record import Reading
@@ -102,7 +108,7 @@ def noisy(gap: float, sd: float) -> Callable[[str, float, int], float]:
 def decided(file: str, results: Results, score: Any) -> Ended:
     asked = options(file, results)
     sweep = Ended(results, score)
-    decide(plan_of(asked), asked, results, sweep)
+    decide(plan_of(asked), asked, results, sweep, sweep)
     return sweep
 
 
@@ -145,11 +151,53 @@ def test_a_second_call_runs_nothing_anew(ask: Ask, results: Results) -> None:
 def test_a_spent_budget_ends_the_looks(ask: Ask, results: Results) -> None:
     asked = options(ask(claims=claims(WORSE)), results)
     ended = Ended(results, noisy(0.17, 0.09))
-    counts, _ = decide(
-        plan_of(asked), asked, results, lambda plan: ended(plan) + Counter({UNBEGUN: 2})
-    )
+
+    def cut(plan: Plan) -> Counter[str]:
+        return ended(plan) + Counter({UNBEGUN: 2})
+
+    counts, _ = decide(plan_of(asked), asked, results, cut, cut)
     assert ended.rounds == [6]
     assert counts[UNBEGUN] == 2
+
+
+def test_the_first_look_is_taken_whole_and_later_ones_as_far_as_there_is_time(
+    ask: Ask, results: Results
+) -> None:
+    asked = options(ask(claims=claims(WORSE)), results)
+    first, later = (Ended(results, noisy(0.17, 0.09)) for _ in range(2))
+
+    def cut(plan: Plan) -> Counter[str]:
+        return later(plan) + Counter({UNBEGUN: 2})
+
+    counts, _ = decide(plan_of(asked), asked, results, first, cut)
+    assert (first.rounds, later.rounds) == ([6], [4])
+    assert counts[UNBEGUN] == 2
+
+
+def test_a_claim_about_shares_of_seeds_has_its_first_look_before_others_have_a_second(
+    ask: Ask, results: Results
+) -> None:
+    basin = {"better": "with", "than": "without", "kind": "basin", "threshold": 0.35}
+    shares = [{"id": "position.once", "predicts": [basin]}]
+    files = [
+        ask("level", claims=claims(WORSE)),
+        ask("share", claims=shares, settings={**SETTINGS, "train.steps": 5}),
+    ]
+    asked = options(files[0], results, names=files)
+    first, later = (Ended(results, noisy(0.17, 0.09)) for _ in range(2))
+    decide(plan_of(asked), asked, results, first, later)
+    assert first.rounds == [12, 4]  # three seeds of all arms, then two more of the shares'
+    assert later.rounds[0] >= 4
+
+
+def test_a_profile_says_when_later_looks_end_and_a_budget_ends_all() -> None:
+    sweep = Sweep(
+        Namespace(), Results("x"), InProcess(), Machine(torch.device("cpu"), 1), 100.0, math.inf
+    )
+    assert sweep.within(2).deadline == 220.0
+    assert replace(sweep, deadline=150.0).within(2).deadline == 150.0
+    assert sweep.deadline == math.inf
+    assert read_profile("quick").minutes < 75
 
 
 def test_seeds_that_are_named_are_taken_as_they_are(ask: Ask, results: Results) -> None:
@@ -247,12 +295,14 @@ def test_tuned_arms_decide_what_is_about_them(ask: Ask, results: Results) -> Non
         return score(label, rate, seed) + random.Random(f"{label}{seed}").gauss(0, 0.002)
 
     asked = options(file, results)
-    decide(plan_of(asked), asked, results, Ended(results, lucky))
+    sweep = Ended(results, lucky)
+    decide(plan_of(asked), asked, results, sweep, sweep)
     (before,) = verdicts(load(results.root))
     assert (before.verdict, before.scope["question"]) == ("not run", "small")
     assert "--tune" in before.reason
     tuned(file, results, lucky)
-    decide(plan_of(asked), asked, results, Ended(results, lucky))
+    sweep = Ended(results, lucky)
+    decide(plan_of(asked), asked, results, sweep, sweep)
     (after,) = verdicts(load(results.root))
     assert (after.verdict, after.scope["question"], after.n) == ("supported", "small [tuned]", 3)
 
@@ -320,5 +370,9 @@ def test_what_failed_at_an_earlier_look_did_not_fail_earlier(ask: Ask, results: 
     asked = options(ask(claims=claims(WORSE)), results)
     ended = Ended(results, noisy(0.17, 0.09))
     told = iter([Counter(error=1), Counter({EARLIER: 1}), Counter({EARLIER: 1})])
-    counts, _ = decide(plan_of(asked), asked, results, lambda plan: ended(plan) + next(told))
+
+    def sweep(plan: Plan) -> Counter[str]:
+        return ended(plan) + next(told)
+
+    counts, _ = decide(plan_of(asked), asked, results, sweep, sweep)
     assert (counts["error"], counts[EARLIER]) == (1, 0)
