@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ablations.store.results import Results
 from ablations.sweep.launch import Job, Outcome
@@ -158,6 +160,15 @@ def test_a_users_file_is_brought_to_the_job_that_reads_it(
             (told,) = launcher.events()
         assert isinstance(told, Outcome)
         assert told.value == {"text": text, "is_copy": True}, told
+
+
+@given(st.permutations(range(5)))
+def test_mail_that_overtakes_other_mail_waits_for_its_turn(arrivals: list[int]) -> None:
+    from ablations.sweep.launch.ray.launcher import Attempt
+
+    attempt = Attempt(Job("a", "worker_jobs:recite", {}))
+    opened = [mail["number"] for came in arrivals for mail in attempt.in_turn({"number": came})]
+    assert opened == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.soak

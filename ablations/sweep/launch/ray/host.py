@@ -70,8 +70,9 @@ class Host:
         self._attempt = attempt
         for event in self._launcher.events():
             if isinstance(event, Progress):
-                mail = {"attempt": attempt, "fraction": event.fraction, "note": event.note}
-                self._mailbox.put.remote(mail | {"files": carried.written()})
+                mail = {"attempt": attempt, "number": sent, "files": carried.written()}
+                mail |= {"fraction": event.fraction, "note": event.note}
+                self._mailbox.put.remote(mail)
                 sent += 1
             else:
                 ended = event

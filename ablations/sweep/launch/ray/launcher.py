@@ -71,7 +71,7 @@ class RayLauncher:
             self._disconnect()
             raise
         self._waiting: dict[str, Job] = {}
-        self._running: dict[Any, _Attempt] = {}
+        self._running: dict[Any, Attempt] = {}
         self._ready: deque[Event] = deque()
         self._is_open = True
 
@@ -86,7 +86,7 @@ class RayLauncher:
                 yield self._ready.popleft()
             while self._waiting and len(self._running) < self.capacity:
                 with undisturbed():
-                    self._start(_Attempt(self._waiting.pop(next(iter(self._waiting)))))
+                    self._start(Attempt(self._waiting.pop(next(iter(self._waiting)))))
             if self._running:
                 self._wait()
             elif not self._ready:
@@ -143,7 +143,7 @@ class RayLauncher:
         if self._is_ours:
             self._ray.shutdown()
 
-    def _start(self, attempt: _Attempt) -> None:
+    def _start(self, attempt: Attempt) -> None:
         job = attempt.job
         self._look()
         options = self._needs(job)
@@ -217,10 +217,10 @@ class RayLauncher:
             attempt = attempts.get(mail["attempt"])
             if attempt is None:
                 continue
-            attempt.heard += 1
-            self._ready.append(Progress(attempt.job.id, mail["fraction"], mail["note"]))
-            with contextlib.suppress(OSError):  # a checkpoint that is not kept costs time alone
-                _keep(attempt.job, mail["files"])
+            for each in attempt.in_turn(mail):
+                self._ready.append(Progress(attempt.job.id, each["fraction"], each["note"]))
+                with contextlib.suppress(OSError):  # a checkpoint that is not kept costs time alone
+                    _keep(attempt.job, each["files"])
         self._news = self._mailbox.take.remote()
         for reference, attempt in [*self._running.items()]:
             self._tell(reference, attempt)
@@ -242,7 +242,7 @@ class RayLauncher:
             self._lose(reference, attempt, error)
         self._tell(reference, attempt)
 
-    def _tell(self, reference: Any, attempt: _Attempt, is_late: bool = False) -> None:
+    def _tell(self, reference: Any, attempt: Attempt, is_late: bool = False) -> None:
         if attempt.ended is None or (attempt.heard < attempt.ended["sent"] and not is_late):
             return
         outcome = Outcome(**attempt.ended["outcome"])
@@ -255,7 +255,7 @@ class RayLauncher:
             outcome = failure(attempt.job.id, error)
         self._drop(reference, outcome)
 
-    def _lose(self, reference: Any, attempt: _Attempt, error: Exception) -> None:
+    def _lose(self, reference: Any, attempt: Attempt, error: Exception) -> None:
         """The worker or its machine has gone: the job is begun again, which is no failure of it."""
         del self._running[reference]
         if attempt.is_ending:
@@ -264,9 +264,9 @@ class RayLauncher:
             reason = f"{LOST} workers were lost with it ({_first_line(error)})"
             self._ready.append(Outcome(attempt.job.id, "killed", reason=reason))
         else:
-            self._start(_Attempt(attempt.job, lost=attempt.lost + 1))
+            self._start(Attempt(attempt.job, lost=attempt.lost + 1))
 
-    def _force(self, reference: Any, attempt: _Attempt) -> None:
+    def _force(self, reference: Any, attempt: Attempt) -> None:
         """It was told to stop and has not, or it has ended and its mail is lost."""
         attempt.deadline = math.inf
         if attempt.ended is None:
@@ -280,7 +280,7 @@ class RayLauncher:
 
 
 @dataclass
-class _Attempt:
+class Attempt:
     """One try of a job on some worker."""
 
     job: Job
@@ -288,9 +288,18 @@ class _Attempt:
     """Tries before this one whose worker was lost."""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     heard: int = 0
+    early: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Mail that came before its turn, by number."""
     ended: dict[str, Any] | None = None
     is_ending: bool = False
     deadline: float = math.inf
+
+    def in_turn(self, mail: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """What can be opened now that this has come: on its way, mail may overtake other mail."""
+        self.early[mail["number"]] = mail
+        while self.heard in self.early:
+            yield self.early.pop(self.heard)
+            self.heard += 1
 
 
 def _ray() -> Any:
