@@ -32,6 +32,8 @@ class Profile:
     """After so many of a run, looks after the first begin no trial."""
     arms: str = "all"
     """`deciding`: of a question with claims only the arms that decide one are trained."""
+    untrained: str = "all"
+    """The same of questions that train nothing."""
     most: Mapping[str, float] = field(default_factory=dict)
     """Path → the most that a question may spend there, whatever it says itself."""
     times: Mapping[str, float] = field(default_factory=dict)
@@ -71,14 +73,18 @@ def read_profile(name: str) -> Profile:
     source = read_yaml(find_profile(name))
     values = dict(source.values)
     seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
-    until, arms = values.pop("until", None), values.pop("arms", "all")
+    until = values.pop("until", None)
+    which = {key: values.pop(key, "all") for key in ("arms", "untrained")}
     minutes = values.pop("minutes", math.inf)
     most, times = values.pop("most", {}), values.pop("times", {})
     if until not in (None, "decided"):
         raise ConfigError([f"{source.place('until')}: expected decided, got {until!r}"])
-    if arms not in ("all", "deciding"):
-        raise ConfigError([f"{source.place('arms')}: expected all or deciding, got {arms!r}"])
+    for key, arms in which.items():
+        if arms not in ("all", "deciding"):
+            raise ConfigError([f"{source.place(key)}: expected all or deciding, got {arms!r}"])
     if not is_number(minutes) or minutes <= 0:
         raise ConfigError([f"{source.place('minutes')}: expected a number above 0"])
     rest = Source(source.name, values, source.lines)
-    return Profile(name, seeds, timing, rest, required, until, minutes, arms, most, times)
+    return Profile(
+        name, seeds, timing, rest, required, until, minutes, **which, most=most, times=times
+    )

@@ -239,7 +239,7 @@ def make_plan(
                 arms = with_time
                 known = choices(name, profile.name, results)
                 draws = spent if trained else Spent(draws_of(ablation))
-                asked_for = asked_for if trained else Scope("all")
+                asked_for = asked_for if trained else Scope(asked_for.arms or profile.untrained)
                 found = _tables(plan, name, ablation, arms, draws, known, asked_for)
                 tables = asked_for.narrowed(found, profile)
             elif name in grids:

@@ -50,6 +50,13 @@ def test_all_arms_are_trained_where_that_is_said_and_at_full(file: str) -> None:
     assert labels(planned(file, "full")) == set(VARIANTS)
 
 
+def test_what_is_only_timed_has_all_its_arms_but_at_smoke() -> None:
+    deciding = {"transformer", "1 head", "lstm", "gru", "rnn"}
+    assert labels(planned("speed", "smoke"), "speed") == deciding
+    assert labels(planned("speed", "quick"), "speed") > deciding
+    assert labels(planned("speed", "smoke", arms="all"), "speed") > deciding
+
+
 def test_a_question_without_claims_has_all_its_arms(ask: Ask) -> None:
     assert labels(planned(ask(variants=VARIANTS))) == set(VARIANTS)
 
