@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ablations.plan.document import merge_into
 from ablations.plan.estimate import may_fit
@@ -66,7 +67,8 @@ def run(
     so many `accelerators` for each of the `devices` that train one trial, or its share of them
     where `ways` has several on one.
 
-    What needs no training comes first, then the rest in the plan's order.
+    What needs no training comes first, then the rest in the plan's order; what is timed untrained,
+    where it stands in that order.
     """
     leases = leases or Leases(results.root / "leases")
     setting = Setting(plan, results, device, list(imports), rerun, limit, call, spared=spared)
@@ -91,12 +93,12 @@ def run(
             sweep = _Sweep(launcher, leases, display, poll, deadline, watched)
             put_off: list[Piece] = []
             try:
-                for trained in (False, True):
-                    sweep.expect(is_proven=trained in proven)
-                    sweep.work([p for p in pieces if p.trained == trained], launcher.capacity)
+                for stage in _stages(plan, pieces, timings):
+                    if stage.is_first:
+                        sweep.expect(is_proven=stage.trained in proven)
+                    sweep.work(stage.pieces, launcher.capacity)
                     # Timing has the machine to itself; where others have it, training comes first.
-                    due = [piece for piece in timings if piece.trained == trained]
-                    put_off = sweep.work([*due, *put_off], 1, patient=trained)
+                    put_off = sweep.work([*stage.timings, *put_off], 1, patient=stage.is_last)
             except BaseException:
                 with undisturbed():
                     sweep.stop()
@@ -129,6 +131,44 @@ def _begin(
     left = {want.trial for want in lacks.failed} - tried
     proven = {w.trained for w in setting.plan.wanted.values() if w.trial not in tried | left}
     return trials, pieces, timings, notes, proven, len(left)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Pieces that are done side by side, and then what is timed alone."""
+
+    trained: bool
+    pieces: list[Piece]
+    timings: list[SessionPiece]
+    is_first: bool = False
+    """Of those whose models are trained, or are not."""
+    is_last: bool = False
+
+
+def _stages(
+    plan: Plan, pieces: Sequence[Piece], timings: Sequence[SessionPiece]
+) -> Iterator[_Stage]:
+    place: dict[str, int] = {}
+    for index, table in enumerate(plan.tables.values()):
+        for cell in table.cells:
+            place.setdefault(cell.trial, index)
+
+    def stands(piece: Piece) -> int:
+        return min(place[trial] for trial in piece.trials)
+
+    trained = [piece for piece in pieces if piece.trained]
+    first = min(map(stands, trained), default=len(place))
+    untrained = [piece for piece in timings if not piece.trained]
+    late = [piece for piece in untrained if stands(piece) > first]
+    border = min(map(stands, late), default=0)
+    before = [piece for piece in trained if stands(piece) < border]
+    after = [piece for piece in trained if stands(piece) >= border]
+    probes = [piece for piece in pieces if not piece.trained]
+    yield _Stage(False, probes, [p for p in untrained if p not in late], is_first=True)
+    if late:
+        yield _Stage(True, before, late, is_first=True)
+    own = [piece for piece in timings if piece.trained]
+    yield _Stage(True, after, own, is_first=not late, is_last=True)
 
 
 class Watcher:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from in_process import InProcess
+from small import SETTINGS
 
 from ablations.commands.renewing import NICE, Renewal
 from ablations.plan.wanted import make_plan
@@ -61,6 +62,17 @@ def test_a_timing_session_is_announced_before_it_begins(
     timed = {"measures": ["quality", "throughput"]}
     diary = sweep([ask("timed", **timed)], tmp_path, here)
     assert diary.told == [("quiet", 2), ("timed", 3)]
+
+
+def test_what_is_timed_untrained_waits_for_the_training_that_the_plan_has_before_it(
+    ask: Ask, tmp_path: Path, here: InProcess
+) -> None:
+    timed = {"measures": ["throughput"], "metric": "step_time"}
+    post = {"with": {}, "post": {"model.residual": "post"}}
+    other = {"settings": {**SETTINGS, "train.clip": 0.5}, "variants": post}
+    files = [ask("one"), ask("timed", **timed), ask("two", **other)]
+    diary = sweep(files, tmp_path, here)
+    assert diary.told == [("one", 4), ("quiet", 4), ("timed", 5), ("two", 7)]
 
 
 def test_where_others_have_the_machine_training_does_not_wait_for_timing(
