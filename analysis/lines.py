@@ -69,31 +69,39 @@ def draw(
     frame: pd.DataFrame, ax: Axes, y: str, ends: tuple[str, str] | None, scales: Scales = TIMES
 ) -> None:
     """A line for each variant, with an interval at every point; what failed hangs at the top."""
-    import seaborn as sns  # not before something is drawn: it loads pyplot
-
     place(frame, ax)
     ax.set_xscale(scales.x)
     ax.set_yscale(scales.y)
     known = frame[frame[y].notna()]
     for _, points in known.groupby("label", sort=False):
         first = points.iloc[0]
-        sns.lineplot(
-            data=points, x="x", y=y, ax=ax, errorbar=None, legend=False, estimator=None,
-            color=first["colour"], marker=first["marker"], markersize=3.6, markeredgewidth=0,
-            linewidth=1.0, dashes=False, linestyle=(0, first["dash"]) if first["dash"] else "-",
-        )  # fmt: skip
+        line(points, ax, y)
         for row in listed(points) if ends else []:
             low, high = row[ends[0]], row[ends[1]]  # type: ignore[index]
             if not math.isnan(low):
                 ax.plot([row["x"]] * 2, [low, high], color=first["colour"], linewidth=0.8)
     ax.set_xlabel(frame["along"].iloc[0], labelpad=1)
     ax.set_ylabel("")
-    _ticks(ax, sorted(set(frame["x"])), scales)
+    ticks(ax, sorted(set(frame["x"])), scales)
     _failures(frame[frame[y].isna()], ax)
-    _legend(frame, ax)
+    legend(frame, ax)
 
 
-def _ticks(ax: Axes, places: list[float], scales: Scales) -> None:
+def line(points: pd.DataFrame, ax: Axes, y: str, **more: Any) -> None:
+    """One variant through its points, in its look."""
+    import seaborn as sns  # not before something is drawn: it loads pyplot
+
+    first = points.iloc[0]
+    sns.lineplot(
+        data=points, x="x", y=y, ax=ax, errorbar=None, legend=False, estimator=None,
+        color=first["colour"], marker=first["marker"], markersize=3.6, markeredgewidth=0,
+        linewidth=1.0, dashes=False, linestyle=(0, first["dash"]) if first["dash"] else "-",
+        **more,
+    )  # fmt: skip
+
+
+def ticks(ax: Axes, places: list[float], scales: Scales) -> None:
+    """Numbers at the places that were measured, and at a few heights."""
     first, last = places[0], places[-1]
     if scales.x == "log":
         span = last / first if len(places) > 1 else 4
@@ -125,7 +133,8 @@ def _failures(frame: pd.DataFrame, ax: Axes) -> None:
         )  # fmt: skip
 
 
-def _legend(frame: pd.DataFrame, ax: Axes) -> None:
+def legend(frame: pd.DataFrame, ax: Axes) -> None:
+    """Below the axis, whose line is whose."""
     each = (style.WIDTH - 0.2) / COLUMNS - 0.36
     handles = [
         Line2D(
@@ -139,12 +148,12 @@ def _legend(frame: pd.DataFrame, ax: Axes) -> None:
     assert figure is not None
     box = ax.get_position()
     left, top = 0.1 / figure.get_figwidth(), box.y0 - (BELOW - 0.06) / figure.get_figheight()
-    legend = ax.legend(
+    names = ax.legend(
         handles=handles, loc="upper left", ncols=COLUMNS, frameon=False, fontsize=style.SMALL,
         bbox_to_anchor=(left, top), bbox_transform=figure.transFigure, borderaxespad=0.0,
         handlelength=2.2, columnspacing=1.0, labelspacing=0.25, borderpad=0.0,
     )  # fmt: skip
-    legend.set_in_layout(False)
+    names.set_in_layout(False)
 
 
 def head(ax: Axes, title: str, below: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,14 @@ FINE = "ok"
 
 
 def final_readings(
-    loaded: Loaded, ablation: str, metric: str, split: str, at: Mapping[str, Any]
+    loaded: Loaded,
+    ablation: str,
+    metric: str,
+    split: str,
+    at: Mapping[str, Any],
+    ended: Collection[str] = (FINE,),
 ) -> pd.DataFrame:
-    """A metric at the last step of each ok trial; a null there is no score.
+    """A metric at the last step of each trial that ended so; a null there is no score.
 
     A score at other coordinates (a longer input, one bucket) is another measurement: those in `at`
     must be there, and no others.
@@ -26,7 +31,7 @@ def final_readings(
     frame = loaded.readings
     mine = frame[
         (frame["ablation"] == ablation)
-        & (frame["status"] == FINE)
+        & frame["status"].isin(ended)
         & (frame["metric"] == metric)
         & (frame["split"].isna() | (frame["split"] == split))
     ]

@@ -58,6 +58,7 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         ],
         "declared": len(ablation.predictions),
         "tuning": [asdict(choice) for choice in table.choices],
+        "grid": dict(ablation.tune),
         "paces": [asdict(pace) for pace in table.paces],
         "overrides": sorted(f"{path}={text}" for path, text in set_here.items()),
         "profile": plan.profile.name,

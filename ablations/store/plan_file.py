@@ -74,9 +74,12 @@ def _is_size(value: Any) -> bool:
     return is_number and math.isfinite(value) and value >= 0
 
 
-_LATER: dict[str, Any] = {"left_out": []}
+_LATER: dict[str, Any] = {"left_out": [], "grid": {}}
 """What plans had not at first, and what it is there."""
-_LATER_FIELDS = {"left_out": lambda value: isinstance(value, list) and all(map(_are_texts, value))}
+_LATER_FIELDS = {
+    "left_out": lambda value: isinstance(value, list) and all(map(_are_texts, value)),
+    "grid": lambda value: _is_object(value) and all(isinstance(v, list) for v in value.values()),
+}
 _PLAN = {"profile": _is_text, "ablations": _is_object}
 _ENTRY = {
     "name": _is_text,
