@@ -35,7 +35,7 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
     """A panel for each table of such a question and each crossing."""
     known = evidence.loaded.ablations
     frame = evidence.contrasts
-    asked = frame[[known[name]["name"] in QUESTIONS for name in frame["ablation"]]]
+    asked = frame[frame["ablation"].isin([n for n in known if known[n]["name"] in QUESTIONS])]
     found = [_costs(own) for _, own in asked.groupby(["ablation", "across"], sort=False)]
     return [own for own in found if (own["n"] > 0).any()]
 

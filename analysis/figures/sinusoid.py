@@ -22,8 +22,8 @@ from analysis.sentences import number
 CAPTION = (
     "Vectors of positions. Of sinusoids first the vectors themselves, from their formula: a row is "
     "a position, a column a dimension (of more than 32, pairs at equal steps). Then for each arm "
-    "the cosine between any two positions: of sinusoids exact, of others as read off the first "
-    "seed that ended well. One scale: blue −1, white 0, orange +1."
+    "the cosine between any two positions: of sinusoids exact, of others in the first stack of the "
+    "first seed that ended well. One scale: blue −1, white 0, orange +1."
 )
 MARGINS = style.Margins(left=0.3, right=0.08, above=0.32, below=0.2)
 SIMILARITY = "position_similarity"
@@ -90,7 +90,7 @@ def _of_reading(own: pd.DataFrame, arm: Mapping[str, Any]) -> list[dict[str, Any
     """The similarity in the first stack of this arm, where it has vectors of positions."""
     is_its = (own["metric"] == SIMILARITY) & (own["trial"] == arm["trial"]) & own["values"].notna()
     for row in listed(own[is_its])[:1]:
-        told = f"seed {row['seed']}, {row['at']['stack']}"
+        told = f"seed {row['seed']}"
         return _picture(arm, COSINES, told, np.array(row["values"], dtype=float)[:MOST, :MOST])
     return []
 

@@ -84,7 +84,7 @@ def made_up() -> Any:
 def sweep() -> Evidence:
     """Results as they really end: most of it well, some of it badly, some of it not yet."""
     with tempfile.TemporaryDirectory() as place:
-        return gather(made_up().build_sweep(Path(place) / "run").root)
+        return gather(made_up().build_everything(Path(place) / "run").root)
 
 
 @cache
@@ -93,17 +93,36 @@ def called(label: str) -> Evidence:
     with tempfile.TemporaryDirectory() as place:
         folder = made_up().Folder(Path(place) / "run")
         lab, probes = import_module("speed_lab"), import_module("probe_lab")
+        training = import_module("training_lab")
+        for name, warmup in (("control", 0), (label, 100)):
+            folder.configs[name] = training.config(warmup=warmup)
         claims = [lab.complexity_claim(folder, label, "control")]
         named = {"metrics": {**lab.METRICS, **probes.METRICS}, "claims": claims}
+        named |= {"tuning": [training.choice(name) for name in ("control", label)]}
         folder.ablation("width", ["control", label], seeds=list(SEEDS), **named)
+        folder.ablation("ladder", ["control", label], seeds=list(SEEDS))
         for seed in SEEDS:
             for name, layer, ratio in (("control", "attention", 1.0), (label, "lstm", 1.2)):
                 readings = [*folder.timing(ratio), *lab.layer_times(folder, layer)]
                 readings += [*lab.of_model(folder, ratio), *lab.counts(1)]
                 readings += probes.probed(seed, ratio, label)
+                readings += [*training.learning(seed, ratio), *training.positions()]
+                readings += training.rates(1e-2, "linear", 100 if name == label else 0)
                 folder.record(name, seed, 0.25 if name == "control" else 0.2 + 0.01 * seed,
                               readings=readings)  # fmt: skip
+        _crossed_heads(folder, label, training)
         return gather(folder.root)
+
+
+def _crossed_heads(folder: Any, label: str, training: Any) -> None:
+    """The same two names, for arms that differ in their heads, at two sizes."""
+    folder.configs |= {"control": training.config(4), label: training.config(8)}
+    crossings = [{"size": "1"}, {"size": "2"}]
+    folder.ablation("heads", ["control", label], seeds=list(SEEDS), crossings=crossings)
+    for across in crossings:
+        for seed in SEEDS:
+            for name in ("control", label):
+                folder.record(name, seed, 0.2 + 0.01 * seed, across=across)
 
 
 @cache
