@@ -49,7 +49,12 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
         lost = len(own) - len(fine)
         fields.append({**first, "value": fine.mean(), "n": len(own), "failed": lost})
     found = lines.by(pd.DataFrame(fields, columns=COLUMNS), "ablation", "group", "heading")
-    return [each for each in found if min(each["rate"].nunique(), each["warmup"].nunique()) > 1]
+    return [each for each in found if _is_map(each)]
+
+
+def _is_map(frame: pd.DataFrame) -> bool:
+    """Whether some warm-up has several rates, and some rate several warm-ups."""
+    return all(frame[name].duplicated().any() for name in ("rate", "warmup"))
 
 
 def _kinds(loaded: Loaded, ablation: str) -> dict[tuple[str, str], dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.transforms import Transform
 
 from ablations.store.seeds import TUNING
 from analysis import lines, spread, style
@@ -108,13 +109,7 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
     sides = spread.bars(frame, ax)
     for row in listed(frame[frame["mark"] == spread.MEAN]):
         if row["is_chosen"] or row["is_runner_up"]:
-            ax.plot(
-                row["x"], row["value"], marker="o", markersize=8, markerfacecolor="none",
-                markeredgecolor=row["colour"], markeredgewidth=0.9 if row["is_chosen"] else 0.0,
-                linestyle="", transform=sides[row["label"]], zorder=4,
-            )  # fmt: skip
-            if row["is_runner_up"]:
-                _dotted_ring(ax, row, sides[row["label"]])
+            _ring(ax, row, sides[row["label"]])
     spread.finish(frame, ax, scales)
     rates = sorted(set(frame["x"]))
     _shade(frame, ax, rates)
@@ -128,10 +123,11 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
     return ax
 
 
-def _dotted_ring(ax: Axes, row: dict[str, Any], where: Any) -> None:
+def _ring(ax: Axes, row: dict[str, Any], where: Transform) -> None:
+    """Whole around what was chosen, dotted around what did as well."""
     ax.scatter(
         [row["x"]], [row["value"]], s=64, facecolors="none", edgecolors=row["colour"],
-        linewidths=0.9, linestyle=":", transform=where, zorder=4,
+        linewidths=0.9, linestyle="-" if row["is_chosen"] else ":", transform=where, zorder=4,
     )  # fmt: skip
 
 
@@ -144,7 +140,8 @@ def _shade(frame: pd.DataFrame, ax: Axes, rates: list[float]) -> None:
         beyond = [rate for rate in added if side(rate, side(kept)) == rate]
         if beyond:
             nearest = (max if side is min else min)(beyond)
-            ax.axvspan(edge, math.sqrt(nearest * side(kept)), color=style.QUIET, alpha=0.15,
+            ends = sorted([edge, math.sqrt(nearest * side(kept))])
+            ax.axvspan(*ends, color=style.QUIET, alpha=0.15,
                        linewidth=0, zorder=0)  # fmt: skip
 
 
