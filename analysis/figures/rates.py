@@ -140,7 +140,7 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
             if len(own):
                 _write(ax, row, column, words.loc[warmup, rate], own.iloc[0], norm)
     ax.set_xlabel("learning rate", labelpad=1)
-    ax.set_ylabel("steps of warm-up")
+    ax.set_ylabel("warm-up")
     ax.tick_params(length=0, labelsize=style.SMALL)
     ax.tick_params(axis="y", rotation=0)
     first = frame.iloc[0]

@@ -49,8 +49,10 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
 def _points(ablation: str, grid: dict[str, list[Any]], choice: dict[str, Any]) -> list[Any]:
     """A row for each setting and seed; other settings than the one along the axis make a line."""
     path = _along(choice["tried"])
-    found = []
-    for tried in choice["tried"] if path else []:
+    found: list[Any] = []
+    if path is None:
+        return found
+    for tried in choice["tried"]:
         others = {key: value for key, value in tried["set"].items() if key != path}
         words = [f"{key.split('.')[-1]} {value}" for key, value in others.items()]
         declared = [value for value in grid.get(path, []) if isinstance(value, int | float)]
