@@ -21,6 +21,7 @@ from analysis.sentences import number
 
 MEAN, SEED, LOST = "mean", "seed", "failure"
 SEEDS = 3  # for an interval
+MARKERS = 8  # on a line with a band
 APART = 3.0  # points between two variants at the same place
 COLUMNS = ["mark", "seed", "status", "x", "place", "value", "low", "high", "n"]
 
@@ -90,7 +91,7 @@ def bands(frame: pd.DataFrame, ax: Axes) -> None:
                 known = seed[seed["value"].notna()]
                 cross(ax, (known if len(known) else seed).iloc[-1])
         if len(mean):
-            lines.line(mean, ax, "value")
+            lines.line(mean, ax, "value", markevery=-(-len(mean) // MARKERS))
             ax.fill_between(mean["x"], mean["low"], mean["high"], color=look["colour"],
                             alpha=0.18, linewidth=0)  # fmt: skip
 

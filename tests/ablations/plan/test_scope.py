@@ -103,7 +103,9 @@ def test_an_arm_of_other_settings_is_not_taken_for_one_that_was_left_out(
     assert "asked differently before" in notes[0]
 
 
-def test_a_plan_of_before_arms_could_be_left_out_is_still_read(file: str, tmp_path: Path) -> None:
+def test_a_plan_of_before_it_told_of_grids_and_of_what_is_left_out_is_still_read(
+    file: str, tmp_path: Path
+) -> None:
     from ablations.store.plan_file import read_bytes, write_bytes
     from ablations.store.seal import seal_whole, unseal
 
@@ -111,8 +113,9 @@ def test_a_plan_of_before_arms_could_be_left_out_is_still_read(file: str, tmp_pa
     merge_into(results, planned(file))
     plain = unseal(write_bytes(results.read_plan()))
     for entry in plain["ablations"].values():
-        del entry["left_out"]
-    assert read_bytes(seal_whole(plain))["ablations"]["small"]["left_out"] == []
+        del entry["left_out"], entry["grid"]
+    entry = read_bytes(seal_whole(plain))["ablations"]["small"]
+    assert (entry["left_out"], entry["grid"]) == ([], {})
 
 
 def test_a_profile_caps_what_a_question_spends_but_not_what_is_typed(ask: Ask) -> None:

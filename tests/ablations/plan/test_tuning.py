@@ -214,6 +214,20 @@ def test_a_runner_up_is_run_beside_the_choice(ask: Ask, tmp_path: Path) -> None:
     ]
 
 
+def test_the_plan_tells_the_grid_as_declared_and_what_was_tried_with_its_losses(
+    ask: Ask, tmp_path: Path
+) -> None:
+    file, results = ask(tune={RATE: RATES[:2]}), Results(tmp_path / "run")
+    ablation, _ = read_ablation(Path(file))
+    losses = tried((2, 2), (1, 1), (3, None))  # a third rate, by which the grid has grown
+    made = [choose(arm, ablation, "smoke", losses) for arm in arms(file)]
+    keep_choices(results, "small", made)
+    entry = document(make_plan([file], "smoke", {}, [200], results=results))["small [tuned]"]
+    assert entry["grid"] == {RATE: RATES[:2]}
+    told = [(each["set"][RATE], each["losses"]) for each in entry["tuning"][0]["tried"]]
+    assert told == list(zip(RATES, ([2, 2], [1, 1], [3, None]), strict=False))
+
+
 def test_each_claim_stands_in_the_table_whose_arms_decide_it(ask: Ask, tmp_path: Path) -> None:
     worse = [{"worse": "without", "by": 0.0}]
     claims = [
