@@ -6,7 +6,7 @@ A frame has a row for each place and seed, and one for each place's mean; `mark`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -31,25 +31,36 @@ def over_seeds(points: pd.DataFrame, arm: Sequence[str]) -> pd.DataFrame:
 
     What failed is in no mean: it is drawn beside it.
     """
+    arms: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in listed(points):
+        arms.setdefault(tuple(row[name] for name in arm), []).append(row)
     rows: list[dict[str, Any]] = []
-    nothing = dict.fromkeys(("low", "high"), math.nan)
-    for _, own in points.groupby(list(arm), sort=False):
-        is_fine = (own["status"] == FINE) & own["value"].notna()
-        fine = own[is_fine]
-        for _, here in fine.groupby("x"):
-            if len(here) < fine["seed"].nunique():
-                continue
-            mean = stats.mean_of(here["value"].to_numpy(float))
-            low, high = mean.ends() if mean.n >= SEEDS else (math.nan, math.nan)
-            ends = {"value": mean.value, "low": low, "high": high, "n": mean.n}
-            rows.append({**here.iloc[0].to_dict(), "mark": MEAN, "seed": None, **ends})
-        marks = is_fine.map({True: SEED, False: LOST})
-        rows += [
-            {**row, "mark": mark, **nothing, "n": 1}
-            for row, mark in zip(listed(own), marks, strict=True)
-        ]
+    for own in arms.values():
+        rows += _means([row for row in own if _is_fine(row)])
+        nothing = {"low": math.nan, "high": math.nan, "n": 1}
+        rows += [{**row, "mark": SEED if _is_fine(row) else LOST, **nothing} for row in own]
     others = [name for name in points if name not in COLUMNS]
     return pd.DataFrame(rows, columns=[*others, *COLUMNS])
+
+
+def _is_fine(row: Mapping[str, Any]) -> bool:
+    return row["status"] == FINE and not math.isnan(row["value"])
+
+
+def _means(fine: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of one arm, at each place that every one of its seeds has reached, from the left."""
+    seeds, found = {row["seed"] for row in fine}, []
+    places: dict[float, list[dict[str, Any]]] = {}
+    for row in fine:
+        places.setdefault(row["x"], []).append(row)
+    for x in sorted(places):
+        here = places[x]
+        if len(here) == len(seeds):
+            mean = stats.mean_of([row["value"] for row in here])
+            low, high = mean.ends() if mean.n >= SEEDS else (math.nan, math.nan)
+            ends = {"value": mean.value, "low": low, "high": high, "n": mean.n}
+            found.append({**here[0], "mark": MEAN, "seed": None, **ends})
+    return found
 
 
 def begin(frame: pd.DataFrame, ax: Axes, scales: lines.Scales) -> None:
