@@ -14,8 +14,8 @@ from analysis.load import Loaded, listed
 from analysis.names import cell_name, short
 
 CAPTION = (
-    "The learning rate at each step, as it was recorded while the first seed of each arm was "
-    "trained. Of questions whose arms have different schedules."
+    "The learning rate at each step, as it was recorded while an arm was trained: of its seed that "
+    "went furthest. Of questions whose arms have different schedules."
 )
 MARGINS = lines.MARGINS
 ARM = ["ablation", "across", "label"]
@@ -29,8 +29,9 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
     asked = [name for name in loaded.ablations if len(_schedules(loaded, name)) > 1]
     frame = loaded.readings
     told = (frame["metric"] == "rate") & frame["ablation"].isin(asked) & frame["value"].notna()
-    first = frame[told].groupby(ARM, sort=False)["seed"].transform("min")
-    rates = frame[told][frame[told]["seed"] == first]
+    reach = frame[told].groupby([*ARM, "seed"], sort=False)["step"].max().reset_index()
+    furthest = reach.sort_values("step", ascending=False, kind="stable").drop_duplicates(ARM)
+    rates = frame[told].merge(furthest[[*ARM, "seed"]], on=[*ARM, "seed"])
     rows = [
         {**{name: row[name] for name in ARM}, "name": cell_name(row["label"], row["across"]),
          "along": "steps", "x": float(row["step"]), "value": float(row["value"]), "reason": ""}

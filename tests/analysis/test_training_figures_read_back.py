@@ -284,6 +284,18 @@ def test_a_schedule_is_drawn_as_the_trainer_moves_the_rate(evidence: Evidence) -
         assert line.get_xdata()[-1] > 290
 
 
+def test_a_seed_that_broke_down_does_not_cut_its_schedule_short(folder: Any) -> None:
+    folder.configs |= {"0": lab.config(warmup=0), "100": lab.config(warmup=100)}
+    folder.ablation("warmup", ["0", "100"], seeds=[0, 1, 2])
+    for label in ("0", "100"):
+        for seed, kept, status in ((0, 3, "diverged"), (1, None, "ok"), (2, 5, "diverged")):
+            readings = lab.rates(1e-2, "linear", int(label))[:kept]
+            folder.record(label, seed, status=status, readings=readings)
+    frame, _ = panel("schedules", gather(folder.root), "warmup")
+    assert frame.groupby("label")["x"].max().to_dict() == {"0": 295.0, "100": 295.0}
+    assert not frame.duplicated(["label", "x"]).any()
+
+
 def test_questions_with_one_schedule_show_none(folder: Any) -> None:
     folder.configs |= {"4": lab.config(4), "8": lab.config(8)}
     folder.ablation("heads", ["4", "8"], seeds=[0])
