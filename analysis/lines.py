@@ -65,6 +65,13 @@ class Scales:
 TIMES = Scales()
 
 
+def plain(values: pd.Series, x: Literal["log", "linear"]) -> Scales:
+    """Numbers as they are; on a logarithmic axis where they span more than a decade."""
+    known = values.dropna()
+    is_wide = bool(known.min() > 0 and known.max() > 10 * known.min())
+    return Scales(x, "log" if is_wide else "linear", lambda value: f"{value:g}".replace("-", "−"))
+
+
 def draw(
     frame: pd.DataFrame, ax: Axes, y: str, ends: tuple[str, str] | None, scales: Scales = TIMES
 ) -> None:
@@ -90,7 +97,7 @@ def draw(
     ax.set_ylabel("")
     _ticks(ax, sorted(set(frame["x"])), scales)
     _failures(frame[frame[y].isna()], ax)
-    _legend(frame, ax)
+    legend(frame, ax)
 
 
 def _ticks(ax: Axes, places: list[float], scales: Scales) -> None:
@@ -125,7 +132,18 @@ def _failures(frame: pd.DataFrame, ax: Axes) -> None:
         )  # fmt: skip
 
 
-def _legend(frame: pd.DataFrame, ax: Axes) -> None:
+def seeds(frame: pd.DataFrame, ax: Axes) -> None:
+    """A small dot for each seed, where the mean of several is drawn."""
+    for row in listed(frame):
+        if len(row["seeds"]) > 1:
+            ax.plot(
+                [row["x"]] * len(row["seeds"]), row["seeds"], ".", markersize=3.4, alpha=0.55,
+                markeredgewidth=0, color=row["colour"], zorder=1,
+            )  # fmt: skip
+
+
+def legend(frame: pd.DataFrame, ax: Axes) -> None:
+    """Every variant of a panel with its mark, below the axis."""
     each = (style.WIDTH - 0.2) / COLUMNS - 0.36
     handles = [
         Line2D(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -31,7 +31,8 @@ INK, QUIET = "#1c1c1c", "#767676"  # QUIET reads on white and on black
 
 PALETTE = (INK, BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", SKY, QUIET)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
-DASHES = ((), (4, 1.5), (1, 1), (4, 1.5, 1, 1.5))
+DASHES: tuple[tuple[float, ...], ...] = ((), (4, 1.5), (1, 1), (4, 1.5, 1, 1.5))
+Choice = TypeVar("Choice")
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,31 @@ class Look:
     dash: tuple[float, ...]
 
 
-def looks(labels: Sequence[str]) -> dict[str, Look]:
-    """A look for each label, by its place among all of a folder: the same in every figure."""
-    return {
-        label: Look(
-            PALETTE[i % len(PALETTE)],
-            MARKERS[i % len(MARKERS)],
-            DASHES[i // len(PALETTE) % len(DASHES)],
-        )
-        for i, label in enumerate(dict.fromkeys(labels))
-    }
+def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> dict[str, Look]:
+    """A look for each label, by its place among all of a folder: the same in every figure.
+
+    Those that stand `together` in a question share no colour while there are others, and never
+    colour, marker and dashes.
+    """
+    order = list(dict.fromkeys(labels))
+    beside: dict[str, set[str]] = {label: set() for label in order}
+    for group in together:
+        for label in group:
+            beside[label].update(group)
+    found: dict[str, Look] = {}
+    for i, label in enumerate(order):
+        near = [found[other] for other in beside[label] if other in found]
+        colour = _free(PALETTE, i, {each.colour for each in near})
+        same = [each for each in near if each.colour == colour]
+        dash = _free(DASHES, i // len(PALETTE), {each.dash for each in same})
+        found[label] = Look(colour, _free(MARKERS, i, {each.marker for each in near}), dash)
+    return found
+
+
+def _free(choices: Sequence[Choice], first: int, taken: Collection[Choice]) -> Choice:
+    """The first choice from there on, and round again, that is not taken; the first where all are."""
+    turned = [choices[(first + k) % len(choices)] for k in range(len(choices))]
+    return next((each for each in turned if each not in taken), turned[0])
 
 
 @dataclass(frozen=True)
