@@ -59,8 +59,9 @@ def _readings(evidence: Evidence, coordinates: Sequence[str]) -> list[dict[str, 
     """Every number that was neither timed nor is one of an array, at such a place."""
     frame = evidence.loaded.readings
     single = frame["values"].isna() & frame["samples"].isna() & frame["session"].isna()
+    placed = frame[[name for name in coordinates if name in frame]].notna().any(axis=1)
     found = []
-    for row in listed(frame[single & (frame["status"] == FINE)]):
+    for row in listed(frame[single & placed & (frame["status"] == FINE)]):
         at = {name: value for name, value in row["at"].items() if name != "step"}
         told = {k: f"{k}: {v}" if isinstance(v, str) else v for k, v in at.items()}
         place = walked(told, coordinates)

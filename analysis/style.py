@@ -47,28 +47,35 @@ class Look:
 def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> dict[str, Look]:
     """A look for each label, by its place among all of a folder: the same in every figure.
 
-    Those that stand `together` in a question share no colour while there are others, and never
-    colour, marker and dashes.
+    Those that stand `together` in a question take different ones as far as they can; in a small
+    question two that look alike are worse than in a crowded one.
     """
     order = list(dict.fromkeys(labels))
-    beside: dict[str, set[str]] = {label: set() for label in order}
+    beside: dict[str, dict[str, float]] = {label: {} for label in order}
     for group in together:
         for label in group:
-            beside[label].update(group)
+            for other in group:
+                beside[label][other] = beside[label].get(other, 0.0) + 1 / len(group)
     found: dict[str, Look] = {}
     for i, label in enumerate(order):
-        near = [found[other] for other in beside[label] if other in found]
-        colour = _free(PALETTE, i, {each.colour for each in near})
-        same = [each for each in near if each.colour == colour]
-        dash = _free(DASHES, i // len(PALETTE), {each.dash for each in same})
-        found[label] = Look(colour, _free(MARKERS, i, {each.marker for each in near}), dash)
+        near = [(found[other], by) for other, by in beside[label].items() if other in found]
+        colour = _least_taken(PALETTE, i, [(each.colour, by) for each, by in near])
+        same = [(each.dash, by) for each, by in near if each.colour == colour]
+        dash = _least_taken(DASHES, i // len(PALETTE), same)
+        marker = _least_taken(MARKERS, i, [(each.marker, by) for each, by in near])
+        found[label] = Look(colour, marker, dash)
     return found
 
 
-def _free(choices: Sequence[Choice], first: int, taken: Collection[Choice]) -> Choice:
-    """The first choice from there on, and round again, that is not taken; the first where all are."""
+def _least_taken(
+    choices: Sequence[Choice], first: int, taken: Iterable[tuple[Choice, float]]
+) -> Choice:
+    """Of those that are taken least the first, counted from there on and round again."""
     turned = [choices[(first + k) % len(choices)] for k in range(len(choices))]
-    return next((each for each in turned if each not in taken), turned[0])
+    weights = dict.fromkeys(turned, 0.0)
+    for choice, by in taken:
+        weights[choice] += by
+    return min(turned, key=lambda each: weights[each])
 
 
 @dataclass(frozen=True)
