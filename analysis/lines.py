@@ -143,7 +143,7 @@ def seeds(frame: pd.DataFrame, ax: Axes) -> None:
 
 
 def legend(frame: pd.DataFrame, ax: Axes) -> None:
-    """Every variant of a panel with its mark, below the axis."""
+    """Below the axis, whose line is whose."""
     each = (style.WIDTH - 0.2) / COLUMNS - 0.36
     handles = [
         Line2D(
@@ -157,12 +157,12 @@ def legend(frame: pd.DataFrame, ax: Axes) -> None:
     assert figure is not None
     box = ax.get_position()
     left, top = 0.1 / figure.get_figwidth(), box.y0 - (BELOW - 0.06) / figure.get_figheight()
-    legend = ax.legend(
+    names = ax.legend(
         handles=handles, loc="upper left", ncols=COLUMNS, frameon=False, fontsize=style.SMALL,
         bbox_to_anchor=(left, top), bbox_transform=figure.transFigure, borderaxespad=0.0,
         handlelength=2.2, columnspacing=1.0, labelspacing=0.25, borderpad=0.0,
     )  # fmt: skip
-    legend.set_in_layout(False)
+    names.set_in_layout(False)
 
 
 def head(ax: Axes, title: str, below: str) -> None:

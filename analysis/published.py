@@ -127,9 +127,9 @@ def _by_arm(evidence: Evidence, name: str, entry: Row) -> list[Row]:
     a seed that is stuck or diverged keeps nothing."""
     loaded = evidence.loaded
     metric = loaded.ablations[name]["metric"]
-    place = metric["name"], metric["split"], {}
-    control = scores(loaded, name, entry["control"], "", *place)
-    trivial = scores(loaded, name, entry["control"], "", f"trivial_{metric['name']}", *place[1:])
+    split = metric["split"]
+    control = scores(loaded, name, entry["control"], "", metric["name"], split, {})
+    trivial = scores(loaded, name, entry["control"], "", f"trivial_{metric['name']}", split, {})
     if not control or not trivial:
         return []
     nothing = float(np.mean(list(trivial.values())))
@@ -137,7 +137,7 @@ def _by_arm(evidence: Evidence, name: str, entry: Row) -> list[Row]:
     cells = loaded.cells[(loaded.cells["ablation"] == name) & (loaded.cells["across"] == "")]
     rows = []
     for i, label in enumerate(entry["values"]):
-        own = scores(loaded, name, label, "", *place)
+        own = scores(loaded, name, label, "", metric["name"], split, {})
         kept = [(nothing - value) / whole for value in own.values()]
         ended = cells[cells["label"] == label]["outcome"]
         kept += [0.0] * int(ended.isin(("stuck", "diverged")).sum())

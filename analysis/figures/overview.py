@@ -119,7 +119,12 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
         _signs(ax, y, rows)
         marked = [row for row in rows if row["is_fact"] or not math.isnan(row["standing"])]
         if marked:
-            shade = {"color": style.QUIET, "alpha": 0.15, "linewidth": 0, "zorder": 0}
+            shade: dict[str, Any] = {
+                "color": style.QUIET,
+                "alpha": 0.15,
+                "linewidth": 0,
+                "zorder": 0,
+            }
             ax.fill_betweenx([y - 0.5, y + 0.5], -1, 1, **shade)
             ax.plot([0, 0], [y - 0.5, y + 0.5], color=style.INK, linewidth=0.6, zorder=1)
         for row in marked:
@@ -165,8 +170,8 @@ def _signs(ax: Axes, y: float, rows: list[dict[str, Any]]) -> None:
 
 
 def _heads(ax: Axes, title: str, room: float) -> None:
-    quiet = {"color": style.QUIET, "size": style.SMALL}
-    told = (
+    quiet: dict[str, Any] = {"color": style.QUIET, "size": style.SMALL}
+    told: tuple[tuple[float, float, float, str, dict[str, Any]], ...] = (
         (0, -room, 19, title, {"weight": "bold", "size": style.TITLE}),
         (0, 0.0, 6, "← against it", quiet),
         (1, 0.0, 6, "for it →", {**quiet, "ha": "right"}),

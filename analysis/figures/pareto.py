@@ -92,7 +92,7 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
 def _work(config: dict[str, Any], forward: float) -> float:
     """Three times the forward pass, over all tokens of all steps."""
     train = config["train"]
-    return 3.0 * forward * train["steps"] * train.get("batch_tokens", math.nan)
+    return 3.0 * forward * train.get("steps", math.nan) * train.get("batch_tokens", math.nan)
 
 
 def _step_times(evidence: Evidence) -> dict[str, float]:

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder 
 
 import probe_lab
 from speed_lab import build_lab
+from study_lab import build_study
 
 ENV = {
     "commit": "0f3c2d1",
@@ -53,6 +54,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.results = Results(root)
+        self.configs: dict[str, dict[str, Any]] = {}  # label → model and train, where they matter
         self.plan: dict[str, Any] = {"profile": "smoke", "ablations": {}}
 
     def claimed(self, name: str, word: str, *of: str, **fields: Any) -> dict[str, Any]:
@@ -63,13 +65,14 @@ class Folder:
     def root(self) -> Path:
         return self.results.root
 
-    def ablation(self, name: str, labels: Sequence[str], **changes: Any) -> None:
+    def ablation(self, name: str, /, labels: Sequence[str], **changes: Any) -> None:
         """Plan label × seed × crossing; the first label is the control unless told otherwise."""
         entry = {
             "name": name,
             "arms": "fixed",
             "declared": 1,
             "tuning": [],
+            "grid": {},
             "paces": [],
             "left_out": [],
             "profile": "smoke",
@@ -115,7 +118,8 @@ class Folder:
     def described(self, label: str, seed: int, across: dict[str, str] | None = None) -> Record:
         """A record that says what it is, and nothing else."""
         model = {"label": label, "across": across or {}}
-        config = {"task": {"name": "g2p"}, "model": model, "train": {}, "seed": seed}
+        told = self.configs.get(label, {"model": model, "train": {}})
+        config = {"task": {"name": "g2p"}, **told, "seed": seed}
         data = {"sha256": "0", "files": []}
         return Record(self.trial(label, seed, across), "ok", config, data=data)
 
@@ -175,6 +179,18 @@ class Folder:
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def everything() -> Callable[[Path], Folder]:
+    return build_everything
+
+
+def build_everything(root: Path) -> Folder:
+    """A sweep with all that any figure draws."""
+    folder = build_sweep(root)
+    build_study(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

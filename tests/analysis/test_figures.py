@@ -23,6 +23,11 @@ def evidence(tmp_path_factory: pytest.TempPathFactory, sweep: Callable[[Path], A
     return gather(sweep(tmp_path_factory.mktemp("sweep")).root)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, everything: Callable[[Path], Any]) -> Evidence:
+    return gather(everything(tmp_path_factory.mktemp("whole")).root)
+
+
 def drawn(name: str, evidence: Evidence) -> Figure:
     return figures.compose(name, figures.panels(name, evidence))
 
@@ -46,11 +51,9 @@ def texts(figure: Figure) -> list[Text]:
 
 
 @pytest.mark.parametrize("name", figures.names())
-def test_the_same_evidence_gives_the_same_bytes(
-    name: str, evidence: Evidence, tmp_path: Path
-) -> None:
-    first = style.save(drawn(name, evidence), tmp_path / "first", name)
-    again = style.save(drawn(name, evidence), tmp_path / "again", name)
+def test_the_same_evidence_gives_the_same_bytes(name: str, whole: Evidence, tmp_path: Path) -> None:
+    first = style.save(drawn(name, whole), tmp_path / "first", name)
+    again = style.save(drawn(name, whole), tmp_path / "again", name)
     assert [path.suffix for path in first] == [".svg", ".png"]
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
@@ -58,8 +61,8 @@ def test_the_same_evidence_gives_the_same_bytes(
 
 
 @pytest.mark.parametrize("name", figures.names())
-def test_no_text_is_clipped_and_none_lies_on_another(name: str, evidence: Evidence) -> None:
-    figure = drawn(name, evidence)
+def test_no_text_is_clipped_and_none_lies_on_another(name: str, whole: Evidence) -> None:
+    figure = drawn(name, whole)
     canvas = FigureCanvasAgg(figure)
     with style.look():
         canvas.draw()
@@ -85,9 +88,9 @@ def test_no_text_is_clipped_and_none_lies_on_another(name: str, evidence: Eviden
 
 @pytest.mark.parametrize("name", figures.names())
 def test_figures_are_one_column_wide_and_no_letter_is_below_six_points(
-    name: str, evidence: Evidence
+    name: str, whole: Evidence
 ) -> None:
-    figure = drawn(name, evidence)
+    figure = drawn(name, whole)
     assert figure.get_figwidth() == style.WIDTH
     assert min(text.get_fontsize() for text in texts(figure)) >= 6
 

@@ -84,7 +84,7 @@ def made_up() -> Any:
 def sweep() -> Evidence:
     """Results as they really end: most of it well, some of it badly, some of it not yet."""
     with tempfile.TemporaryDirectory() as place:
-        return gather(made_up().build_sweep(Path(place) / "run").root)
+        return gather(made_up().build_everything(Path(place) / "run").root)
 
 
 @cache
@@ -103,6 +103,7 @@ def called(label: str) -> Evidence:
                 readings += probes.probed(seed, ratio, label)
                 folder.record(name, seed, 0.25 if name == "control" else 0.2 + 0.01 * seed,
                               readings=readings)  # fmt: skip
+        import_module("study_lab").build_study(folder, label, question=label)
         return gather(folder.root)
 
 
