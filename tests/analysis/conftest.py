@@ -194,6 +194,18 @@ def build_everything(root: Path) -> Folder:
 
 
 @pytest.fixture(scope="session")
+def study() -> Callable[[Path], Folder]:
+    """Only the questions of the study lab."""
+
+    def build(root: Path) -> Folder:
+        folder = Folder(root)
+        build_study(folder)
+        return folder
+
+    return build
+
+
+@pytest.fixture(scope="session")
 def sweep() -> Callable[[Path], Folder]:
     return build_sweep
 
