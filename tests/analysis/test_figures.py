@@ -206,6 +206,20 @@ def test_long_names_are_cut_to_the_room_they_have() -> None:
     assert style.fit("short", 0.5) == "short"
 
 
+def test_variants_of_one_question_look_different_and_as_they_do_elsewhere() -> None:
+    labels = [f"variant {k}" for k in range(40)]
+    pairs = [{labels[k], labels[k + 8]} for k in range(16)]  # by their place alike in colour
+    crowd = set(labels[:23])
+    looks = style.looks(labels, [crowd, *pairs])
+    for pair in pairs:
+        one, other = (looks[label] for label in sorted(pair))
+        assert one.colour != other.colour
+        assert one.marker != other.marker
+    assert len({looks[label] for label in crowd}) == len(crowd)
+    assert list(looks) == labels
+    assert style.looks(labels)["variant 8"].colour == style.PALETTE[0], "where none stand together"
+
+
 def test_the_style_leaves_no_trace(evidence: Evidence) -> None:
     before = dict(mpl.rcParams)
     style.svg(drawn("speed", evidence))
