@@ -14,7 +14,7 @@ from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import cell_name
 from analysis.speed import TOKENS, at, log_ratios, timed
-from analysis.style import looks
+from analysis.style import Look, looks
 
 WALKED = ("length", "position")  # coordinates that a curve goes along
 FEWEST = 3  # points of a curve
@@ -46,10 +46,21 @@ def _curves(evidence: Evidence) -> pd.DataFrame:
 
 def with_looks(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
     """Its rows with the look that their variants have in every figure."""
-    told = looks([cell["label"] for cell in listed(evidence.loaded.cells)])
+    told = looks_of(evidence)
     each = [vars(told[label]) for label in frame["label"]]
     names = ("colour", "marker", "dash")
     return frame.assign(**{name: [look[name] for look in each] for name in names})
+
+
+def looks_of(evidence: Evidence) -> dict[str, Look]:
+    """The look of every variant of a folder."""
+    kept = evidence.loaded.kept
+    if "looks" not in kept:
+        cells = evidence.loaded.cells
+        together = [set(group) for _, group in cells.groupby("ablation", sort=False)["label"]]
+        kept["looks"] = looks(cells["label"].tolist(), together)
+    found: dict[str, Look] = kept["looks"]
+    return found
 
 
 def on_curves(evidence: Evidence) -> pd.Series:

@@ -65,6 +65,13 @@ class Scales:
 TIMES = Scales()
 
 
+def plain(values: pd.Series, x: Literal["log", "linear"]) -> Scales:
+    """Numbers as they are; on a logarithmic axis where they span more than a decade."""
+    known = values.dropna()
+    is_wide = bool(known.min() > 0 and known.max() > 10 * known.min())
+    return Scales(x, "log" if is_wide else "linear", lambda value: f"{value:g}".replace("-", "−"))
+
+
 def draw(
     frame: pd.DataFrame, ax: Axes, y: str, ends: tuple[str, str] | None, scales: Scales = TIMES
 ) -> None:
@@ -131,6 +138,16 @@ def _failures(frame: pd.DataFrame, ax: Axes) -> None:
             row["x"], 0.97, marker="x", markersize=4, markeredgewidth=1.0, color=row["colour"],
             transform=ax.get_xaxis_transform(), clip_on=False, linestyle="",
         )  # fmt: skip
+
+
+def seeds(frame: pd.DataFrame, ax: Axes) -> None:
+    """A small dot for each seed, where the mean of several is drawn."""
+    for row in listed(frame):
+        if len(row["seeds"]) > 1:
+            ax.plot(
+                [row["x"]] * len(row["seeds"]), row["seeds"], ".", markersize=3.4, alpha=0.55,
+                markeredgewidth=0, color=row["colour"], zorder=1,
+            )  # fmt: skip
 
 
 def legend(frame: pd.DataFrame, ax: Axes) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -31,7 +31,8 @@ INK, QUIET = "#1c1c1c", "#767676"  # QUIET reads on white and on black
 
 PALETTE = (INK, BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", SKY, QUIET)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
-DASHES = ((), (4, 1.5), (1, 1), (4, 1.5, 1, 1.5))
+DASHES: tuple[tuple[float, ...], ...] = ((), (4, 1.5), (1, 1), (4, 1.5, 1, 1.5))
+Choice = TypeVar("Choice")
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,38 @@ class Look:
     dash: tuple[float, ...]
 
 
-def looks(labels: Sequence[str]) -> dict[str, Look]:
-    """A look for each label, by its place among all of a folder: the same in every figure."""
-    return {
-        label: Look(
-            PALETTE[i % len(PALETTE)],
-            MARKERS[i % len(MARKERS)],
-            DASHES[i // len(PALETTE) % len(DASHES)],
-        )
-        for i, label in enumerate(dict.fromkeys(labels))
-    }
+def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> dict[str, Look]:
+    """A look for each label, by its place among all of a folder: the same in every figure.
+
+    Those that stand `together` in a question take different ones as far as they can; in a small
+    question two that look alike are worse than in a crowded one.
+    """
+    order = list(dict.fromkeys(labels))
+    beside: dict[str, dict[str, float]] = {label: {} for label in order}
+    for group in together:
+        for label in group:
+            for other in group:
+                beside[label][other] = beside[label].get(other, 0.0) + 1 / len(group)
+    found: dict[str, Look] = {}
+    for i, label in enumerate(order):
+        near = [(found[other], by) for other, by in beside[label].items() if other in found]
+        colour = _least_taken(PALETTE, i, [(each.colour, by) for each, by in near])
+        same = [(each.dash, by) for each, by in near if each.colour == colour]
+        dash = _least_taken(DASHES, i // len(PALETTE), same)
+        marker = _least_taken(MARKERS, i, [(each.marker, by) for each, by in near])
+        found[label] = Look(colour, marker, dash)
+    return found
+
+
+def _least_taken(
+    choices: Sequence[Choice], first: int, taken: Iterable[tuple[Choice, float]]
+) -> Choice:
+    """Of those that are taken least the first, counted from there on and round again."""
+    turned = [choices[(first + k) % len(choices)] for k in range(len(choices))]
+    weights = dict.fromkeys(turned, 0.0)
+    for choice, by in taken:
+        weights[choice] += by
+    return min(turned, key=lambda each: weights[each])
 
 
 @dataclass(frozen=True)

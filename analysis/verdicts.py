@@ -51,8 +51,11 @@ class Verdict:
 
 
 def verdicts(loaded: Loaded) -> list[Verdict]:
-    """Every claim of the plan, in its order."""
-    return [each for name in loaded.ablations for each in _of_question(loaded, name)]
+    """Every claim of the plan, in its order; worked out once."""
+    if "verdicts" not in loaded.kept:
+        found = [each for name in loaded.ablations for each in _of_question(loaded, name)]
+        loaded.kept["verdicts"] = found
+    return list(loaded.kept["verdicts"])
 
 
 def _of_question(loaded: Loaded, name: str) -> list[Verdict]:

@@ -29,10 +29,9 @@ FAR = 4  # times the 80th percentile of seeds: beyond it a row is an arrow
 
 
 def panels(evidence: Evidence) -> list[pd.DataFrame]:
-    """One panel per task and metric: only equal units share an axis."""
-    keys = ["task", "metric_label", "split", "unit", "better"]
-    frame = evidence.contrasts
-    return [panel for _, panel in frame.groupby(keys, sort=False) if (panel["n"] > 0).any()]
+    """One panel a question: only equal units share an axis."""
+    panels = evidence.contrasts.groupby(["ablation", "unit"], sort=False)
+    return [panel for _, panel in panels if (panel["n"] > 0).any()]
 
 
 def describe(frames: list[pd.DataFrame]) -> str:
@@ -40,7 +39,8 @@ def describe(frames: list[pd.DataFrame]) -> str:
     parts = []
     for frame in frames:
         told = [f"{short(row['name'])}: {row['verdict']}" for row in listed(frame)]
-        subject = f"{frame['metric_label'].iloc[0]} on {frame['task'].iloc[0]}"
+        first = frame.iloc[0]
+        subject = f"{first['metric_label']} on {first['task']} ({first['ablation']})"
         parts.append(f" For {subject}: {'; '.join(told)}.")
     return "Forest plot of differences from the control." + "".join(parts)
 

@@ -12,7 +12,8 @@ from analysis.evidence import Evidence
 
 CAPTION = (
     "Bytes against the length of one sequence: kept from the forward to the backward pass, counted "
-    "without weights, or the peak that a fresh process reached. A cross at the top: not measured."
+    "without weights, or the peak that a fresh process reached. A cross at the top: not "
+    "measured, most often because the peak is below what the size of a process shows."
 )
 MARGINS = lines.MARGINS
 BYTES = {"saved_bytes": "bytes kept for the backward pass", "peak_memory": "peak bytes of a step"}

@@ -26,10 +26,10 @@ STEPS = (2.0, 4.0, 10.0, 100.0, 1000.0)
 
 
 def panels(evidence: Evidence) -> list[pd.DataFrame]:
-    """One panel per machine: times from different machines share no axis."""
+    """One panel a question and machine: times from different machines share no axis."""
     frame = evidence.speeds
     timed = frame[(frame["verdict"] != SAME) & (frame["n"] > 0) & ~on_curves(evidence)]
-    return [panel for _, panel in timed.groupby("machine", sort=False)]
+    return [panel for _, panel in timed.groupby(["ablation", "machine"], sort=False)]
 
 
 def describe(frames: list[pd.DataFrame]) -> str:

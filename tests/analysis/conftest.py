@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder 
 
 import probe_lab
 from speed_lab import build_lab
+from study_lab import build_study
 from training_lab import build_training
 
 ENV = {
@@ -190,7 +191,20 @@ def build_everything(root: Path) -> Folder:
     """A sweep with all that any figure draws."""
     folder = build_sweep(root)
     build_training(folder)
+    build_study(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def study() -> Callable[[Path], Folder]:
+    """Only the questions of the study lab."""
+
+    def build(root: Path) -> Folder:
+        folder = Folder(root)
+        build_study(folder)
+        return folder
+
+    return build
 
 
 @pytest.fixture(scope="session")

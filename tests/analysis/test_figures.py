@@ -99,9 +99,24 @@ def test_figures_are_one_column_wide_and_no_letter_is_below_six_points(
 
 def test_metrics_of_different_units_never_share_an_axis(evidence: Evidence) -> None:
     panels = figures.panels("forest", evidence)
-    assert [set(panel["unit"]) for panel in panels] == [{"fraction"}, {"nats/token"}]
-    labels = [ax.get_xlabel() for ax in drawn("forest", evidence).axes]
-    assert labels == ["variant − control", "variant − control (nats/token)"]
+    assert all(panel["unit"].nunique() == 1 for panel in panels)
+    labels = {
+        panel["unit"].iloc[0]: ax.get_xlabel()
+        for panel, ax in zip(panels, drawn("forest", evidence).axes, strict=True)
+    }
+    assert labels["fraction"] == "variant − control"
+    assert labels["nats/token"] == "variant − control (nats/token)"
+
+
+SPANNING = ("overview", "pareto")
+
+
+@pytest.mark.parametrize("name", [name for name in figures.names() if name not in SPANNING])
+def test_a_panel_is_about_one_question_so_that_a_page_can_put_it_there(
+    name: str, whole: Evidence
+) -> None:
+    for panel in figures.panels(name, whole):
+        assert panel["ablation"].nunique() == 1
 
 
 def test_one_seed_is_a_hollow_marker_without_an_interval(folder: Any) -> None:
@@ -191,6 +206,20 @@ def test_long_names_are_cut_to_the_room_they_have() -> None:
     assert cut.endswith("…")
     assert style.width(cut) <= 0.5
     assert style.fit("short", 0.5) == "short"
+
+
+def test_variants_of_one_question_look_different_and_as_they_do_elsewhere() -> None:
+    labels = [f"variant {k}" for k in range(40)]
+    pairs = [{labels[k], labels[k + 8]} for k in range(16)]  # by their place alike in colour
+    crowd = set(labels[:23])
+    looks = style.looks(labels, [crowd, *pairs])
+    for pair in pairs:
+        one, other = (looks[label] for label in sorted(pair))
+        assert one.colour != other.colour
+        assert one.marker != other.marker
+    assert len({looks[label] for label in crowd}) == len(crowd)
+    assert list(looks) == labels
+    assert style.looks(labels)["variant 8"].colour == style.PALETTE[0], "where none stand together"
 
 
 def test_the_style_leaves_no_trace(evidence: Evidence) -> None:

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from speed_lab import METRICS, PARTS, TIMED_OUT, counts
 
 from analysis import figures, style
-from analysis.curves import crossings, curves
+from analysis.curves import crossings, curves, looks_of
 from analysis.evidence import Evidence, gather
 from analysis.figures.shares import LOOKS
 from analysis.load import listed
@@ -69,7 +69,7 @@ def of_colour(ax: Axes, row: Any) -> list[Line2D]:
 def test_every_variant_is_one_line_through_its_values_in_its_own_look(
     name: str, panels: Panels, evidence: Evidence
 ) -> None:
-    told = style.looks(evidence.loaded.cells["label"].tolist())
+    told = looks_of(evidence)
     for frame, ax in panels:
         lines = [line for line in ax.lines if is_curve(line)]
         known = frame[frame[ENDS[name][0]].notna()]

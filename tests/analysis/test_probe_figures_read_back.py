@@ -19,11 +19,12 @@ from probe_lab import DEPTHS, LAYERS, METRICS, PASTS, PHONES, PLACES, REMOVED, a
 
 from ablations.store.record import Reading
 from analysis import figures, style
+from analysis.curves import looks_of
 from analysis.evidence import Evidence, gather
-from analysis.figures.along import MOST
 from analysis.insets import COLOURS
 
 Panels = list[tuple[pd.DataFrame, Axes]]
+FIGURE = {"last_gradient": "along", "pruned_ratio": "pruning", "perplexity_ratio": "beyond"}
 SEEDS = (0, 1, 2, 3, 4)
 
 
@@ -58,7 +59,7 @@ def curves(ax: Axes) -> list[Any]:
 
 
 def bars(ax: Axes) -> dict[tuple[str, float], tuple[float, float]]:
-    found = [line for line in ax.lines if line.get_marker() == "None"]
+    found = [line for line in ax.lines if line.get_marker() == "None" and line.get_lw() > 0.6]
     return {(to_hex(a.get_color()), a.get_xdata()[0]): tuple(a.get_ydata()) for a in found}
 
 
@@ -94,67 +95,93 @@ def test_the_lab_says_of_its_metrics_what_their_measures_say() -> None:
     [
         ("last_gradient", "depth", DEPTHS, {}),
         ("pruned_ratio", "removed", REMOVED, {"by": "importance"}),
-        ("pruned_ratio", "removed", REMOVED, {"by": "random"}),
+        ("perplexity_ratio", "past", PASTS[:1], {}),
     ],
 )
 def test_a_line_goes_through_the_means_and_its_bars_are_t_intervals(
     evidence: Evidence, metric: str, coordinate: str, places: Any, rest: Any
 ) -> None:
     series = ", ".join(f"{name}: {word}" for name, word in rest.items())
-    _, ax = of(drawn("along", evidence), metric, series=series)
-    looks = style.looks(evidence.loaded.cells["label"].tolist())
+    _, ax = of(drawn(FIGURE[metric], evidence), metric, series=series)
+    looks = looks_of(evidence)
     ends = bars(ax)
-    for line, label, steep in zip(curves(ax), ("8 heads", "1 head"), (1.0, 1.5), strict=True):
+    for line, label, steep in zip(curves(ax)[:2], ("8 heads", "1 head"), (1.0, 1.5), strict=True):
         assert (to_hex(line.get_color()), line.get_marker()) == (
             looks[label].colour.lower(),
             looks[label].marker,
         )
         read = np.array([[values(metric, seed, steep, **{coordinate: x}, **rest) for x in places]
                          for seed in SEEDS], dtype=float)  # fmt: skip
-        assert line.get_xdata().tolist() == pytest.approx(list(places))
-        assert line.get_ydata().tolist() == pytest.approx(read.mean(axis=0).tolist())
+        many = len(places)
+        assert line.get_xdata().tolist()[:many] == pytest.approx(list(places))
+        assert line.get_ydata().tolist()[:many] == pytest.approx(read.mean(axis=0).tolist())
+        dots = [dot for dot in ax.lines if dot.get_marker() == "."
+                and to_hex(dot.get_color()) == looks[label].colour.lower()]  # fmt: skip
+        for dot, x, each in zip(dots, places, read.T, strict=False):
+            assert set(dot.get_xdata()) == {x}
+            assert dot.get_ydata().tolist() == pytest.approx(each.tolist()), "every seed"
         half = 2.776445 * read.std(axis=0, ddof=1) / math.sqrt(5)  # t of 4 degrees of freedom
         for x, mean, reach in zip(places, read.mean(axis=0), half, strict=True):
             found = ends[to_hex(line.get_color()), x]
             assert found == pytest.approx((mean - reach, mean + reach), rel=1e-5)
 
 
-def test_one_panel_for_each_crossing_metric_and_series_and_none_for_an_array(
-    evidence: Evidence,
-) -> None:
-    panels = drawn("along", evidence)
-    own = [("last_gradient", ""), ("pruned_ratio", "by: importance"),
-           ("pruned_ratio", "by: random"), ("perplexity_ratio", "")]  # fmt: skip
-    assert [
-        (frame["across"].iloc[0], frame["metric"].iloc[0], frame["series"].iloc[0])
-        for frame, _ in panels
-    ] == [(across, *each) for across in ("data=3k", "data=30k") for each in own]
+@pytest.mark.parametrize("metric", FIGURE)
+def test_one_panel_for_each_crossing_and_none_for_an_array(evidence: Evidence, metric: str) -> None:
+    panels = drawn(FIGURE[metric], evidence)
+    assert [(frame["across"].iloc[0], frame["metric"].iloc[0]) for frame, _ in panels] == [
+        (across, metric) for across in ("data=3k", "data=30k")
+    ]
 
 
 def test_its_axes_say_in_words_what_they_are(evidence: Evidence) -> None:
-    panels = drawn("along", evidence)
-    _, ax = of(panels, "last_gradient")
+    _, ax = of(drawn("along", evidence), "last_gradient")
     assert words(ax) == ["heads, data=3k", "gradient norm in the last block (nats/label)"]
     assert ax.get_xlabel() == "depth, in blocks"
-    _, ax = of(panels, "pruned_ratio", series="by: random")
-    assert words(ax)[0] == "heads, data=3k, by: random"
+    _, ax = of(drawn("pruning", evidence), "pruned_ratio", series="by: importance")
+    assert words(ax)[0] == "heads, data=3k"
     assert ax.get_xlabel() == "share of heads removed"
-    assert of(panels, "perplexity_ratio")[1].get_xlabel() == "length, in trained lengths"
+    _, ax = of(drawn("beyond", evidence), "perplexity_ratio")
+    assert ax.get_xlabel() == "length, in trained lengths"
+
+
+def test_heads_removed_at_random_are_hollow_marks_of_the_same_look(evidence: Evidence) -> None:
+    _, ax = of(drawn("pruning", evidence), "pruned_ratio", series="by: importance")
+    filled, hollow = curves(ax)[:2], curves(ax)[2:]
+    for first, other, steep in zip(filled, hollow, (1.0, 1.5), strict=True):
+        assert to_hex(first.get_color()) == to_hex(other.get_color())
+        assert (first.get_marker(), other.get_linestyle()) == (other.get_marker(), ":")
+        assert first.get_markerfacecolor() != "none" == other.get_markerfacecolor()
+        means = [
+            np.mean([values("pruned_ratio", s, steep, removed=x, by="random") for s in SEEDS])
+            for x in REMOVED
+        ]
+        assert other.get_ydata().tolist() == pytest.approx(means)
+
+
+def test_the_trained_length_and_no_loss_at_all_are_lines(evidence: Evidence) -> None:
+    _, ax = of(drawn("beyond", evidence), "perplexity_ratio")
+    level, upright = sorted(
+        (line for line in ax.lines if to_hex(line.get_color()) == style.INK), key=lambda each:
+        len(set(each.get_xdata())), reverse=True,
+    )  # fmt: skip
+    assert set(upright.get_xdata()) == {1}
+    assert set(level.get_ydata()) == {1}
+    assert 1.0 in ax.get_xticks()
+    _, pruned = of(drawn("pruning", evidence), "pruned_ratio", series="by: importance")
+    assert [set(line.get_ydata()) for line in pruned.lines
+            if to_hex(line.get_color()) == style.INK] == [{1}]  # fmt: skip
 
 
 def test_depths_are_doubled_shares_are_not_and_values_only_where_they_span_a_decade(
     evidence: Evidence,
 ) -> None:
-    panels = drawn("along", evidence)
-    scales = {
-        (frame["metric"].iloc[0], frame["series"].iloc[0]): (ax.get_xscale(), ax.get_yscale())
-        for frame, ax in panels
-    }
+    panels = [each for name in FIGURE.values() for each in drawn(name, evidence)]
+    scales = {frame["metric"].iloc[0]: (ax.get_xscale(), ax.get_yscale()) for frame, ax in panels}
     assert scales == {
-        ("last_gradient", ""): ("log", "linear"),
-        ("pruned_ratio", "by: importance"): ("linear", "log"),
-        ("pruned_ratio", "by: random"): ("linear", "log"),
-        ("perplexity_ratio", ""): ("linear", "linear"),
+        "last_gradient": ("log", "linear"),
+        "pruned_ratio": ("linear", "log"),
+        "perplexity_ratio": ("log", "linear"),
     }
     for _, ax in panels:
         low, high = ax.get_ylim()
@@ -167,7 +194,7 @@ def test_depths_are_doubled_shares_are_not_and_values_only_where_they_span_a_dec
 def test_where_a_seed_has_no_number_there_is_a_cross_and_no_mean_of_the_others(
     evidence: Evidence,
 ) -> None:
-    frame, ax = of(drawn("along", evidence), "perplexity_ratio")
+    frame, ax = of(drawn("beyond", evidence), "perplexity_ratio")
     (cross,) = [line for line in ax.lines if line.get_marker() == "x"]
     assert cross.get_xdata()[0] == PASTS[-1]
     assert [len(line.get_xdata()) for line in curves(ax)] == [2, 1]
@@ -195,29 +222,14 @@ def test_the_last_step_of_a_trial_counts(folder: Any) -> None:
     def twice(seed: int, steep: float) -> list[Reading]:
         return [
             Reading("pruned_ratio", "1", value + seed * steep, "test",
-                    {"step": step, "removed": share})
+                    {"step": step, "removed": share, "by": "importance"})
             for step, value in ((200, 1.0), (100, 50.0))
             for share in REMOVED
         ]  # fmt: skip
 
     recorded(folder, twice)
-    (frame,) = figures.panels("along", gather(folder.root))
+    (frame,) = figures.panels("pruning", gather(folder.root))
     assert frame[frame["label"] == "many"]["value"].tolist() == [2.0] * 3
-
-
-def test_of_too_many_panels_those_that_claims_name_are_shown(folder: Any) -> None:
-    def wide(seed: int, steep: float) -> list[Reading]:
-        names = [f"metric_{k}" for k in range(MOST + 3)]
-        return [Reading(name, "1", steep + seed, at={"depth": d}) for name in names for d in DEPTHS]
-
-    recorded(folder, wide)
-    shown = [f["metric"].iloc[0] for f in figures.panels("along", gather(folder.root))]
-    assert shown == [f"metric_{k}" for k in range(MOST)], "no claim names any: in their order"
-    named = {"metric": "metric_13", "along": "depth", "between": (None, 1.0)}
-    claims = [folder.claimed("grows", "exponent", "one", **named)]
-    folder.ablation("heads", ["many", "one"], metrics=METRICS, claims=claims)
-    shown = [f["metric"].iloc[0] for f in figures.panels("along", gather(folder.root))]
-    assert shown == ["metric_13"]
 
 
 def test_every_field_of_a_map_has_the_colour_of_its_weight(evidence: Evidence) -> None:

@@ -173,7 +173,8 @@ def asks_for_glyphs_that_no_font_has(figure: Any) -> None:
 
 @breaks(takes_any_label_for_text, "is not shown as text")
 def numbers_its_rows(figure: Any) -> None:
-    figure.draw = lambda frame, ax: forest.draw(frame.assign(name="variant"), ax)
+    nobody = {"name": "variant", "ablation": "question", "control": "control"}
+    figure.draw = lambda frame, ax: forest.draw(frame.assign(**nobody), ax)
 
 
 @breaks(tells_of_every_variant, "is drawn but not told")

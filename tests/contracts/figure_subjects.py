@@ -111,6 +111,7 @@ def called(label: str) -> Evidence:
                 folder.record(name, seed, 0.25 if name == "control" else 0.2 + 0.01 * seed,
                               readings=readings)  # fmt: skip
         _crossed_heads(folder, label, training)
+        import_module("study_lab").build_study(folder, label, question=label)
         return gather(folder.root)
 
 
