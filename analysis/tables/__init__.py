@@ -11,13 +11,13 @@ from analysis.projection import projection, view
 from analysis.sheet import csv
 from analysis.tables import readings
 from analysis.tables.contrasts import CAPTION, contrasts_views, with_speed
-from analysis.tables.forms import FORMS, Table, escape, html, latex, markdown
+from analysis.tables.forms import FORMS, TitledView, escape, html, latex, markdown
 from analysis.tables.times import curve_views, singles, speed_view
 
 __all__ = [
     "CAPTION",
     "FORMS",
-    "Table",
+    "TitledView",
     "contrasts_views",
     "curve_views",
     "escape",
@@ -41,7 +41,7 @@ def write(evidence: Evidence) -> list[Path]:
     projected = projection(evidence)
     if projected is not None:
         frames["projected"] = projected.rows
-        shown["projected"] = [Table("Projected to other devices", view(projected))]
+        shown["projected"] = [TitledView("Projected to other devices", view(projected))]
     for name, frame in frames.items():
         contents[f"{name}.csv"] = csv(frame)
         for suffix, form in FORMS.items():
@@ -52,13 +52,13 @@ def write(evidence: Evidence) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def _contrasts(evidence: Evidence) -> list[Table]:
+def _contrasts(evidence: Evidence) -> list[TitledView]:
     return [
-        Table(name, view, asked(evidence.loaded.ablations[name]), CAPTION)
+        TitledView(name, view, asked(evidence.loaded.ablations[name]), CAPTION)
         for name, view in contrasts_views(evidence).items()
     ]
 
 
-def _times(evidence: Evidence) -> list[Table]:
-    points = Table("Time of a training step", speed_view(singles(evidence)))
-    return [points, *(Table(title, view) for title, view in curve_views(evidence).items())]
+def _times(evidence: Evidence) -> list[TitledView]:
+    points = TitledView("Time of a training step", speed_view(singles(evidence)))
+    return [points, *(TitledView(title, view) for title, view in curve_views(evidence).items())]

@@ -18,7 +18,7 @@ NOTHING = "Nothing yet."
 
 
 @dataclass(frozen=True)
-class Table:
+class TitledView:
     """A view with its title, what it asks, and what its marks mean."""
 
     title: str
@@ -48,7 +48,7 @@ def markdown(view: pd.DataFrame) -> str:
     """A table that pipes and tags in names do not break."""
     if view.empty:
         return f"{NOTHING}\n"
-    table = Table("", view)
+    table = TitledView("", view)
     rows = [
         [escape(name) for name in table.head],
         ["---"] * len(table.head),
@@ -73,7 +73,7 @@ def _split(cell: str, is_score: bool) -> tuple[str, str]:
     return (cell.removesuffix(f" {mark}"), mark) if mark else (cell, "")
 
 
-def latex(table: Table) -> str:
+def latex(table: TitledView) -> str:
     """A `table` of booktabs, which a document takes with \\input."""
     caption = tex(" ".join(text for text in (table.told + ".", table.caption) if text))
     if table.view.empty:
@@ -149,7 +149,7 @@ _TEX = {
 }
 
 
-def html(table: Table) -> str:
+def html(table: TitledView) -> str:
     """A fragment: one `table` with its caption, and nothing of its own in style or script."""
     told = hypertext.escape(" ".join(text for text in (table.told + ".", table.caption) if text))
     if table.view.empty:
@@ -172,7 +172,7 @@ def _html_cell(is_first: bool, text: str, mark: str) -> str:
     return f"<td><strong>{shown}</strong> {mark}</td>" if mark else f"<td>{shown}</td>"
 
 
-def _markdown_file(tables: Sequence[Table]) -> str:
+def _markdown_file(tables: Sequence[TitledView]) -> str:
     captions = dict.fromkeys(table.caption for table in tables if table.caption)
     parts = [f"{escape(caption)}\n" for caption in captions]
     for table in tables:
@@ -181,15 +181,15 @@ def _markdown_file(tables: Sequence[Table]) -> str:
     return "\n".join(parts)
 
 
-def _latex_file(tables: Sequence[Table]) -> str:
+def _latex_file(tables: Sequence[TitledView]) -> str:
     return "\n".join([r"% \usepackage{booktabs}", *map(latex, tables)])
 
 
-def _html_file(tables: Sequence[Table]) -> str:
+def _html_file(tables: Sequence[TitledView]) -> str:
     return "\n".join(map(html, tables))
 
 
-FORMS: dict[str, Callable[[Sequence[Table]], str]] = {
+FORMS: dict[str, Callable[[Sequence[TitledView]], str]] = {
     "md": _markdown_file,
     "tex": _latex_file,
     "html": _html_file,

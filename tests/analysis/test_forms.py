@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.tables.forms import Table, html, latex, markdown, tex
+from analysis.tables.forms import TitledView, html, latex, markdown, tex
 
 HOSTILE = [
     "a|b\nc\\",
@@ -24,10 +24,10 @@ HOSTILE = [
 ]
 
 
-def shown(name: str) -> Table:
+def shown(name: str) -> TitledView:
     view = pd.DataFrame([{"variant": name, "score": "0.3 (0.2 to 0.4) ★", "note": name}])
     view.attrs["scores"] = ["score"]
-    return Table("norm", view)
+    return TitledView("norm", view)
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
@@ -109,6 +109,6 @@ def test_a_name_that_ends_like_a_mark_is_not_made_bold() -> None:
 
 
 def test_an_empty_table_says_so_in_every_form() -> None:
-    nothing = Table("norm", pd.DataFrame())
+    nothing = TitledView("norm", pd.DataFrame())
     for text in (markdown(nothing.view), latex(nothing), html(nothing)):
         assert "Nothing yet." in text

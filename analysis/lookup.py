@@ -1,0 +1,89 @@
+"""Where in a folder's frames each arm stands, looked up once: no question scans all readings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from analysis.load import WAITING, Loaded
+
+ArmKey = tuple[str, str, str]
+"""An ablation, a label and its crossing."""
+
+
+class Scored(NamedTuple):
+    """One reading of a trial that ended well."""
+
+    row: int
+    """Its place in the frame of readings."""
+    seed: Any
+    split: str | None
+    step: float
+    """Infinite where it was taken at no step: after the last."""
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The rows of each arm: how its seeds ended, and its scores by metric and coordinates."""
+
+    ended: dict[ArmKey, dict[Any, str]]
+    trials: dict[ArmKey, dict[Any, str]]
+    scores: dict[tuple[str, str], dict[ArmKey, dict[frozenset[tuple[str, Any]], list[Scored]]]]
+    """By ablation and metric; coordinates without the step."""
+
+
+def lookup(loaded: Loaded) -> Lookup:
+    """That of a folder, made at the first question."""
+    if "lookup" not in loaded.kept:
+        loaded.kept["lookup"] = _look_up(loaded)
+    found: Lookup = loaded.kept["lookup"]
+    return found
+
+
+def place(at: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
+    """Coordinates as the lookup has them."""
+    if not at or (len(at) == 1 and "step" in at):  # most of them
+        return NOWHERE
+    return frozenset((name, value) for name, value in at.items() if name != "step")
+
+
+NOWHERE: frozenset[tuple[str, Any]] = frozenset()
+
+
+def _look_up(loaded: Loaded) -> Lookup:
+    cells = loaded.cells
+    ended: dict[ArmKey, dict[Any, str]] = {}
+    trials: dict[ArmKey, dict[Any, str]] = {}
+    names = ("ablation", "label", "across", "seed", "outcome", "trial")
+    for *where, seed, outcome, trial in zip(*(cells[name].tolist() for name in names), strict=True):
+        arm: ArmKey = (where[0], where[1], where[2])
+        ended.setdefault(arm, {})
+        trials.setdefault(arm, {})[seed] = trial
+        if outcome != WAITING:
+            ended[arm][seed] = outcome
+    scores: dict[Any, Any] = {}
+    frame = loaded.readings
+    fine = frame[(frame["status"] == "ok").to_numpy()]
+    names = ("ablation", "label", "across", "metric", "at", "seed", "split", "step", "value")
+    columns = [fine[name].tolist() for name in names]
+    for row, ablation, label, across, metric, at, seed, split, step, value in zip(
+        fine.index.tolist(), *columns, strict=True
+    ):
+        by_arm = scores.setdefault((ablation, metric), {})
+        by_place = by_arm.setdefault((ablation, label, across), {})
+        held = Scored(
+            row,
+            seed,
+            split if isinstance(split, str) else None,
+            math.inf if _is_missing(step) else float(step),
+            None if _is_missing(value) else float(value),
+        )
+        by_place.setdefault(place(at), []).append(held)
+    return Lookup(ended, trials, scores)
+
+
+def _is_missing(number: Any) -> bool:
+    return number is None or number != number
