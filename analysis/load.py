@@ -39,8 +39,11 @@ READING = [
     *("samples", "reference", "twin"),
     *("axes", "values", "at", "step"),
 ]
-PLAIN = ("measure", "value", "split", "session", "against", "samples", "reference", "twin")
-PLAIN += ("axes", "values", "at")
+PLAIN = [
+    *("measure", "value", "split", "session", "against", "samples", "reference", "twin"),
+    *("axes", "values", "at"),
+]
+"""Fields of a reading that are columns as they are."""
 
 
 @dataclass(frozen=True)

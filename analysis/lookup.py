@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from analysis.load import WAITING, Loaded
 
@@ -54,26 +56,27 @@ NOWHERE: frozenset[tuple[str, Any]] = frozenset()
 
 
 def _look_up(loaded: Loaded) -> Lookup:
-    cells = loaded.cells
     ended: dict[ArmKey, dict[Any, str]] = {}
     trials: dict[ArmKey, dict[Any, str]] = {}
-    names = ("ablation", "label", "across", "seed", "outcome", "trial")
-    for *where, seed, outcome, trial in zip(*(cells[name].tolist() for name in names), strict=True):
-        arm: ArmKey = (where[0], where[1], where[2])
+    cells = loaded.cells
+    names = ["ablation", "label", "across", "seed", "outcome", "trial"]
+    for ablation, label, across, seed, outcome, trial in _rows(cells, names):
+        arm = (ablation, label, across)
         ended.setdefault(arm, {})
         trials.setdefault(arm, {})[seed] = trial
         if outcome != WAITING:
             ended[arm][seed] = outcome
-    scores: dict[Any, Any] = {}
-    frame = loaded.readings
+    return Lookup(ended, trials, _scores(loaded.readings))
+
+
+def _scores(frame: pd.DataFrame) -> dict[tuple[str, str], dict[ArmKey, Any]]:
+    found: dict[tuple[str, str], dict[ArmKey, Any]] = {}
     fine = frame[(frame["status"] == "ok").to_numpy()]
-    names = ("ablation", "label", "across", "metric", "at", "seed", "split", "step", "value")
-    columns = [fine[name].tolist() for name in names]
-    for row, ablation, label, across, metric, at, seed, split, step, value in zip(
-        fine.index.tolist(), *columns, strict=True
+    names = ["ablation", "label", "across", "metric", "at", "seed", "split", "step", "value"]
+    for row, (ablation, label, across, metric, at, *read) in zip(
+        fine.index.tolist(), _rows(fine, names), strict=True
     ):
-        by_arm = scores.setdefault((ablation, metric), {})
-        by_place = by_arm.setdefault((ablation, label, across), {})
+        seed, split, step, value = read
         held = Scored(
             row,
             seed,
@@ -81,8 +84,14 @@ def _look_up(loaded: Loaded) -> Lookup:
             math.inf if _is_missing(step) else float(step),
             None if _is_missing(value) else float(value),
         )
+        by_arm = found.setdefault((ablation, metric), {})
+        by_place = by_arm.setdefault((ablation, label, across), {})
         by_place.setdefault(place(at), []).append(held)
-    return Lookup(ended, trials, scores)
+    return found
+
+
+def _rows(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(frame[name].tolist() for name in names), strict=True)
 
 
 def _is_missing(number: Any) -> bool:

@@ -116,7 +116,7 @@ def tex(text: str) -> str:
 def _tex_letter(letter: str) -> str:
     if letter in _TEX:
         return _TEX[letter]
-    first, *accents = unicodedata.normalize("NFD", letter)
+    first, *accents = list(unicodedata.normalize("NFD", letter))
     is_accented = ord(letter) < 0x100 and first.isascii() and accents
     return letter if letter.isascii() or is_accented else f"[U+{ord(letter):04X}]"
 
