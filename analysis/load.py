@@ -39,6 +39,7 @@ READING = [
     *("samples", "reference", "twin"),
     *("axes", "values", "at", "step"),
 ]
+KNOWN = frozenset(READING)
 PLAIN = [
     *("measure", "value", "split", "session", "against", "samples", "reference", "twin"),
     *("axes", "values", "at"),
@@ -186,9 +187,8 @@ def _frame(taken: list[_Taken]) -> pd.DataFrame:
     for name in ("metric", "unit", "reason"):
         columns[name] = [shown[getattr(reading, name)] for reading in readings]
     columns["step"] = [at.get("step") for at in columns["at"]]
-    names: set[str] = set().union(*{frozenset(at) for at in columns["at"]})
-    for name in sorted(names - set(READING)):
-        columns[name] = [at.get(name, math.nan) for at in columns["at"]]
+    coordinates = _coordinates(columns["at"])
+    columns |= coordinates
     cells = pd.DataFrame(
         [{**each.cell, "status": each.status} for each in taken],
         columns=[*CELL, "settings", "status"],
@@ -196,8 +196,21 @@ def _frame(taken: list[_Taken]) -> pd.DataFrame:
     repeated = np.repeat(np.arange(len(taken)), [len(each.readings) for each in taken])
     whose = cells.take(repeated).reset_index(drop=True)
     read = pd.DataFrame(columns)
-    ordered = [*READING, *sorted(names - set(READING))]
-    return pd.concat([whose, read], axis=1)[ordered]
+    return pd.concat([whose, read], axis=1)[[*READING, *coordinates]]
+
+
+def _coordinates(places: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """A column for each coordinate but the step, by name; few readings have any."""
+    found: dict[str, list[Any]] = {}
+    for row, at in enumerate(places):
+        if at and (len(at) > 1 or "step" not in at):
+            for name, value in at.items():
+                if name not in KNOWN:
+                    column = found.get(name)
+                    if column is None:
+                        column = found[name] = [math.nan] * len(places)
+                    column[row] = value
+    return dict(sorted(found.items()))
 
 
 class _Printable(dict[str | None, str | None]):

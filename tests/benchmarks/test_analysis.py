@@ -206,7 +206,7 @@ def test_twenty_thousand_trials_load(
         print(f"\n20,000 trials, {size / 1e6:.0f} MB: loaded in {seconds:.2f} s of CPU")
 
 
-def test_twice_the_trials_cost_about_twice_the_time(
+def test_four_times_the_trials_cost_about_four_times_as_much(
     benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spent = {}
