@@ -28,7 +28,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lookup:
+class ArmRows:
     """The rows of each arm: how its seeds ended, and its scores by metric and coordinates."""
 
     ended: dict[ArmKey, dict[Any, str]]
@@ -37,11 +37,11 @@ class Lookup:
     """By ablation and metric; coordinates without the step."""
 
 
-def lookup(loaded: Loaded) -> Lookup:
+def lookup(loaded: Loaded) -> ArmRows:
     """That of a folder, made at the first question."""
     if "lookup" not in loaded.kept:
         loaded.kept["lookup"] = _look_up(loaded)
-    found: Lookup = loaded.kept["lookup"]
+    found: ArmRows = loaded.kept["lookup"]
     return found
 
 
@@ -55,7 +55,7 @@ def place(at: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
 NOWHERE: frozenset[tuple[str, Any]] = frozenset()
 
 
-def _look_up(loaded: Loaded) -> Lookup:
+def _look_up(loaded: Loaded) -> ArmRows:
     ended: dict[ArmKey, dict[Any, str]] = {}
     trials: dict[ArmKey, dict[Any, str]] = {}
     cells = loaded.cells
@@ -66,7 +66,7 @@ def _look_up(loaded: Loaded) -> Lookup:
         trials.setdefault(arm, {})[seed] = trial
         if outcome != WAITING:
             ended[arm][seed] = outcome
-    return Lookup(ended, trials, _scores(loaded.readings))
+    return ArmRows(ended, trials, _scores(loaded.readings))
 
 
 def _scores(frame: pd.DataFrame) -> dict[tuple[str, str], dict[ArmKey, Any]]:
