@@ -8,43 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ablations.store.frozen import freeze
-from ablations.store.record import TRAINING, Reading, Record
+from ablations.store.record import TRAINING, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp, changed
 from analysis.names import printable
+from analysis.tidy import CELL as CELL
+from analysis.tidy import READING as READING
+from analysis.tidy import CellReadings, lay_out
 from analysis.versions import other_code
 
 WAITING, UNREADABLE = "waiting", "unreadable"
 RUNNER_UP = "runner-up"
 
-CELL = ["ablation", "label", "across", "seed", "trial"]
 OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
 OUTCOME += ["numerics"]
-READING = [
-    *CELL,
-    "status",
-    *("settings", "measure", "metric", "split", "unit", "value", "reason", "session", "against"),
-    *("samples", "reference", "twin"),
-    *("axes", "values", "at", "step"),
-]
-KNOWN = frozenset(READING)
-PLAIN = [
-    *("measure", "value", "split", "session", "against", "samples", "reference", "twin"),
-    *("axes", "values", "at"),
-]
-"""Fields of a reading that are columns as they are."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +128,7 @@ def _picture(
     root: Path, plan: dict[str, Any], records: dict[str, Record], unreadable: dict[str, str]
 ) -> Loaded:
     outcomes: list[dict[str, Any]] = []
-    taken: list[_Taken] = []
+    taken: list[CellReadings] = []
     stale: set[str] = set()
     is_changed = _remembered(changed)
     for cell, measures in _cells(plan):
@@ -157,68 +144,16 @@ def _picture(
         if known is not None:
             asked = (TRAINING, *measures)  # not what another table asks for
             own = [reading for reading in known.readings if reading.measure in asked]
-            taken.append(_Taken(cell, known.status, own))
+            taken.append(CellReadings(cell, known.status, own))
     return Loaded(
         root=root,
         plan=plan,
         records=records,
         unreadable=unreadable,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
-        readings=_frame(_of_one_version(taken, records, is_changed)),
+        readings=lay_out(_of_one_version(taken, records, is_changed)),
         stale=frozenset(stale),
     )
-
-
-class _Taken(NamedTuple):
-    """What was read of one cell."""
-
-    cell: dict[str, Any]
-    status: str
-    readings: list[Reading]
-
-
-def _frame(taken: list[_Taken]) -> pd.DataFrame:
-    """A row a reading; filled column by column, for there may be millions."""
-    readings = [reading for each in taken for reading in each.readings]
-    columns: dict[str, Any] = {}
-    for name in PLAIN:
-        columns[name] = [getattr(reading, name) for reading in readings]
-    shown: dict[str | None, str | None] = _Printable()
-    for name in ("metric", "unit", "reason"):
-        columns[name] = [shown[getattr(reading, name)] for reading in readings]
-    columns["step"] = [at.get("step") for at in columns["at"]]
-    coordinates = _coordinates(columns["at"])
-    columns |= coordinates
-    cells = pd.DataFrame(
-        [{**each.cell, "status": each.status} for each in taken],
-        columns=[*CELL, "settings", "status"],
-    )
-    repeated = np.repeat(np.arange(len(taken)), [len(each.readings) for each in taken])
-    whose = cells.take(repeated).reset_index(drop=True)
-    read = pd.DataFrame(columns)
-    return pd.concat([whose, read], axis=1)[[*READING, *coordinates]]
-
-
-def _coordinates(places: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """A column for each coordinate but the step, by name; few readings have any."""
-    found: dict[str, list[Any]] = {}
-    for row, at in enumerate(places):
-        if at and (len(at) > 1 or "step" not in at):
-            for name, value in at.items():
-                if name not in KNOWN:
-                    column = found.get(name)
-                    if column is None:
-                        column = found[name] = [math.nan] * len(places)
-                    column[row] = value
-    return dict(sorted(found.items()))
-
-
-class _Printable(dict[str | None, str | None]):
-    """Each text made printable once."""
-
-    def __missing__(self, text: str | None) -> str | None:
-        self[text] = printable(text)
-        return self[text]
 
 
 def _mismatch(cell: dict[str, Any], record: Record) -> str | None:
@@ -231,8 +166,8 @@ def _mismatch(cell: dict[str, Any], record: Record) -> str | None:
 
 
 def _of_one_version(
-    taken: list[_Taken], records: dict[str, Record], is_changed: Callable[[Stamp], bool]
-) -> list[_Taken]:
+    taken: list[CellReadings], records: dict[str, Record], is_changed: Callable[[Stamp], bool]
+) -> list[CellReadings]:
     """In each ablation, the readings of every measure that one version of the code has made:
     trained and taken."""
     stamps: dict[tuple[str, str], dict[str, Stamp]] = {}
