@@ -1,9 +1,15 @@
-"""`python -m analysis report|claims|figure NAME --results DIR [--json]`: from records to pages."""
+"""From records to pages: `python -m analysis COMMAND`.
+
+report --results DIR            tables, figures and the page
+claims [ID …] --results DIR     every claim with its verdict
+figure NAME --results DIR       one figure
+compare A B                     two results folders: what changed beyond noise
+tensorboard --results DIR --to OUT   learning curves as TensorBoard's event files
+"""
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import sys
 from collections.abc import Sequence
@@ -12,8 +18,9 @@ from typing import Any, NoReturn
 
 from ablations.store.door import complain, guarded
 from ablations.store.schema import RecordError
+from analysis.names import choose
 
-COMMANDS = ("report", "claims", "figure")
+COMMANDS = ("report", "claims", "figure", "compare", "tensorboard")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,20 +34,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _answer(arguments: Sequence[str] | None) -> int:
-    parser = _Parser(prog="python -m analysis", description=__doc__)
-    parser.add_argument("command", help="report, claims or figure")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a figure, or ids of claims")
+    parser = _Parser(
+        prog="python -m analysis",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", help=", ".join(COMMANDS))
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a figure, ids of claims, or two results folders"
+    )
     parser.add_argument("--results", type=Path, default=Path("results/quick"), metavar="DIR")
+    parser.add_argument("--to", type=Path, metavar="OUT", help="a new folder for event files")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     try:
         options = parser.parse_args(arguments)
-        _choose(options.command, COMMANDS, "command")
+        choose(options.command, COMMANDS, "command")
         if options.command == "figure":
             return _figure(options)
         if options.command == "claims":
             return _claims(options)
+        if options.command == "compare":
+            return _compare(options)
         if options.names:
-            raise ValueError(f"report takes no name, but was given {options.names[0][:60]!r}")
+            told = f"{options.command} takes no name, but was given {options.names[0][:60]!r}"
+            raise ValueError(told)
+        if options.command == "tensorboard":
+            return _tensorboard(options)
         return _report(options)
     except (ValueError, RecordError) as error:
         complain(" ".join(str(error).split()))
@@ -83,7 +102,7 @@ def _figure(options: argparse.Namespace) -> int:
     if len(options.names) != 1:
         raise ValueError(f"which figure? one of: {', '.join(figures.names())}")
     (name,) = options.names
-    _choose(name, figures.names(), "figure")
+    choose(name, figures.names(), "figure")
     from analysis import style
     from analysis.evidence import gather
 
@@ -97,12 +116,29 @@ def _figure(options: argparse.Namespace) -> int:
     return 0
 
 
-def _choose(word: str, known: Sequence[str], kind: str) -> None:
-    """Accept a known word; answer any other with the nearest one."""
-    if word in known:
-        return
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.0)
-    raise ValueError(f"no {kind} {word[:60]!r}: did you mean {near[0]!r}?")
+def _compare(options: argparse.Namespace) -> int:
+    if len(options.names) != 2:
+        raise ValueError("compare takes two results folders: python -m analysis compare A B")
+    from analysis.compare import compare
+    from analysis.compare.words import lines
+    from analysis.evidence import gather
+
+    document = compare(*(gather(name) for name in options.names))
+    if options.json:
+        _print_json(document)
+    else:
+        print("\n".join(lines(document)))
+    return 0
+
+
+def _tensorboard(options: argparse.Namespace) -> int:
+    if options.to is None:
+        raise ValueError("tensorboard needs a folder to write to: --to OUT")
+    from analysis import tensorboard
+    from analysis.load import load
+
+    _print_paths(tensorboard.write(load(options.results), options.to), options.json)
+    return 0
 
 
 def _print_paths(paths: list[Path], as_json: bool) -> None:

@@ -27,6 +27,7 @@ class Arm:
     parameters: float
     flops_per_token: float
     numerics: frozenset[str]  # what the last digits depend on besides the code, of ok trials
+    trained: bool  # or its numbers are read off first weights
 
     @property
     def name(self) -> str:
@@ -50,6 +51,14 @@ class Arm:
 
 def arms(loaded: Loaded, ablation: str) -> list[Arm]:
     """The control and the variants of one ablation, in the order of the plan."""
+    kept = loaded.kept.setdefault("arms", {})
+    if ablation not in kept:
+        kept[ablation] = _arms(loaded, ablation)
+    found: list[Arm] = kept[ablation]
+    return found
+
+
+def _arms(loaded: Loaded, ablation: str) -> list[Arm]:
     cells = loaded.cells[loaded.cells["ablation"] == ablation]
     metric = loaded.ablations[ablation]["metric"]
     final = final_readings(loaded, ablation, metric["name"], metric["split"], {})
@@ -70,6 +79,11 @@ def arms(loaded: Loaded, ablation: str) -> list[Arm]:
                 parameters=float(pd.to_numeric(rows["parameters"]).max()),
                 flops_per_token=float(pd.to_numeric(rows["flops_per_token"]).max()),
                 numerics=frozenset(rows[rows["outcome"] == "ok"]["numerics"].dropna()),
+                trained=any(
+                    loaded.records[trial].trained
+                    for trial in rows["trial"]
+                    if trial in loaded.records
+                ),
             )
         )
     return found

@@ -29,14 +29,15 @@ def _document(each: Verdict, evidence: Evidence) -> dict[str, Any]:
     done, planned = evidence.loaded.done(each.scope["question"])
     first = each.evidence[0]
     told = {"effect": first["effect"], "interval": first["interval"], "done": done}
-    return _plain({**asdict(each), **told, "trials": planned})
+    return plain({**asdict(each), **told, "trials": planned})
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """What strict JSON can say: a number that is not finite is null."""
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -6,7 +6,9 @@ named with its reason, and the rest goes on.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import contextlib
+import gc
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,26 +17,21 @@ from typing import Any
 import pandas as pd
 
 from ablations.store.frozen import freeze
-from ablations.store.record import TRAINING, Reading, Record, is_stale
+from ablations.store.record import TRAINING, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from ablations.store.stamp import Stamp
+from ablations.store.stamp import Stamp, changed
 from analysis.names import printable
+from analysis.tidy import CELL as CELL
+from analysis.tidy import READING as READING
+from analysis.tidy import CellReadings, lay_out
 from analysis.versions import other_code
 
 WAITING, UNREADABLE = "waiting", "unreadable"
 RUNNER_UP = "runner-up"
 
-CELL = ["ablation", "label", "across", "seed", "trial"]
 OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
 OUTCOME += ["numerics"]
-READING = [
-    *CELL,
-    "status",
-    *("settings", "measure", "metric", "split", "unit", "value", "reason", "session", "against"),
-    *("samples", "reference", "twin"),
-    *("axes", "values", "at", "step"),
-]
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,23 @@ def load(root: str | Path) -> Loaded:
         raise RecordError(
             f"no results folder {printable(str(root))!r}: run an ablation there first"
         )
+    with _uncollected():
+        return _load(results)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Nothing that is read is garbage: looking for some among millions would double the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _load(results: Results) -> Loaded:
     plan = printable(results.read_plan())
     records: dict[str, Record] = {}
     unreadable: dict[str, str] = {}
@@ -114,33 +128,31 @@ def _picture(
     root: Path, plan: dict[str, Any], records: dict[str, Record], unreadable: dict[str, str]
 ) -> Loaded:
     outcomes: list[dict[str, Any]] = []
-    readings: list[dict[str, Any]] = []
+    taken: list[CellReadings] = []
+    stale: set[str] = set()
+    is_changed = _remembered(changed)
     for cell, measures in _cells(plan):
-        known, fault = records.get(cell["trial"]), unreadable.get(cell["trial"])
-        if known is not None and (fault := _mismatch(cell, known)):
-            known = None
+        held = records.get(cell["trial"])
+        known, fault = held, unreadable.get(cell["trial"])
+        if held is not None:
+            made_by = [held.env.get("code") or {}, *(held.measures.get(m, {}) for m in measures)]
+            if any(map(is_changed, made_by)):
+                stale.add(cell["trial"])
+            if fault := _mismatch(cell, held):
+                known = None
         outcomes.append({**cell, **_outcome(known, fault, measures)})
         if known is not None:
-            trunk = {**cell, "status": known.status}
-            readings += [
-                {**reading.at, **trunk, **_row(reading)}
-                for reading in known.readings
-                if reading.measure in (TRAINING, *measures)  # not what another table asks for
-            ]
-    readings = _of_one_version(readings, records)
-    coordinates = sorted({name for row in readings for name in row} - set(READING))
+            asked = (TRAINING, *measures)  # not what another table asks for
+            own = [reading for reading in known.readings if reading.measure in asked]
+            taken.append(CellReadings(cell, known.status, own))
     return Loaded(
         root=root,
         plan=plan,
         records=records,
         unreadable=unreadable,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
-        readings=pd.DataFrame(readings, columns=[*READING, *coordinates]),
-        stale=frozenset(
-            cell["trial"]
-            for cell, measures in _cells(plan)
-            if cell["trial"] in records and is_stale(records[cell["trial"]], measures)
-        ),
+        readings=lay_out(_of_one_version(taken, records, is_changed)),
+        stale=frozenset(stale),
     )
 
 
@@ -154,22 +166,45 @@ def _mismatch(cell: dict[str, Any], record: Record) -> str | None:
 
 
 def _of_one_version(
-    readings: list[dict[str, Any]], records: dict[str, Record]
-) -> list[dict[str, Any]]:
+    taken: list[CellReadings], records: dict[str, Record], is_changed: Callable[[Stamp], bool]
+) -> list[CellReadings]:
     """In each ablation, the readings of every measure that one version of the code has made:
     trained and taken."""
     stamps: dict[tuple[str, str], dict[str, Stamp]] = {}
-    for row in readings:
-        record = records[row["trial"]]
-        made_by = {**(record.env.get("code") or {}), **record.measures.get(row["measure"], {})}
-        stamps.setdefault((row["ablation"], row["measure"]), {})[row["trial"]] = made_by
-    left_out = {key: other_code(taken_by) for key, taken_by in stamps.items()}
-    return [r for r in readings if r["trial"] not in left_out[r["ablation"], r["measure"]]]
+    for each in taken:
+        trial = each.cell["trial"]
+        record = records[trial]
+        for measure in {reading.measure for reading in each.readings}:
+            made_by = {**(record.env.get("code") or {}), **record.measures.get(measure, {})}
+            stamps.setdefault((each.cell["ablation"], measure), {})[trial] = made_by
+    left_out = {key: other_code(made_by, is_changed) for key, made_by in stamps.items()}
+    found = []
+    for each in taken:
+        name, trial = each.cell["ablation"], each.cell["trial"]
+        wrong = {r.measure for r in each.readings if trial in left_out[name, r.measure]}
+        own = [reading for reading in each.readings if reading.measure not in wrong]
+        found.append(each._replace(readings=own) if wrong else each)
+    return found
+
+
+def _remembered(is_changed: Callable[[Stamp], Any]) -> Callable[[Stamp], bool]:
+    """Each stamp looked up once: records share them, and every file of one is on disk."""
+    known: dict[frozenset[tuple[str, str]], bool] = {}
+
+    def look_up(made_by: Stamp) -> bool:
+        key = frozenset(made_by.items())
+        if key not in known:
+            known[key] = bool(is_changed(made_by))
+        return known[key]
+
+    return look_up
 
 
 def listed(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """A frame's rows as plain dictionaries."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    names = [str(name) for name in frame.columns]
+    columns = (frame[name].tolist() for name in frame.columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def crossing(across: dict[str, Any]) -> str:
@@ -217,8 +252,3 @@ def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> d
         "owed": len(set(measures) - set(record.measures)) if record.status == "ok" else 0,
         "numerics": printable(record.env.get("numerics")),
     }
-
-
-def _row(reading: Reading) -> dict[str, Any]:
-    texts = {name: printable(getattr(reading, name)) for name in ("metric", "unit", "reason")}
-    return {**vars(reading), **texts, "step": reading.at.get("step")}

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from typing import Any
 
 
 def short(text: str, most: int = 80) -> str:
     """A name that a sentence can carry: names of any length are allowed."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def choose(word: str, known: Sequence[str], kind: str) -> None:
+    """Accept a known word; answer any other with the nearest one."""
+    if word not in known:
+        near = difflib.get_close_matches(word, known, n=1, cutoff=0.0)
+        hint = f": did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"no {kind} {word[:60]!r}{hint}")
 
 
 def asked(entry: dict[str, Any]) -> str:

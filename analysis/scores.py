@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.load import READING, WAITING, Loaded
+from analysis.load import Loaded
+from analysis.lookup import Scored, lookup, place
 
 FINE = "ok"
 
@@ -28,21 +29,25 @@ def final_readings(
     A score at other coordinates (a longer input, one bucket) is another measurement: those in `at`
     must be there, and no others.
     """
-    frame = loaded.readings
-    mine = frame[
-        (frame["ablation"] == ablation)
-        & frame["status"].isin(ended)
-        & (frame["metric"] == metric)
-        & (frame["split"].isna() | (frame["split"] == split))
+    arms = lookup(loaded).scores.get((ablation, metric), {})
+    rows = [
+        score.row
+        for by_place in arms.values()
+        for score in _last(by_place.get(place(at), []), split, ended).values()
+        if score.value is not None
     ]
-    if set(at) - set(frame.columns):
-        return mine.iloc[:0]
-    for name in frame.columns.difference(READING):
-        there = mine[name] == at[name] if name in at else mine[name].isna()
-        mine = mine[there]
-    order = pd.to_numeric(mine["step"]).fillna(math.inf).sort_values(kind="stable").index
-    last = mine.loc[order].groupby(["label", "across", "seed"], sort=False).tail(1)
-    return last[last["value"].notna()]
+    return loaded.readings.loc[sorted(rows)]
+
+
+def _last(held: list[Scored], split: str, ended: Collection[str] = (FINE,)) -> dict[Any, Scored]:
+    """Seed → its reading at the last step, of this part of the data or of none."""
+    found: dict[Any, Scored] = {}
+    for score in held:
+        if score.split in (None, split) and score.status in ended:
+            before = found.get(score.seed)
+            if before is None or score.step >= before.step:
+                found[score.seed] = score
+    return found
 
 
 def scores(
@@ -55,39 +60,29 @@ def scores(
     at: Mapping[str, Any],
 ) -> dict[Any, float]:
     """Seed → what one arm scored in the end."""
-    final = final_readings(loaded, ablation, metric, split, at)
-    own = final[(final["label"] == label) & (final["across"] == across)]
-    return dict(zip(own["seed"], own["value"].astype(float), strict=True))
+    arms = lookup(loaded).scores.get((ablation, metric), {})
+    held = arms.get((ablation, label, across), {}).get(place(at), [])
+    final = _last(held, split)
+    return {seed: score.value for seed, score in final.items() if score.value is not None}
 
 
 def outcomes(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, str]:
     """Seed → how its trial ended, of those that have."""
-    mine = _own(loaded.cells, ablation, label, across)
-    ended = mine[mine["outcome"] != WAITING]
-    return dict(zip(ended["seed"], ended["outcome"], strict=True))
-
-
-def _own(frame: pd.DataFrame, ablation: str, label: str, across: str) -> pd.DataFrame:
-    """The rows of one arm."""
-    is_own = (frame["ablation"] == ablation) & (frame["label"] == label)
-    return frame[is_own & (frame["across"] == across)]
+    return dict(lookup(loaded).ended.get((ablation, label, across), {}))
 
 
 def curves(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, pd.Series]:
     """Seed → validation loss by step, of trials that ended well."""
-    own = _own(loaded.readings, ablation, label, across)
-    mine = own[
-        (own["status"] == FINE)
-        & (own["metric"] == "loss")
-        & (own["split"] == "valid")
-        & own["value"].notna()
-        & own["step"].notna()
-    ]
+    arms = lookup(loaded).scores.get((ablation, "loss"), {})
+    points: dict[Any, list[tuple[float, float]]] = {}
+    for held in arms.get((ablation, label, across), {}).values():
+        for score in held:
+            is_point = score.split == "valid" and score.step < math.inf
+            if is_point and score.status == FINE and score.value is not None:
+                points.setdefault(score.seed, []).append((score.step, score.value))
     return {
-        seed: pd.Series(
-            own["value"].astype(float).to_numpy(), index=own["step"].astype(float).to_numpy()
-        ).sort_index()
-        for seed, own in mine.groupby("seed", sort=False)
+        seed: pd.Series([y for _, y in own], index=[x for x, _ in own]).sort_index()
+        for seed, own in points.items()
     }
 
 
@@ -110,13 +105,11 @@ def errors_by_item(
     loaded: Loaded, ablation: str, label: str, across: str, metric: str
 ) -> dict[Any, NDArray[np.float64]]:
     """Seed → what each test item adds to the score, of which it is the mean."""
-    mine = _own(loaded.cells, ablation, label, across)
-    mine = mine[mine["outcome"] == FINE]
     found = {}
     held = scores(loaded, ablation, label, across, metric, "test", {})
-    for seed, trial in zip(mine["seed"], mine["trial"], strict=True):
-        items = loaded.records[trial].items.get(metric)
-        if seed not in held or not items or None in items:
+    for seed, trial in lookup(loaded).trials.get((ablation, label, across), {}).items():
+        items = loaded.records[trial].items.get(metric) if seed in held else None
+        if not items or None in items:
             continue
         errors = np.array(items, dtype=np.float64)
         mean = float(errors.mean())

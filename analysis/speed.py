@@ -18,7 +18,7 @@ COLUMNS = [
     *("ablation", "task", "label", "across", "name", "control", "seed", "trial", "metric", "at"),
     *("place", "session", "machine", "noisy", "n", "ratio", "low", "high", "floor"),
     *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
-    *("peak_memory", "control_peak_memory"),
+    *("peak_memory", "control_peak_memory", "tokens_per_second"),
 ]
 Row = dict[str, Any]
 
@@ -63,6 +63,7 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
                 "reason": reason,
                 "peak_memory": own,
                 "control_peak_memory": control,
+                "tokens_per_second": _tokens_per_second(group),
             }
         )
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -103,6 +104,13 @@ def log_seconds(group: list[Row]) -> list[float]:
 
 def timed(loaded: Loaded) -> list[list[Row]]:
     """The readings of each timed cell and point, a reading for each process of one session."""
+    if "groups" not in loaded.kept:
+        loaded.kept["groups"] = _timed(loaded)
+    found: list[list[Row]] = loaded.kept["groups"]
+    return found
+
+
+def _timed(loaded: Loaded) -> list[list[Row]]:
     frame = loaded.readings
     controls = _controls(loaded)
     groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -145,6 +153,17 @@ def _log_seconds(group: list[Row]) -> list[float]:
     if not all(0 < sample < math.inf for row in group for sample in row["samples"]):
         return []
     return [math.fsum(map(math.log, row["samples"])) / len(row["samples"]) for row in group]
+
+
+def _tokens_per_second(group: list[Row]) -> float:
+    """All input tokens of the timed steps over all their time; of other calls not known."""
+    place = group[0]["at"]
+    if group[0]["metric"] != "step_time" or not {"batch", "length"} <= place.keys():
+        return math.nan
+    if not _log_seconds(group):
+        return math.nan
+    samples = [sample for row in group for sample in row["samples"]]
+    return float(place["batch"] * place["length"] * len(samples) / math.fsum(samples))
 
 
 def _controls(loaded: Loaded) -> dict[tuple[str, str, int], str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ablations.store.stamp import Stamp, changed
 
 
-def other_code(stamps: Mapping[str, Stamp]) -> set[str]:
+def other_code(
+    stamps: Mapping[str, Stamp], is_changed: Callable[[Stamp], Any] = changed
+) -> set[str]:
     """The trials whose stamp contradicts that of others, so that they cannot stand beside them.
 
     Two stamps contradict each other where they have one file with two digests. Then those that are
@@ -24,7 +27,7 @@ def other_code(stamps: Mapping[str, Stamp]) -> set[str]:
     versions = {
         trial: tuple(made_by.get(file) for file in disputed) for trial, made_by in stamps.items()
     }
-    of_now = {trial for trial, made_by in stamps.items() if not changed(made_by)}
+    of_now = {trial for trial, made_by in stamps.items() if not is_changed(made_by)}
     if of_now:
         return stamps.keys() - of_now
     most, _ = Counter(versions.values()).most_common(1)[0]

@@ -67,12 +67,14 @@ def describe(name: str, frames: list[pd.DataFrame]) -> str:
     return find(name).describe(frames)
 
 
-def compose(name: str, frames: list[pd.DataFrame]) -> Figure:
+def compose(name: str, frames: list[pd.DataFrame], kind: type[Figure] | None = None) -> Figure:
     """The panels of a figure, one under the other at column width."""
-    return lay_out(find(name), frames)
+    return lay_out(find(name), frames, kind)
 
 
-def lay_out(module: FigureFile, frames: list[pd.DataFrame]) -> Figure:
+def lay_out(
+    module: FigureFile, frames: list[pd.DataFrame], kind: type[Figure] | None = None
+) -> Figure:
     """Give each panel its height and, inside its margins, its axis; then let it be drawn."""
     from matplotlib.figure import Figure
 
@@ -81,7 +83,7 @@ def lay_out(module: FigureFile, frames: list[pd.DataFrame]) -> Figure:
     heights = [module.inches(frame) for frame in frames]
     width, total, room = style.WIDTH, sum(heights), module.MARGINS
     with style.look():
-        figure = Figure(figsize=(width, total))
+        figure = (kind or Figure)(figsize=(width, total))
         top = total
         for frame, height in zip(frames, heights, strict=True):
             bottom = top - height + room.below

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from analysis import tables
 from analysis.evidence import Evidence, gather
+
+TABLES = ("contrasts", "speed")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,8 @@ def columns(path: Path) -> dict[str, list[str]]:
 
 def test_csv_gives_back_the_very_numbers(evidence: Evidence) -> None:
     paths = {path.name: path for path in tables.write(evidence)}
-    assert set(paths) == {"contrasts.csv", "contrasts.md", "speed.csv", "speed.md"}
+    forms = {f"{name}.{form}" for name in TABLES for form in ("csv", "md", "tex", "html")}
+    assert set(paths) == forms | {"readings.csv.gz", "readings.md"}
     read = columns(paths["contrasts.csv"])
     for name in ("difference", "low", "p_holm", "mean"):
         found = [float(text or "nan") for text in read[name]]
@@ -62,12 +64,6 @@ def test_each_crossing_has_its_own_control(evidence: Evidence) -> None:
     ]
 
 
-def test_a_pipe_in_a_label_does_not_open_a_column() -> None:
-    view = pd.DataFrame([{"variant": "a|b\nc\\", "n": "<b>"}])
-    text = tables.markdown(view)
-    assert text.splitlines()[2] == "| a\\|b c\\\\ | &lt;b> |"
-
-
 def test_machines_get_a_column_only_where_there_are_several(
     evidence: Evidence, folder: Any
 ) -> None:
@@ -93,3 +89,33 @@ def test_only_the_time_of_a_step_is_called_step_time(folder: Any) -> None:
     for label, ratio in (("attention", 1.0), ("lstm", 2.0)):
         folder.record(label, 0, 0.2, readings=folder.timing(ratio, metric="layer_time"))
     assert tables.with_speed(gather(folder.root))["step_time_ratio"].isna().all()
+
+
+def test_a_question_asked_both_ways_shows_fixed_and_tuned_arms_beside_each_other(
+    folder: Any,
+) -> None:
+    labels, seeds = ["adam", "sgd"], [0, 1, 2]
+    folder.ablation("optimiser", labels, seeds=seeds)
+    folder.ablation("optimiser [tuned]", labels, seeds=seeds, arms="tuned")
+    folder.plan["ablations"]["optimiser [tuned]"]["name"] = "optimiser"
+    for cell in folder.plan["ablations"]["optimiser [tuned]"]["cells"]:
+        tuned, across = {"train.optimiser.rate": 0.3}, {"at": "best"}
+        cell |= {"tuned": tuned, "trial": folder.trial(cell["label"], cell["seed"], across)}
+        cell["settings"] = folder.described(cell["label"], cell["seed"], across).settings
+    folder.results.write_plan(folder.plan)
+    for seed, luck in enumerate((0.0, 0.01, 0.03)):
+        for label, fixed, tuned in (("adam", 0.2, 0.19), ("sgd", 0.7, 0.23)):
+            folder.record(label, seed, fixed + luck * (1 + fixed))
+            folder.record(label, seed, tuned + luck * (1 + tuned), across={"at": "best"})
+    evidence = gather(folder.root)
+    views = tables.contrasts_views(evidence)
+    fixed, tuned = views["optimiser"].iloc[1], views["optimiser [tuned]"].iloc[1]
+    assert fixed["difference (95 % interval)"].startswith("0.507")
+    assert fixed["difference, each tuned"] == tuned["difference (95 % interval)"]
+    assert tuned["difference, fixed settings"] == fixed["difference (95 % interval)"]
+    assert list(views["optimiser [tuned]"]["tuned to"]) == ["rate=0.3", "rate=0.3"]
+    assert "tuned to" not in views["optimiser"]
+    rows = tables.with_speed(evidence).set_index("arms")
+    assert rows.loc["fixed", "tuned_difference"] == rows.loc["tuned", "difference"]
+    assert rows.loc["tuned", "fixed_low"] == rows.loc["fixed", "low"]
+    assert set(rows["question"]) == {"optimiser"}

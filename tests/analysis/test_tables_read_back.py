@@ -1,4 +1,4 @@
-"""Each number stands under its own heading: in CSV, in Markdown and on the page.
+"""Each number stands under its own heading: in CSV, Markdown, LaTeX and HTML, and on the page.
 
 No two columns of this folder hold the same numbers, so that a swap cannot go unnoticed.
 """
@@ -20,6 +20,7 @@ from scipy import stats as scipy_stats
 
 from analysis import report, tables
 from analysis.evidence import gather
+from analysis.tables.contrasts import contrasts_view
 
 METRIC = {"name": "loss", "split": "valid", "better": "lower", "label": "loss"}
 SCORES = {"pre": (1.0, 1.1, 1.2), "post": (1.31, 1.42, 1.5), "none": (0.88, 0.95, None)}
@@ -32,13 +33,15 @@ TABLE = {
     "pre (control)": {
         "parameters": "1 k",
         "FLOPs/token": "20 k",
-        "loss (nats/token)": "1.10 (0.85 to 1.35)",
+        "loss (nats/token)": "1.10 (0.85 to 1.35) ★",
         "difference (95 % interval)": "",
         "p (Holm)": "",
         "n": "3",
         "failures": "",
         "could show": "",
         "step time": "",
+        "tokens/s": "5.04 k",
+        "peak memory": "2 MiB",
         "verdict": "",
     },
     "post": {
@@ -51,6 +54,8 @@ TABLE = {
         "failures": "",
         "could show": "0.05",
         "step time": "2.0 × (1.7 to 2.4)",
+        "tokens/s": "2.52 k",
+        "peak memory": "7 MiB (3.50 ×)",
         "verdict": "worse",
     },
     "none": {
@@ -63,6 +68,8 @@ TABLE = {
         "failures": "1 of 3 diverged",
         "could show": "0.5",
         "step time": "0.51 × (0.36 to 0.73)",
+        "tokens/s": "10.2 k",
+        "peak memory": "3 MiB (1.50 ×)",
         "verdict": "no verdict below n = 3, 1 of 3 diverged",
     },
 }
@@ -71,6 +78,7 @@ SPEED = {
         "ablation": "norm",
         "at": "batch 64, length 16",
         "seconds a step": "0.374",
+        "tokens/s": "2.52 k",
         "time against control": "2.0 × (1.7 to 2.4)",
         "noise floor": "± 3.8 %",
         "processes": "3",
@@ -81,6 +89,7 @@ SPEED = {
         "ablation": "norm",
         "at": "batch 64, length 16",
         "seconds a step": "0.0944",
+        "tokens/s": "10.2 k",
         "time against control": "0.51 × (0.36 to 0.73)",
         "noise floor": "± 3.8 %",
         "processes": "3",
@@ -127,23 +136,73 @@ def by_variant(table: list[list[str]]) -> dict[str, dict[str, str]]:
 
 def markdown_table(text: str) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    rows = [[unmarked(cell) for cell in line.strip("|").split("|")] for line in lines]
     return [row for row in rows if set(row) != {"---"}]
+
+
+def unmarked(cell: str) -> str:
+    """A cell of Markdown without its bold type; only what has a mark may be bold."""
+    bold = re.fullmatch(r"\*\*(.*)\*\* ([★≈])", cell.strip())
+    assert bold or "**" not in cell
+    return f"{bold[1]} {bold[2]}" if bold else cell.strip().replace("\\", "")
+
+
+TEX = {r"$\times$": "×", "$-$": "−", r"$\pm$": "±", r"$\star$": "★", r"$\approx$": "≈"}
+TEX |= {r"\textless{}": "<", r"\%": "%"}
+
+
+def latex_table(text: str) -> list[list[str]]:
+    """The first table of a file."""
+    body = text.partition("\\toprule\n")[2].partition("\\bottomrule")[0]
+    lines = [line.removesuffix(r" \\") for line in body.splitlines() if line != r"\midrule"]
+    return [[plain_tex(cell) for cell in line.split(" & ")] for line in lines]
+
+
+def plain_tex(cell: str) -> str:
+    for macro, letter in TEX.items():
+        cell = cell.replace(macro, letter)
+    bold = re.fullmatch(r"\\textbf{(.*)}\\,([★≈])", cell.strip())
+    assert bold or "\\" not in cell, cell
+    return f"{bold[1]} {bold[2]}" if bold else cell.strip()
 
 
 def page_tables(text: str) -> list[list[list[str]]]:
     return [
         [
-            [unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+            [plain_html(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
             for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
         ]
         for table in re.findall(r"<table>(.*?)</table>", text, re.DOTALL)
     ]
 
 
+def plain_html(cell: str) -> str:
+    """A cell of HTML without its bold type; only what has a mark may be bold."""
+    bold = re.fullmatch(r"<strong>(.*)</strong> ([★≈])", cell)
+    assert bold or "<strong>" not in cell, cell
+    return unescape(f"{bold[1]} {bold[2]}" if bold else cell)
+
+
 def test_the_table_to_read_has_each_number_under_its_heading(written: dict[str, Path]) -> None:
     text = written["contrasts.md"].read_text(encoding="utf-8")
     assert by_variant(markdown_table(text)) == TABLE
+
+
+def test_every_form_has_each_number_under_its_heading(written: dict[str, Path]) -> None:
+    contrasts, speed = (
+        {
+            "md": markdown_table(written[f"{name}.md"].read_text(encoding="utf-8")),
+            "tex": latex_table(written[f"{name}.tex"].read_text(encoding="utf-8")),
+            "html": page_tables(written[f"{name}.html"].read_text(encoding="utf-8"))[0],
+        }
+        for name in ("contrasts", "speed")
+    )
+    assert {form: by_variant(found) for form, found in contrasts.items()} == dict.fromkeys(
+        ("md", "tex", "html"), TABLE
+    )
+    for found in speed.values():
+        rows = by_variant(found)
+        assert {name: rows[name] for name in SPEED} == SPEED
 
 
 def test_the_page_has_each_number_under_its_heading(written: dict[str, Path]) -> None:
@@ -183,6 +242,12 @@ def test_the_file_of_contrasts_has_each_number_under_its_heading(written: dict[s
             "word": {"post": "worse", "none": "no verdict below n = 3"}[label],
             "verdict": TABLE[label]["verdict"],
             "step_time_verdict": SPEED[label]["verdict"],
+            "question": "norm",
+            "arms": "fixed",
+            "tuned_to": "{}",
+            "control_tuned_to": "{}",
+            "standing": "",
+            "control_standing": "best",
         }
         numbers = {
             "parameters": SIZES[label][0],
@@ -204,6 +269,13 @@ def test_the_file_of_contrasts_has_each_number_under_its_heading(written: dict[s
             "high": ends.high,
             "sd": (own - control).std(ddof=1),
             "p": test.pvalue,
+            "tokens_per_second": 3 * 16 * 64 / sum(TIMES[label]),
+            "control_tokens_per_second": 3 * 16 * 64 / sum(TIMES["pre"]),
+            "peak_memory": PEAKS[label],
+            "control_peak_memory": PEAKS["pre"],
+            "fixed_difference": (own - control).mean(),
+            "fixed_low": ends.low,
+            "fixed_high": ends.high,
             "step_time_ratio": math.exp(ratio.mean()),
             "step_time_low": math.exp(ratio.mean() - half_width(ratio)),
             "step_time_high": math.exp(ratio.mean() + half_width(ratio)),
@@ -234,6 +306,7 @@ def test_the_file_of_times_has_each_number_under_its_heading(written: dict[str, 
             "seconds_high": math.exp(own.mean() + half_width(own)),
             "peak_memory": PEAKS[label],
             "control_peak_memory": PEAKS["pre"],
+            "tokens_per_second": 3 * 16 * 64 / sum(TIMES[label]),
         }
         assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
         told = (row["ablation"], row["control"], row["metric"], row["at"], row["session"])
@@ -243,4 +316,4 @@ def test_the_file_of_times_has_each_number_under_its_heading(written: dict[str, 
 
 
 def test_an_empty_table_says_that_there_is_nothing_yet() -> None:
-    assert tables.markdown(tables._contrasts_view([])) == "Nothing yet.\n"
+    assert tables.markdown(contrasts_view([])) == "Nothing yet.\n"

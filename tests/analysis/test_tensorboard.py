@@ -1,0 +1,105 @@
+"""Learning curves reach TensorBoard as they were read, and a name is never a way out."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.store.record import Reading
+from analysis.__main__ import main
+from analysis.tensorboard import MISSING, safe
+
+HOSTILE = "../../<img src=x>\n"
+
+
+@pytest.fixture
+def trained(folder: Any) -> Any:
+    folder.ablation("norm", ["pre", HOSTILE], seeds=[200, 201])
+    longer = [Reading("loss", "nats/token", 3.0, "test", {"step": 300, "length": 64})]
+    for label, score in (("pre", 0.2), (HOSTILE, 0.4)):
+        for seed in (200, 201):
+            folder.record(label, seed, score + seed, readings=longer)
+    return folder
+
+
+def events(run: Path) -> Iterator[Any]:
+    """The events of a run's one file: length, its checksum, the message, its checksum."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    (file,) = run.iterdir()
+    data = file.read_bytes()
+    while data:
+        (size,) = struct.unpack("<Q", data[:8])
+        yield Event.FromString(data[12 : 12 + size])
+        data = data[16 + size :]
+
+
+def points(run: Path) -> dict[tuple[str, int], float]:
+    return {
+        (value.tag, event.step): value.simple_value
+        for event in events(run)
+        for value in event.summary.value
+    }
+
+
+def test_a_run_holds_the_curve_of_its_trial(
+    trained: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tensorboardX", reason="an extra: pip install -e '.[tensorboard]'")
+    to = tmp_path / "events"
+    assert main(["tensorboard", "--results", str(trained.root), "--to", str(to), "--json"]) == 0
+    runs = [Path(path) for path in json.loads(capsys.readouterr().out)["paths"]]
+    assert len(runs) == 4
+    assert all(run.resolve().is_relative_to(to.resolve()) for run in runs)
+    assert len(list(to.rglob("*tfevents*"))) == 4
+    assert points(to / "norm" / "pre" / "seed 201") == pytest.approx(
+        {
+            ("valid/per", 100): 2 * 201.2,
+            ("valid/per", 200): 1.2 * 201.2,
+            ("valid/per", 300): 201.2,
+            ("test/loss/length_64", 300): 3.0,
+        }
+    )
+
+
+def test_a_folder_with_something_in_it_is_not_written_to(
+    trained: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tensorboardX", reason="an extra: pip install -e '.[tensorboard]'")
+    (tmp_path / "mine").write_text("precious")
+    assert main(["tensorboard", "--results", str(trained.root), "--to", str(tmp_path)]) == 2
+    assert "name a new folder with --to" in capsys.readouterr().err
+
+
+def test_without_the_extra_one_line_says_how_to_get_it(
+    trained: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    to = tmp_path / "events"
+    assert main(["tensorboard", "--results", str(trained.root), "--to", str(to)]) == 2
+    assert capsys.readouterr().err == f"{MISSING}\n"
+    assert not to.exists()
+
+
+def test_without_a_place_to_write_to_it_asks_for_one(
+    trained: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tensorboard", "--results", str(trained.root)]) == 2
+    assert "--to OUT" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "", "con\x00trol", "\ud800", "é", "x" * 300])
+def test_a_name_is_one_folder_and_shared_by_no_other(name: str) -> None:
+    assert "/" not in safe(name)
+    assert safe(name).strip(". ")
+    assert len(safe(name)) < 100
+    assert safe(name) != safe(f"{name}!")
