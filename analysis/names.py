@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Any
 
 
@@ -34,3 +36,11 @@ def printable(value: Any) -> Any:
 
 def _visible(character: str) -> str:
     return character if character.isprintable() or character.isspace() else "\ufffd"
+
+
+def safe(name: str) -> str:
+    """A name as a file's or an anchor's: letters, digits and dashes, and no two names alike."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-")
+    if plain and plain == name:
+        return plain
+    return f"{plain or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
