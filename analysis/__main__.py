@@ -14,6 +14,7 @@ from ablations.store.door import complain, guarded
 from ablations.store.schema import RecordError
 
 COMMANDS = ("report", "claims", "figure")
+PROCESSES = 2  # that draw: a figure takes a third of a second
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,7 +57,7 @@ def _report(options: argparse.Namespace) -> int:
         from analysis.evidence import gather
 
         seen = fresh.inputs(options.results)
-        paths = report.write(gather(options.results))
+        paths = report.write(gather(options.results), processes=PROCESSES)
         fresh.note(options.results, seen, paths)
     _print_paths(paths, options.json)
     return 0
