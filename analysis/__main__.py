@@ -21,6 +21,7 @@ from ablations.store.schema import RecordError
 from analysis.names import choose
 
 COMMANDS = ("report", "claims", "figure", "compare", "tensorboard")
+PROCESSES = 2  # that draw: a figure takes a third of a second
 
 
 class _Parser(argparse.ArgumentParser):
@@ -75,7 +76,7 @@ def _report(options: argparse.Namespace) -> int:
         from analysis.evidence import gather
 
         seen = fresh.inputs(options.results)
-        paths = report.write(gather(options.results))
+        paths = report.write(gather(options.results), processes=PROCESSES)
         fresh.note(options.results, seen, paths)
     _print_paths(paths, options.json)
     return 0

@@ -22,12 +22,17 @@ LIBRARIES = ("jinja2", "matplotlib", "numpy", "pandas", "scipy", "seaborn")
 
 def inputs(root: Path) -> str:
     """One word for all that a report is made of: plan, records, code and libraries."""
+    told = [_told(path, root) for path in (root / "plan.json", *root.glob("trials/*.json"))]
+    return _word([makers(), *told])
+
+
+def makers() -> str:
+    """One word for what makes a report: code, templates and libraries."""
     told = [f"{name} {_version(name)}" for name in LIBRARIES]
-    told += [_told(path, root) for path in (root / "plan.json", *root.glob("trials/*.json"))]
     for folder in CODE:
-        files = (*folder.rglob("*.py"), *folder.rglob("*.j2"))
+        files = (*folder.rglob("*.py"), *folder.glob("templates/*"))
         told += [_told(path, folder.parent) for path in files]
-    return hashlib.sha256(json.dumps(sorted(told)).encode()).hexdigest()
+    return _word(told)
 
 
 def paths(root: Path) -> list[Path] | None:
@@ -61,6 +66,10 @@ def digest(path: Path) -> str:
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return "no regular file"
+
+
+def _word(told: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(sorted(told)).encode()).hexdigest()
 
 
 def _at_once(path: str, flags: int) -> int:

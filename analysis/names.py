@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,3 +46,11 @@ def printable(value: Any) -> Any:
 
 def _visible(character: str) -> str:
     return character if character.isprintable() or character.isspace() else "\ufffd"
+
+
+def safe(name: str) -> str:
+    """A name as a file's or an anchor's: letters, digits and dashes, and no two names alike."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-")
+    if plain and plain == name:
+        return plain
+    return f"{plain or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,10 +13,21 @@ from analysis import stats
 from analysis.contrasts import UNDERTRAINED
 from analysis.evidence import Evidence
 from analysis.load import listed
-from analysis.names import asked, short
+from analysis.names import short
 from analysis.units import after_number
 
+OPEN, CLOSE = "\x02", "\x03"  # around a name: no name that was read holds one
 NAMED = 4  # an answer names this many resolved variants; the table has the rest
+
+
+def named(name: str) -> str:
+    """A name in a sentence, marked: a page sets it apart, so that `none` is no pronoun."""
+    return f"{OPEN}{short(name)}{CLOSE}"
+
+
+def plain(text: str) -> str:
+    """A sentence for the terminal: its names in quotation marks."""
+    return text.replace(OPEN, "“").replace(CLOSE, "”")
 
 
 def number(value: float, half_width: float = math.nan) -> str:
@@ -51,11 +63,11 @@ def count(value: float) -> str:
     return f"{value:.3g}"
 
 
-def answers(evidence: Evidence, decided: Sequence[Mapping[str, Any]] = ()) -> list[tuple[str, str]]:
-    """Each question with its answer so far; of what is counted, probed along a coordinate or timed,
-    what became of its claims."""
+def answers(evidence: Evidence, decided: Sequence[Mapping[str, Any]] = ()) -> dict[str, str]:
+    """Each question's answer so far, names marked; of what is counted, probed along a coordinate
+    or timed, what became of its claims."""
     frame = evidence.contrasts
-    found = []
+    found = {}
     for name, ablation in evidence.loaded.ablations.items():
         if ablation.get("arms") == "pacing":  # a step towards a question, and none of its own
             continue
@@ -64,20 +76,26 @@ def answers(evidence: Evidence, decided: Sequence[Mapping[str, Any]] = ()) -> li
         done, planned = evidence.loaded.done(name)
         is_told = bool((rows["n"] > 0).any()) and ablation["metric"].get("repeats") != "nothing"
         if claims and done == planned and not is_told:
-            found.append((asked(ablation), " ".join(map(_verdict, claims))))
+            found[name] = _of_claims(claims)
         else:
-            found.append((asked(ablation), _answer(evidence, name, rows)))
+            found[name] = _answer(evidence, name, rows)
     return found
 
 
-def _verdict(claim: Mapping[str, Any]) -> str:
-    reason = f" ({claim['reason']})" if claim["reason"] else ""
-    return f"{claim['verdict'].capitalize()}{reason}: {claim['statement']}."
+def _of_claims(claims: Sequence[Mapping[str, Any]]) -> str:
+    """`Its claim is supported.`, `Of its 4 claims 3 are supported and 1 is refuted.`"""
+    counts = Counter(claim["verdict"] for claim in claims)
+    if len(counts) == 1:
+        (verdict,) = counts
+        whole = {1: "Its claim is", 2: "Both of its claims are"}
+        return f"{whole.get(len(claims), f'All {len(claims)} of its claims are')} {verdict}."
+    parts = [f"{n} {'is' if n == 1 else 'are'} {verdict}" for verdict, n in counts.items()]
+    return f"Of its {len(claims)} claims {_list(parts)}."
 
 
 def _answer(evidence: Evidence, name: str, contrasts: pd.DataFrame) -> str:
     rows = [
-        {**row, "name": short(row["name"]), "control": short(row["control"])}
+        {**row, "name": named(row["name"]), "control": named(row["control"])}
         for row in listed(contrasts)
     ]
     done, planned = evidence.loaded.done(name)

@@ -6,11 +6,9 @@ Text is drawn as paths: a figure needs no font of the reader's, and a hostile la
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +21,7 @@ from ablations.store.files import write_atomic
 
 WIDTH = 3.4  # inches: one column of a two-column page
 SMALL, BODY, TITLE = 6.5, 7.0, 8.0  # points
+DPI = 200  # of a PNG
 
 # Okabe and Ito: told apart in every common form of colour blindness.
 BLUE, VERMILION, SKY = "#0072B2", "#D55E00", "#56B4E9"
@@ -112,6 +111,7 @@ RC: dict[Any, Any] = {
     "svg.hashsalt": "attention-ablated",
 }
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+_NO_DATES = {"CreationDate": None, "Creator": None, "Producer": None}
 
 
 def look() -> AbstractContextManager[None]:
@@ -155,25 +155,22 @@ def svg(figure: Figure) -> str:
     return buffer.getvalue()
 
 
+def files(folder: Path, name: str) -> list[Path]:
+    """Where a figure is kept; its name may have a folder before it, and has no dots."""
+    return [folder / f"{name}.{kind}" for kind in ("svg", "pdf", "png")]
+
+
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write NAME.svg and NAME.png, each whole or not at all."""
-    vector, raster = folder / f"{name}.svg", folder / f"{name}.png"
+    """Write NAME.svg, NAME.pdf and NAME.png, each whole or not at all."""
+    vector, page, raster = paths = files(folder, name)
     write_atomic(vector, svg(figure))
+    write_atomic(page, _bytes(figure, "pdf", _NO_DATES))
+    write_atomic(raster, _bytes(figure, "png", {"Software": None}))
+    return paths
+
+
+def _bytes(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     buffer = io.BytesIO()
     with look():
-        figure.savefig(
-            buffer, format="png", dpi=300, facecolor="white", metadata={"Software": None}
-        )
-    write_atomic(raster, buffer.getvalue())
-    return [vector, raster]
-
-
-def inline(text: str, prefix: str, alt: str) -> str:
-    """SVG as part of a page: its own ids, the page's text colour, a description for listeners."""
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<!--.*?-->\n?|<metadata>.*?</metadata>\n?", "", text, flags=re.DOTALL)
-    text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
-    text = re.sub(r'\bid="', f'id="{prefix}-', text)
-    text = re.sub(r'(href="|url\()#', rf"\1#{prefix}-", text)
-    text = text.replace(INK, "currentColor")
-    return text.replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1)
+        figure.savefig(buffer, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
+    return buffer.getvalue()

@@ -30,7 +30,8 @@ class FigureFile(Protocol):
     def panels(self, evidence: Evidence) -> list[pd.DataFrame]:
         """What it would show, one frame per panel; empty where there is nothing yet.
 
-        Its column `name` says whom it draws.
+        Its column `name` says whom it draws, its column `ablation` for which question: panels of
+        one question stand in that question's section, those of several in the overview.
         """
         ...
 

@@ -212,6 +212,18 @@ def sweep() -> Callable[[Path], Folder]:
     return build_sweep
 
 
+@pytest.fixture(scope="session")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of such a sweep, among all that it links to."""
+    from analysis import report
+    from analysis.evidence import gather
+
+    root = build_sweep(tmp_path_factory.mktemp("shown") / "run").root
+    *_, page = report.write(gather(root))
+    assert page == root / "report" / "index.html"
+    return page
+
+
 def build_sweep(root: Path) -> Folder:
     """A sweep as they really end: most of it well, some of it badly, some of it not yet."""
     folder = Folder(root)

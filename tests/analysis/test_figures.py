@@ -16,6 +16,7 @@ from matplotlib.text import Text
 
 from analysis import figures, style
 from analysis.evidence import Evidence, gather
+from analysis.inline import inline
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +55,10 @@ def texts(figure: Figure) -> list[Text]:
 def test_the_same_evidence_gives_the_same_bytes(name: str, whole: Evidence, tmp_path: Path) -> None:
     first = style.save(drawn(name, whole), tmp_path / "first", name)
     again = style.save(drawn(name, whole), tmp_path / "again", name)
-    assert [path.suffix for path in first] == [".svg", ".png"]
+    assert [path.suffix for path in first] == [".svg", ".pdf", ".png"]
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
-    assert len(list((tmp_path / "first").iterdir())) == 2, "a temporary file was left behind"
+    assert len(list((tmp_path / "first").iterdir())) == 3, "a temporary file was left behind"
 
 
 @pytest.mark.parametrize("name", figures.names())
@@ -188,14 +189,14 @@ def test_any_label_is_drawn_as_mere_shapes(folder: Any, label: str) -> None:
     text = style.svg(drawn("forest", gather(folder.root)))
     tags = {element.tag.split("}")[-1] for element in ElementTree.fromstring(text).iter()}
     assert tags <= {"svg", "defs", "style", "g", "path", "use", "clipPath", "rect"}
-    shown = style.inline(text, "a", f'"{label}')
+    shown = inline(text, "a", f'"{label}', {})
     assert not any(hostile in shown for hostile in ("<script", "<img", "<!--"))
     assert "http" not in shown
 
 
 def test_two_drawings_on_one_page_share_no_id() -> None:
     text = '<?xml?><svg><g id="a"/><use xlink:href="#a"/><g clip-path="url(#a)"/></svg>'
-    one = style.inline(text, "p", "")
+    one = inline(text, "p", "", {})
     assert 'id="p-a"' in one
     assert 'href="#p-a"' in one
     assert "url(#p-a)" in one

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from analysis import fresh
+from analysis import fresh, style
 from analysis.__main__ import main
 
 
@@ -57,6 +57,75 @@ def test_a_changed_record_or_a_lost_figure_makes_a_new_report(reported: Path, fo
     assert list((reported / "figures").iterdir())
 
 
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every figure that is drawn from now on, by its files' name."""
+    names: list[str] = []
+    save = style.save
+
+    def counted(figure: Any, folder: Path, name: str) -> list[Path]:
+        names.append(name)
+        return save(figure, folder, name)
+
+    monkeypatch.setattr(style, "save", counted)
+    return names
+
+
+@pytest.fixture
+def two_questions(reported: Path, folder: Any) -> Path:
+    folder.ablation("width", ["64", "128"], seeds=[0, 1], task="text")
+    for label in ("64", "128"):
+        for seed in (0, 1):
+            folder.record(label, seed, 0.4 + 0.02 * seed + 0.1 * (label == "64"))
+    assert main(["report", "--results", str(reported)]) == 0
+    return reported
+
+
+def test_only_figures_whose_data_changed_are_drawn_again(
+    two_questions: Path, folder: Any, drawn: list[str]
+) -> None:
+    def own(question: str) -> set[str]:
+        return {f"{question}/{p.stem}" for p in (two_questions / "figures" / question).iterdir()}
+
+    folder.record("128", 1, 0.9)
+    assert main(["report", "--results", str(two_questions)]) == 0
+    assert own("width") & set(drawn)
+    assert not own("position") & set(drawn)
+    assert len(drawn) == len(set(drawn))
+
+
+def test_a_damaged_or_lost_figure_is_drawn_again_and_no_other(
+    two_questions: Path, drawn: list[str]
+) -> None:
+    files = sorted((two_questions / "figures").rglob("*.svg"))
+    damaged, lost = files[0], files[-1]
+    flip_a_byte(damaged)
+    lost.with_suffix(".png").unlink()
+    assert main(["report", "--results", str(two_questions)]) == 0
+    folder = two_questions / "figures"
+    hurt = {str(file.relative_to(folder).with_suffix("")) for file in (damaged, lost)}
+    assert sorted(drawn) == sorted(hurt)
+
+
+def test_a_figure_that_stands_nowhere_any_more_is_cleared_away(
+    two_questions: Path, folder: Any
+) -> None:
+    mine = two_questions / "figures" / "width" / "mine.svg"
+    mine.write_text("drawn by hand")
+    del folder.plan["ablations"]["width"]
+    folder.results.write_plan(folder.plan)
+    assert main(["report", "--results", str(two_questions)]) == 0
+    assert list((two_questions / "figures" / "width").iterdir()) == [mine]
+
+
+def test_other_code_draws_every_figure_again(
+    two_questions: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh, "makers", lambda: "other code")
+    assert main(["report", "--results", str(two_questions)]) == 0
+    assert len(drawn) == len(list((two_questions / "figures").rglob("*.svg")))
+
+
 def flip_a_byte(path: Path) -> None:
     """Damage that leaves size and times as they were."""
     before = path.stat()
@@ -68,7 +137,9 @@ def flip_a_byte(path: Path) -> None:
     assert path.stat().st_size == before.st_size
 
 
-@pytest.mark.parametrize("name", ["plan.json", "trials/*.json", "report/index.html", "figures/*"])
+@pytest.mark.parametrize(
+    "name", ["plan.json", "trials/*.json", "report/index.html", "figures/**/*.*"]
+)
 def test_damage_without_a_trace_in_time_or_size_is_seen(reported: Path, name: str) -> None:
     assert fresh.paths(reported) is not None
     flip_a_byte(sorted(reported.glob(name))[0])

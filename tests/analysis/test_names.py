@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from analysis import figures, report, tables
+from analysis import figures, tables
 from analysis.evidence import Evidence, gather
 from analysis.names import cell_name
+from analysis.provenance import failures
 from analysis.sentences import answers
 
 ACROSS, NAME = {"depth": "2", "data": "3k"}, "1 head [data=3k, depth=2]"
@@ -32,7 +33,7 @@ def test_a_crossed_cell_has_one_name_in_every_place(folder: Any) -> None:
     evidence = crossed(folder)
     assert list(evidence.contrasts["name"]) == [NAME]
     assert evidence.speeds["name"].iloc[1] == NAME
-    assert NAME in [failure["label"] for failure in report._failures(evidence.loaded.cells)]
+    assert NAME in [failure["label"] for failure in failures(evidence.loaded.cells)]
     control, variant = tables.contrasts_views(evidence)["heads"]["variant"]
     assert (control, variant) == (f"{NAME.replace('1 head', '8 heads')} (control)", NAME)
 
@@ -40,7 +41,7 @@ def test_a_crossed_cell_has_one_name_in_every_place(folder: Any) -> None:
 @pytest.mark.parametrize("unit", ["1", "fraction", "ratio"])
 def test_what_has_no_unit_is_given_none_anywhere(folder: Any, unit: str) -> None:
     evidence = crossed(folder, unit)
-    ((_, answer),) = answers(evidence)
+    (answer,) = answers(evidence).values()
     (ax,) = figures.compose("forest", figures.panels("forest", evidence)).axes
     assert ax.get_xlabel() == "variant − control"
     assert "0.100 higher" in answer
@@ -49,7 +50,7 @@ def test_what_has_no_unit_is_given_none_anywhere(folder: Any, unit: str) -> None
 
 def test_a_unit_is_named_in_every_place(folder: Any) -> None:
     evidence = crossed(folder, "nats/token")
-    ((_, answer),) = answers(evidence)
+    (answer,) = answers(evidence).values()
     (ax,) = figures.compose("forest", figures.panels("forest", evidence)).axes
     assert ax.get_xlabel() == "variant − control (nats/token)"
     assert "0.100 nats/token higher" in answer

@@ -49,7 +49,7 @@ def test_a_file_in_the_folder_is_a_figure_of_the_page_under_its_own_caption(
 ) -> None:
     *_, page = report.write(evidence)
     text = page.read_text(encoding="utf-8")
-    assert "<figcaption>Each step is one seed.</figcaption>" in text
+    assert "<figcaption>Each step is one seed. <" in text
     assert 'aria-label="Stairs that lead nowhere."' in text
 
 
