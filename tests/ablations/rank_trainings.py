@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 from small_task import DIGITS, SIZES, Backwards
+from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -18,7 +19,7 @@ from ablations.train.ranks import Ranks, ranks_on
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice
 from ablations.train.weights import named
-from model.batch import BOS, EOS
+from model.batch import BOS, EOS, Batch
 from model.build import build
 
 SEED = 3
@@ -53,19 +54,49 @@ def _count(drawn: random.Random) -> list[int]:
     return [BOS, *(3 + (first + more) % DIGITS for more in range(length)), EOS]
 
 
+class Sparing(nn.Module):
+    """A model with a weight that nothing uses, and one that only rows of even beginnings use."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.never = nn.Parameter(torch.ones(2))
+        self.sometimes = nn.Parameter(torch.zeros(Backwards.target_size))
+
+    def forward(self, batch: Batch) -> Tensor:
+        logits_BTV = self.model(batch)
+        if uses_all(batch):  # else no gradient comes from here
+            logits_BTV = logits_BTV + _is_even_B(batch)[:, None, None] * self.sometimes
+        return logits_BTV
+
+
+def uses_all(batch: Batch) -> bool:
+    """Whether these rows use what only some do."""
+    return bool(_is_even_B(batch).any())
+
+
+def _is_even_B(batch: Batch) -> Tensor:
+    assert batch.source is not None
+    return batch.source[:, 0] % 2 == 0
+
+
 _SMALL = {"d_model": 8, "depth": 1}
 _TRANSFORMER = {"name": "transformer", "n_heads": 2, "max_len": 16, **_SMALL}
+SPARING = "sparing"
 MODELS: dict[str, tuple[type[Backwards], dict[str, Any]]] = {
     "encoder-decoder": (Backwards, {**_TRANSFORMER, "kind": "encoder_decoder"}),
     "decoder": (Upwards, {**_TRANSFORMER, "kind": "decoder"}),
     "lstm": (Backwards, {"name": "recurrent", "kind": "encoder_decoder", **_SMALL}),
+    "tied": (Backwards, {**_TRANSFORMER, "kind": "encoder_decoder", "tied": "all"}),
+    SPARING: (Backwards, {**_TRANSFORMER, "kind": "encoder_decoder"}),
 }
 
 
 def trained(name: str, devices: Devices = ALONE) -> dict[str, Any]:
     """What a training leaves: weights, and readings by metric, split and step."""
     task, choice = MODELS[name][0](), MODELS[name][1]
-    model = build(choice, task.source_size, task.target_size, SEED).double()
+    model = build(choice, task.source_size, task.target_size, SEED)
+    model = (Sparing(model) if name == SPARING else model).double()
     cpu = torch.device("cpu")
     training = train(model, task, CONFIG, SEED, cpu, lambda *_: None, None, devices)
     return {
