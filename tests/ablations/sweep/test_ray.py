@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -239,6 +240,25 @@ def test_a_cluster_that_anyone_can_command_is_refused(monkeypatch: pytest.Monkey
         refuse_strangers(Nodes("127.0.0.1", "10.0.0.7"))
     monkeypatch.setattr("ablations.sweep.launch.ray.strangers.lets_strangers_in", lambda _: False)
     refuse_strangers(Nodes("10.0.0.7"))  # it asks for a token
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "localhost:1", "[::1]:1", "nobody.invalid:99999"]
+)
+def test_an_address_where_nobody_is_is_told_at_once(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray itself would try for ten minutes."""
+    import ray
+
+    from ablations.sweep.launch.ray.launcher import RayLauncher
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray was asked"))
+    with pytest.raises(
+        ConfigError, match=rf"--on ray: {re.escape(address)} does not answer \(.+\)"
+    ):
+        RayLauncher(address=address)
 
 
 @pytest.mark.soak

@@ -13,18 +13,19 @@ import math
 import os
 import secrets
 import signal
+import socket
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from ablations.store.files import read_file, write_atomic
-from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure
+from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure, withdrawn
 from ablations.sweep.launch.ray import errand as first_steps
 from ablations.sweep.launch.ray.kit import packed
-from ablations.sweep.launch.ray.strangers import refuse_strangers
+from ablations.sweep.launch.ray.strangers import is_loopback, refuse_strangers
 from ablations.sweep.signals import undisturbed
 from model.config import ConfigError
 
@@ -32,6 +33,7 @@ GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
 LOST = 20  # so many lost workers are no accident
 LATE = 10.0  # seconds that mail may take after the end of the job that sent it
 LOOK = 5.0  # seconds between two looks at the machines
+KNOCK = 10.0  # seconds until nobody is at an address
 
 
 class RayLauncher:
@@ -52,11 +54,12 @@ class RayLauncher:
         device: str | None = None,
         grace: float = GRACE,
     ) -> None:
-        self._ray = _ray()
+        address = address or os.environ.get("RAY_ADDRESS")
+        self._ray = _ray(address)
         self._grace = grace
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
-            _connect(self._ray, address or os.environ.get("RAY_ADDRESS"), capacity)
+            _connect(self._ray, address, capacity)
         try:
             if not trusted:
                 refuse_strangers(self._ray)
@@ -93,9 +96,7 @@ class RayLauncher:
                 return
 
     def cancel(self, job_id: str | None = None) -> None:
-        for name in [*self._waiting] if job_id is None else [job_id]:
-            if self._waiting.pop(name, None):
-                self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
+        self._ready += withdrawn(self._waiting, job_id)
         told = [each for each in self._running.values() if job_id in (None, each.job.id)]
         for attempt in told:
             if not attempt.is_ending:
@@ -126,18 +127,20 @@ class RayLauncher:
         ray = self._ray
         ray.cloudpickle.register_pickle_by_value(first_steps)
         code = packed(imports)
-        digest = hashlib.sha256(code).hexdigest()
-        self._kit = {"code": ray.put(code), "digest": digest, "sweep": secrets.token_hex(4)}
-        self._reads: dict[str, Any] = {}
-        # Lost work is begun again by us, with the newest checkpoint.
-        self._errand = ray.remote(max_retries=0)(first_steps.run_errand)
-        # Ray gives each task its own accelerators, but a process keeps those that it saw first.
-        self._once = ray.remote(max_retries=0, max_calls=1)(first_steps.run_errand)
         here = ray.get_runtime_context().get_node_id()
         beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         options = {"num_cpus": 0, "max_concurrency": 10_000, "scheduling_strategy": beside}
-        self._mailbox = ray.remote(**options)(first_steps.Mailbox).remote()
+        self._mailbox = ray.remote(**options)(first_steps.Mailbox).remote(code)
         self._news = self._mailbox.take.remote()
+        sweep, digest = secrets.token_hex(4), hashlib.sha256(code).hexdigest()
+        errand = first_steps.errand_for(sweep, digest, self._mailbox)
+        # Lost work is begun again by us, with the newest checkpoint; nobody reads Ray's own notes.
+        plain = {"max_retries": 0, "enable_task_events": False}
+        self._errand = ray.remote(**plain)(errand)
+        # Ray gives each task its own accelerators, but a process keeps those that it saw first.
+        self._once = ray.remote(max_calls=1, **plain)(errand)
+        self._tasks: dict[tuple[Any, ...], Any] = {}
+        self._reads: dict[str, Any] = {}
 
     def _disconnect(self) -> None:
         if self._is_ours:
@@ -153,14 +156,20 @@ class RayLauncher:
             self._ready.append(Outcome(job.id, "error", reason=reason, began=False))
             return
         errand = {
-            "job": asdict(job),
+            "job": vars(job),
             "attempt": attempt.id,
             "files": {name: data for name in job.files if (data := _held(job, name)) is not None},
             "reads": {path: self._sent(path) for path in job.reads},
         }
-        task = self._once if job.accelerators else self._errand
-        reference = task.options(**options).remote(self._kit, errand, self._mailbox)
-        self._running[reference] = attempt
+        self._running[self._task(options).remote(errand)] = attempt
+
+    def _task(self, options: Mapping[str, Any]) -> Any:
+        """The errand of jobs with these needs."""
+        key = tuple(options.items())
+        if key not in self._tasks:
+            task = self._once if "num_gpus" in options else self._errand
+            self._tasks[key] = task.options(**options)
+        return self._tasks[key]
 
     def _needs(self, job: Job) -> dict[str, Any]:
         """What a job asks of the cluster; one that is to be alone, all processors of a machine.
@@ -197,16 +206,13 @@ class RayLauncher:
         left = min(attempt.deadline for attempt in self._running.values()) - now
         timeout = None if math.isinf(left) else max(0.0, left)
         going = [each for each, attempt in self._running.items() if attempt.ended is None]
-        waiting = [self._news, *going]
-        ended, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout)
-        more, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        ended, _ = self._ray.wait([self._news, *going], num_returns=1, timeout=timeout)
         with undisturbed():
-            told = {*ended, *more}
-            if self._news in told:  # first: a checkpoint may have come from a worker that is lost
-                told.remove(self._news)
-                self._read_mail()
-            for reference in told:
-                self._end(reference)
+            for reference in ended:
+                if reference == self._news:
+                    self._read_mail()
+                else:
+                    self._end(reference)
             for reference, attempt in [*self._running.items()]:
                 if time.monotonic() >= attempt.deadline:
                     self._force(reference, attempt)
@@ -257,6 +263,8 @@ class RayLauncher:
 
     def _lose(self, reference: Any, attempt: Attempt, error: Exception) -> None:
         """The worker or its machine has gone: the job is begun again, which is no failure of it."""
+        if self._ray.wait([self._news], timeout=0)[0]:  # its last checkpoint may be there
+            self._read_mail()
         del self._running[reference]
         if attempt.is_ending:
             self._ready.append(Outcome(attempt.job.id, "killed", reason="cancelled"))
@@ -302,7 +310,14 @@ class Attempt:
             self.heard += 1
 
 
-def _ray() -> Any:
+def _ray(address: str | None) -> Any:
+    """Ray itself, told before it is loaded where its cluster is to be on loopback.
+
+    Else it takes 127.0.0.1 for whatever others call this machine: a cluster of this machine's own
+    would be open to them, and one that is on loopback would never be found.
+    """
+    if address is None or is_loopback(address.rpartition(":")[0]):
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
         import ray.util.scheduling_strategies
@@ -319,16 +334,31 @@ def _connect(ray: Any, address: str | None, capacity: int | None) -> None:
     if address is None:
         place = {"address": "local", "num_cpus": capacity, "_node_ip_address": "127.0.0.1"}
     else:
+        _knock(address)
         place = {"address": address}
         del quiet["include_dashboard"]
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of the future
     try:
         ray.init(**place, **quiet)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        where = address or "a cluster on this machine"
-        raise ConfigError([f"--on ray: {where} does not answer ({_first_line(error)})"]) from None
+        raise _unanswered(address or "a cluster on this machine", error) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _knock(address: str) -> None:
+    """ConfigError at once where nobody is there: Ray itself would try for ten minutes."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or "/" in host:  # Ray has other words for an address, such as auto
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
+    except (OSError, OverflowError) as error:
+        raise _unanswered(address, error) from None
+
+
+def _unanswered(where: str, error: Exception) -> ConfigError:
+    return ConfigError([f"--on ray: {where} does not answer ({_first_line(error)})"])
 
 
 def _fits(node: Mapping[str, float], options: Mapping[str, float]) -> bool:
