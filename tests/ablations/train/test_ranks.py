@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +14,23 @@ from small_task import Backwards
 from ablations.sweep.together import run_together
 from ablations.train.ranks import share_of
 from ablations.train.stopping import noticing
+from ablations.train.unfinished import Keeper
 from model.batch import Batch
 
 
 @pytest.fixture(scope="module")
-def together() -> dict[str, Any]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where one of their trainings is kept when it is stopped."""
+    return tmp_path_factory.mktemp("kept") / "unfinished"
+
+
+@pytest.fixture(scope="module")
+def together(place: Path) -> dict[str, Any]:
     """What two processes made of every model; a warning is an error there, too."""
+    payload = {"place": str(place)}
     with pytest.MonkeyPatch.context() as patch, noticing() as notice:
         patch.setenv("PYTHONWARNINGS", "error")
-        return run_together("rank_trainings:train_each", {}, 2, lambda *_: None, notice)
+        return run_together("rank_trainings:train_each", payload, 2, lambda *_: None, notice)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -82,6 +91,17 @@ def test_no_two_devices_drop_the_same_and_each_drops_the_same_again(
     first, second, again = together["drawn"]
     assert first == again
     assert len({*first, *second}) == 4
+
+
+def test_a_training_that_was_stopped_and_gone_on_with_ends_with_the_same_bits(
+    together: dict[str, Any], place: Path
+) -> None:
+    """With dropout: nothing depends on where it was stopped."""
+    kept = Keeper(place, {}).load()
+    assert kept is not None
+    assert 0 < kept[1]["step"] < CONFIG.steps
+    assert together["parts"] == together["whole"]
+    assert together["whole"]["weights"] != together["trainings"]["decoder"]["weights"]
 
 
 @pytest.fixture
