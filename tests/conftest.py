@@ -46,6 +46,15 @@ def ask(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[None]:
+    """While one launcher is open, all others share its server: torch is loaded once."""
+    from ablations.sweep.launch.local import LocalLauncher
+
+    with LocalLauncher():
+        yield
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """SIGINT reaches this test and the processes it starts.

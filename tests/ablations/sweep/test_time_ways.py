@@ -29,6 +29,8 @@ from ablations.sweep.time_ways import (
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
 
+pytestmark = pytest.mark.usefixtures("server")
+
 
 def small(ask: Ask, **overrides: Any) -> Want:
     return next(iter(make_plan([ask()], "smoke", overrides, [0]).wanted.values()))
