@@ -29,14 +29,15 @@ _PAUSE = 0.001  # seconds between two looks at who has come: of _SPAN, next to n
 def stopwatch(
     launcher: Launcher, device: str, devices: int, imports: Sequence[str], span: float = _SPAN
 ) -> Stopwatch:
-    """Steps are taken by as many workers as the way has, on all devices at once; so many must fit
-    in the launcher, since they wait for each other."""
+    """Steps are taken by as many workers as the way has, on all devices at once; those that the
+    launcher runs side by side begin together."""
 
     def seconds(want: Want, way: Way) -> float | None:
         share = 0.0 if device.partition(":")[0] == "cpu" else 1.0 / way.workers
         count = way.workers * devices
-        payload = {"config": want.config, "packed": way.packed, "span": span, "count": count}
+        payload = {"config": want.config, "packed": way.packed, "span": span}
         payload |= {"device": device, "imports": list(imports)}
+        payload["meeting"] = min(count, launcher.capacity)
         call = f"{__name__}:{time_way.__name__}"
         with tempfile.TemporaryDirectory() as folder:
             jobs = [
@@ -92,7 +93,7 @@ def time_way(payload: dict[str, Any], _report: Report) -> float:
     for module in payload["imports"]:
         importlib.import_module(module)
     device = torch.device(payload["device"])
-    meeting = Meeting(Path(payload["folder"]), payload["number"], payload["count"])
+    meeting = Meeting(Path(payload["folder"]), payload["number"], payload["meeting"])
     return seconds_a_trial(payload["config"], payload["packed"], device, payload["span"], meeting)
 
 

@@ -46,6 +46,12 @@ def test_steps_are_taken_in_workers_and_what_is_too_large_has_no_time(ask: Ask) 
         assert clock(small(ask, **{"model.d_model": 1_000_000}), Way(2)) is None
 
 
+def test_workers_for_whom_there_is_no_room_at_once_do_not_wait_for_each_other(ask: Ask) -> None:
+    """One job at a time, on two devices."""
+    with LocalLauncher(1) as launcher:
+        assert stopwatch(launcher, "cpu", 2, [], span=0.0)(small(ask), Way(1)) is not None
+
+
 @pytest.mark.parametrize(
     ("device", "devices", "way", "share", "jobs"),
     [
