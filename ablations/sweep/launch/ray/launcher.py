@@ -12,8 +12,6 @@ import hashlib
 import math
 import os
 import secrets
-import signal
-import socket
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,16 +22,15 @@ from typing import Any, Self
 from ablations.store.files import read_file, write_atomic
 from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure, withdrawn
 from ablations.sweep.launch.ray import errand as first_steps
+from ablations.sweep.launch.ray.connect import connect, first_line, load_ray
 from ablations.sweep.launch.ray.kit import packed
-from ablations.sweep.launch.ray.strangers import is_loopback, refuse_strangers
+from ablations.sweep.launch.ray.strangers import refuse_strangers
 from ablations.sweep.signals import undisturbed
-from model.config import ConfigError
 
 GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
 LOST = 20  # so many lost workers are no accident
 LATE = 10.0  # seconds that mail may take after the end of the job that sent it
 LOOK = 5.0  # seconds between two looks at the machines
-KNOCK = 10.0  # seconds until nobody is at an address
 
 
 class RayLauncher:
@@ -55,11 +52,11 @@ class RayLauncher:
         grace: float = GRACE,
     ) -> None:
         address = address or os.environ.get("RAY_ADDRESS")
-        self._ray = _ray(address)
+        self._ray = load_ray(address)
         self._grace = grace
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
-            _connect(self._ray, address, capacity)
+            connect(self._ray, address, capacity)
         try:
             if not trusted:
                 refuse_strangers(self._ray)
@@ -238,10 +235,10 @@ class RayLauncher:
             attempt.ended = ray.get(reference)
             attempt.deadline = time.monotonic() + LATE
         except ray.exceptions.OutOfMemoryError as error:
-            self._drop(reference, Outcome(attempt.job.id, "oom", reason=_first_line(error)))
+            self._drop(reference, Outcome(attempt.job.id, "oom", reason=first_line(error)))
         except (ray.exceptions.RayTaskError, ray.exceptions.TaskUnschedulableError) as error:
             # Our own code on the other machine, not the job's.
-            reason = _first_line(error)
+            reason = first_line(error)
             told = Outcome(attempt.job.id, "error", None, reason, str(error), began=False)
             self._drop(reference, told)
         except ray.exceptions.RayError as error:
@@ -269,7 +266,7 @@ class RayLauncher:
         if attempt.is_ending:
             self._ready.append(Outcome(attempt.job.id, "killed", reason="cancelled"))
         elif attempt.lost + 1 >= LOST:
-            reason = f"{LOST} workers were lost with it ({_first_line(error)})"
+            reason = f"{LOST} workers were lost with it ({first_line(error)})"
             self._ready.append(Outcome(attempt.job.id, "killed", reason=reason))
         else:
             self._start(Attempt(attempt.job, lost=attempt.lost + 1))
@@ -310,57 +307,6 @@ class Attempt:
             self.heard += 1
 
 
-def _ray(address: str | None) -> Any:
-    """Ray itself, told before it is loaded where its cluster is to be on loopback.
-
-    Else it takes 127.0.0.1 for whatever others call this machine: a cluster of this machine's own
-    would be open to them, and one that is on loopback would never be found.
-    """
-    if address is None or is_loopback(address.rpartition(":")[0]):
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    try:
-        import ray
-        import ray.util.scheduling_strategies
-    except ImportError:
-        fix = "pip install -e '.[ray]'"
-        raise ConfigError([f"--on ray needs Ray, which is not installed: {fix}"]) from None
-    return ray
-
-
-def _connect(ray: Any, address: str | None, capacity: int | None) -> None:
-    """Join a cluster or start one; Ray takes SIGTERM for itself, so that is given back."""
-    before = signal.getsignal(signal.SIGTERM)
-    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
-    if address is None:
-        place = {"address": "local", "num_cpus": capacity, "_node_ip_address": "127.0.0.1"}
-    else:
-        _knock(address)
-        place = {"address": address}
-        del quiet["include_dashboard"]
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of the future
-    try:
-        ray.init(**place, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise _unanswered(address or "a cluster on this machine", error) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _knock(address: str) -> None:
-    """ConfigError at once where nobody is there: Ray itself would try for ten minutes."""
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal() or "/" in host:  # Ray has other words for an address, such as auto
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
-    except (OSError, OverflowError) as error:
-        raise _unanswered(address, error) from None
-
-
-def _unanswered(where: str, error: Exception) -> ConfigError:
-    return ConfigError([f"--on ray: {where} does not answer ({_first_line(error)})"])
-
-
 def _fits(node: Mapping[str, float], options: Mapping[str, float]) -> bool:
     names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
     return all(node.get(names[name], 0) >= number for name, number in options.items())
@@ -377,7 +323,3 @@ def _keep(job: Job, files: dict[str, bytes]) -> None:
     """Write what came back where the driver wants it."""
     for name in set(job.files) & files.keys():
         write_atomic(Path(job.payload[name]), files[name])
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
