@@ -198,7 +198,8 @@ check() { # lint, types, tests
     say "mypy"
     "$python" -m mypy
     say "pytest"
-    exec "$python" -m pytest -n "$(getconf _NPROCESSORS_ONLN)" -m "not soak" \
+    # Neighbours stay together, so that what a file or a folder sets up is set up once.
+    exec "$python" -m pytest -n "$(getconf _NPROCESSORS_ONLN)" --dist worksteal -m "not soak" \
         --ignore=tests/benchmarks "$@"
 }
 

@@ -21,6 +21,8 @@ from hypothesis import settings
 # Before torch is loaded: one thread a test, and a forked child that finds no pool of threads gone.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+# Before Ray is loaded: its clusters stay on loopback, where no stranger has to be looked for.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 
@@ -42,6 +44,15 @@ def ask(tmp_path: Path) -> Callable[..., str]:
         return str(file)
 
     return write
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[None]:
+    """While one launcher is open, all others share its server: torch is loaded once."""
+    from ablations.sweep.launch.local import LocalLauncher
+
+    with LocalLauncher():
+        yield
 
 
 @pytest.fixture

@@ -370,7 +370,13 @@ def test_ci_runs_lint_types_and_every_test_but_the_long_ones(house: House) -> No
     assert house.calls("-m", "mypy") == [[]]
     (pytest_words,) = house.calls("-m", "pytest")
     assert pytest_words[0] == "-n"
-    assert pytest_words[2:] == ["-m", "not soak", "--ignore=tests/benchmarks"]
+    assert pytest_words[2:] == [
+        "--dist",
+        "worksteal",
+        "-m",
+        "not soak",
+        "--ignore=tests/benchmarks",
+    ]
 
 
 def test_soak_and_bench_hand_their_words_to_pytest(house: House) -> None:

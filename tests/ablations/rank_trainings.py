@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
+from itertools import count
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from small_task import DIGITS, SIZES, Backwards
+from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -14,11 +18,12 @@ from ablations.sweep.launch import Report
 from ablations.tasks.batches.padded import Padded
 from ablations.train.devices import ALONE, Devices, Forward
 from ablations.train.loop import train
-from ablations.train.ranks import Ranks, ranks_on
+from ablations.train.ranks import Ranks, SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig
-from ablations.train.stopping import Notice
+from ablations.train.stopping import Notice, Stopped
+from ablations.train.unfinished import Keeper
 from ablations.train.weights import named
-from model.batch import BOS, EOS
+from model.batch import BOS, EOS, Batch
 from model.build import build
 
 SEED = 3
@@ -53,21 +58,53 @@ def _count(drawn: random.Random) -> list[int]:
     return [BOS, *(3 + (first + more) % DIGITS for more in range(length)), EOS]
 
 
+class Sparing(nn.Module):
+    """A model with a weight that nothing uses, and one that only rows of even beginnings use."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.never = nn.Parameter(torch.ones(2))
+        self.sometimes = nn.Parameter(torch.zeros(Backwards.target_size))
+
+    def forward(self, batch: Batch) -> Tensor:
+        logits_BTV = self.model(batch)
+        if uses_all(batch):  # else no gradient comes from here
+            logits_BTV = logits_BTV + _is_even_B(batch)[:, None, None] * self.sometimes
+        return logits_BTV
+
+
+def uses_all(batch: Batch) -> bool:
+    """Whether these rows use what only some do."""
+    return bool(_is_even_B(batch).any())
+
+
+def _is_even_B(batch: Batch) -> Tensor:
+    assert batch.source is not None
+    return batch.source[:, 0] % 2 == 0
+
+
 _SMALL = {"d_model": 8, "depth": 1}
 _TRANSFORMER = {"name": "transformer", "n_heads": 2, "max_len": 16, **_SMALL}
+SPARING = "sparing"
 MODELS: dict[str, tuple[type[Backwards], dict[str, Any]]] = {
     "encoder-decoder": (Backwards, {**_TRANSFORMER, "kind": "encoder_decoder"}),
     "decoder": (Upwards, {**_TRANSFORMER, "kind": "decoder"}),
     "lstm": (Backwards, {"name": "recurrent", "kind": "encoder_decoder", **_SMALL}),
+    "tied": (Backwards, {**_TRANSFORMER, "kind": "encoder_decoder", "tied": "all"}),
+    SPARING: (Backwards, {**_TRANSFORMER, "kind": "encoder_decoder"}),
 }
 
 
-def trained(name: str, devices: Devices = ALONE) -> dict[str, Any]:
+def trained(
+    name: str, devices: Devices = ALONE, keeper: Keeper | None = None, **options: Any
+) -> dict[str, Any]:
     """What a training leaves: weights, and readings by metric, split and step."""
-    task, choice = MODELS[name][0](), MODELS[name][1]
-    model = build(choice, task.source_size, task.target_size, SEED).double()
+    task, choice = MODELS[name][0](), {**MODELS[name][1], **options}
+    model = build(choice, task.source_size, task.target_size, SEED)
+    model = (Sparing(model) if name == SPARING else model).double()
     cpu = torch.device("cpu")
-    training = train(model, task, CONFIG, SEED, cpu, lambda *_: None, None, devices)
+    training = train(model, task, CONFIG, SEED, cpu, lambda *_: None, keeper, devices)
     return {
         "weights": {name: tensor.tolist() for name, tensor in named(model).items()},
         "readings": {
@@ -94,13 +131,30 @@ def _counted(ranks, bucket):  # torch refuses annotations that are words
     return allreduce_hook(None, bucket)
 
 
-def train_each(_payload: dict[str, Any], _report: Report, _notice: Notice) -> dict[str, Any]:
+def gone_on(ranks: Ranks, place: Path, **options: Any) -> dict[str, Any]:
+    """A training that rank 0 alone was told to stop, and that new ones of all ranks ended."""
+    asked = count(1)
+    stopping = SharedKeeper(
+        place, {}, ranks, lambda: ranks.rank == 0 and next(asked) == 7, math.inf
+    )
+    try:
+        trained("decoder", ranks, stopping, **options)
+    except Stopped:
+        keeper = SharedKeeper(place, {}, ranks, lambda: False, math.inf)
+        return trained("decoder", ranks, keeper, **options)
+    raise AssertionError("it was not stopped")
+
+
+def train_each(payload: dict[str, Any], _report: Report, _notice: Notice) -> dict[str, Any]:
     with ranks_on(torch.device("cpu")) as (ranks, _):
         trainings = {name: trained(name, ranks) for name in MODELS}
         counting = Counting(ranks.rank, ranks.count)
         trained("decoder", counting)
         steps = [drawn(ranks, step) for step in (1, 2, 1)]
-        return {"trainings": trainings, "joins": counting.joins, "drawn": steps}
+        whole = trained("decoder", ranks, dropout=0.2)
+        parts = gone_on(ranks, Path(payload["place"]), dropout=0.2)
+        told = {"trainings": trainings, "joins": counting.joins, "drawn": steps}
+        return told | {"whole": whole, "parts": parts}
 
 
 def drawn(ranks: Ranks, step: int) -> list[float]:

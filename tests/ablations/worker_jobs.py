@@ -1,4 +1,7 @@
-"""What the tests of launchers run in workers: each function is one way for a job to behave."""
+"""What the tests of launchers run in workers: each function is one way for a job to behave.
+
+Most workers import this anew, so it loads no torch.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from ablations.store.stamp import ROOT
 from ablations.sweep.launch import Report
-from ablations.tasks.data.lines import brought_to, read_text
 from ablations.train.stopping import Stopped, noticing
 
 
@@ -46,8 +49,18 @@ def revise(payload: dict[str, Any], _report: Report) -> str | None:
 
 def recite(payload: dict[str, Any], _report: Report) -> dict[str, Any]:
     """What a user's file holds here, and whether that is a copy."""
+    from ablations.tasks.data.lines import brought_to, read_text
+
     copy = brought_to(payload["path"])
     return {"text": read_text(payload["path"]), "is_copy": copy is not None and copy.exists()}
+
+
+def prepared_tasks(_payload: dict[str, Any], _report: Report) -> dict[str, int]:
+    """How many tasks this worker's server had read or found, and how many its machine keeps."""
+    from ablations.tasks.cache import load_task
+
+    kept = [*(ROOT / "prepared").glob("*.pickle")]
+    return {"found": load_task.cache_info().currsize, "kept": len(kept)}
 
 
 def who(_payload: dict[str, Any], _report: Report) -> dict[str, Any]:

@@ -16,6 +16,7 @@ AT_LEAST = 300.0  # a second, on two workers
 GROWTH = 64 << 20  # bytes that the driver may grow by, whatever the number of jobs
 
 
+@pytest.mark.usefixtures("all_cores")
 def test_jobs_that_do_nothing(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """As a sweep hands them out: as many at once as there are workers."""
     driver = psutil.Process()

@@ -60,10 +60,10 @@ class MeasureSubject:
         return measure.take(model, self.task, CPU, STEP)
 
     def read(self, look: int = 1) -> Taken:
-        """What there is to be read, whoever builds the model; a probe's looks are remembered."""
+        """What there is to be read, whoever builds the model; it is remembered."""
         if issubclass(self.part, Probe):
             return _look(self.part, self.on, look)[0]
-        return self.taken(self.model())
+        return _first(self.part, self.on)
 
     def prepared(self) -> Callable[[], None]:
         timing: Timing = self.part()
@@ -85,6 +85,13 @@ class MeasureSubject:
         file = "/".join(inspect.getfile(self.part).split("/")[-3:])
         owed = f"what is owed stands at {kind} in ablations/measure/__init__.py"
         return f"{file}: {self.part.__name__} on {self.on} {sentence}; {owed}"
+
+
+@cache
+def _first(part: type[Measure], on: str) -> Taken:
+    """What a measure reads of a new model."""
+    subject = MeasureSubject(part, on)
+    return subject.taken(subject.model())
 
 
 @cache
@@ -116,7 +123,7 @@ def reads_numbers_with_units(subject: MeasureSubject) -> None:
 
 def tells_of_each_example_what_it_told_of_all(subject: MeasureSubject) -> None:
     """Per-example numbers belong to a metric of test, one for each example, none of them NaN."""
-    taken = subject.taken(subject.model())
+    taken = subject.read()
     read = {reading.metric for reading in taken.readings if reading.split == "test"}
     asked = sum(len(batch.labels) for batch in subject.task.evaluation_batches("test"))
     for metric, items in taken.items.items():

@@ -30,7 +30,7 @@ def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalLauncher]:
     import processes
 
     monkeypatch.setenv("PYTHONPATH", processes.PATH)  # where the server finds modules
-    with LocalLauncher(2, preload=["sweep_jobs"], grace=60.0) as launcher:
+    with LocalLauncher(2, preload=["toy_trials"], grace=60.0) as launcher:
         yield launcher
 
 
@@ -38,10 +38,11 @@ def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalLauncher]:
 def sweep(results: Results, launcher: LocalLauncher) -> Callable[..., Counter[str]]:
     """Runs toy trials from here, each in a real process."""
     import sweep_jobs
+    import toy_trials
 
     def start(trials: dict[str, dict[str, Any]], **options: Any) -> Counter[str]:
         plan = sweep_jobs.toy_plan(trials)
-        options = {"call": sweep_jobs.CALL, "poll": 0.0, **options}
+        options = {"call": toy_trials.CALL, "poll": 0.0, **options}
         return run(plan, results, launcher, "cpu", **options)
 
     return start

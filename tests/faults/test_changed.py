@@ -20,6 +20,8 @@ from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.runner import run
 from model.norm import NORM
 
+pytestmark = pytest.mark.usefixtures("server")
+
 Ask = Callable[..., str]
 PART = "norm_of_ours"
 SOURCE = f'''

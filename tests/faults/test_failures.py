@@ -73,8 +73,8 @@ class Interrupted(LocalLauncher):
 
 def test_a_sweep_stopped_between_two_tries_forgets_neither(results: Results, sweep: Sweep) -> None:
     plan = toy_plan({"a": {"do": "die"}})
-    with Interrupted(1, preload=["sweep_jobs"]) as launcher, pytest.raises(KeyboardInterrupt):
-        run(plan, results, launcher, "cpu", call="sweep_jobs:train", poll=0.0)
+    with Interrupted(1, preload=["toy_trials"]) as launcher, pytest.raises(KeyboardInterrupt):
+        run(plan, results, launcher, "cpu", call="toy_trials:train", poll=0.0)
     cut = held(results, "a")
     assert (cut.status, cut.attempts) == ("killed", 1)
     assert sweep({"a": {}}) == {"ok": 1}, "it is tried again without being asked for"

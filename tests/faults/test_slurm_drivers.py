@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from processes import start
-from sweep_jobs import starts
+from toy_trials import starts
 from watching import LONG
 
 from ablations.store.results import Results
@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 DRIVER = """
 import json, sys
-from sweep_jobs import CALL, toy_plan
+from sweep_jobs import toy_plan
+from toy_trials import CALL
 from ablations.store.results import Results
 from ablations.sweep.launch.slurm.launcher import SlurmLauncher
 from ablations.sweep.launch.slurm.profile import SlurmProfile

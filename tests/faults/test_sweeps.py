@@ -289,7 +289,7 @@ def test_each_way_to_fail_costs_its_own_trial_and_is_recorded_as_what_it_is(
         "error",
         "ValueError: width 7 is not divisible by 2",
     )
-    assert any("sweep_jobs.py" in line for line in reasons["fail"][1:])
+    assert any("toy_trials.py" in line for line in reasons["fail"][1:])
     assert (found["diverge"].status, reasons["diverge"]) == ("diverged", ["loss nan at step 3"])
     assert found["memory"].status == "oom"
     assert found["die"].status == found["crash"].status == "killed"

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import sweep_jobs
+import toy_trials
 
 import ablations.commands.run
 import ablations.sweep.launch.local
@@ -27,11 +28,11 @@ def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     toys = {name: {"task": {}, **does} for name, does in trials.items()}
     ablations.commands.run.plan_of = lambda options: sweep_jobs.toy_plan(toys)
     ablations.sweep.runner.run = functools.partial(
-        ablations.sweep.runner.run, call=sweep_jobs.CALL, poll=0.02
+        ablations.sweep.runner.run, call=toy_trials.CALL, poll=0.02
     )
     launcher: Any = ablations.sweep.launch.local.LocalLauncher
     ablations.sweep.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
-        lambda jobs, preload: launcher(jobs, ["sweep_jobs"], grace=5.0)
+        lambda jobs, preload: launcher(jobs, ["toy_trials"], grace=5.0)
     )
     device: Any = SimpleNamespace(
         pick_device=lambda word: Cpu("cpu"), check_devices=lambda *_: None

@@ -123,6 +123,13 @@ def accepted(job: Job, is_taken: bool, is_open: bool) -> Job:
     return replace(job, payload=json.loads(json.dumps(job.payload)))
 
 
+def withdrawn(waiting: dict[str, Job], job_id: str | None) -> list[Outcome]:
+    """Take one job, or all, out of those that wait: how each of these ended."""
+    names = [*waiting] if job_id is None else [job_id]
+    taken = [name for name in names if waiting.pop(name, None)]
+    return [Outcome(name, "killed", reason="cancelled before it started") for name in taken]
+
+
 def resolve(call: str) -> Callable[[dict[str, Any], Report], Any]:
     """The function that a job's `call` names."""
     module, _, name = call.partition(":")

@@ -29,7 +29,16 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from typing import Any, ClassVar, Self, cast
 
-from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure, resolve
+from ablations.sweep.launch import (
+    Event,
+    Job,
+    Outcome,
+    Progress,
+    accepted,
+    failure,
+    resolve,
+    withdrawn,
+)
 from ablations.sweep.signals import undisturbed
 
 PULSE = 0.2  # seconds
@@ -95,9 +104,7 @@ class LocalLauncher:
                 return
 
     def cancel(self, job_id: str | None = None) -> None:
-        for name in [*self._waiting] if job_id is None else [job_id]:
-            if self._waiting.pop(name, None):
-                self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
+        self._ready += withdrawn(self._waiting, job_id)
         for worker in self._running.values():
             if job_id in (None, worker.job.id):
                 worker.end("killed", "cancelled")

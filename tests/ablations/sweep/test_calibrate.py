@@ -18,6 +18,8 @@ from ablations.tasks.cache import load_task
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
 
+pytestmark = pytest.mark.usefixtures("server")
+
 
 def test_steps_are_taken_in_workers_and_one_too_large_costs_its_own_time_alone(
     ask: Ask, monkeypatch: pytest.MonkeyPatch

@@ -24,12 +24,7 @@ from ablations.sweep.launch import Event, Job, Progress
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.runner import run
 
-
-@pytest.fixture(scope="module", autouse=True)
-def server() -> Iterator[None]:
-    """While one launcher is open, all others share its server: torch is loaded once."""
-    with LocalLauncher(1, preload=["ablations.sweep.worker"]):
-        yield
+pytestmark = pytest.mark.usefixtures("server")
 
 
 def planned(folder: Path, changes: dict[str, Any], **overrides: Any) -> Plan:
@@ -46,7 +41,9 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory, plan: Plan) -> dict[int, Results]:
+def folders(
+    tmp_path_factory: pytest.TempPathFactory, plan: Plan, server: None
+) -> dict[int, Results]:
     """What is left of the same plan on one device and on two."""
     found = {}
     for devices in (1, 2):
@@ -160,6 +157,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return planned(tmp_path_factory.mktemp("question"), changes, **settings)
 
 
+@pytest.mark.soak  # what the processes do is in tests/ablations/train/test_ranks.py
 def test_a_training_on_two_devices_that_is_stopped_goes_on_with_any_number(
     long: Plan, tmp_path: Path
 ) -> None:

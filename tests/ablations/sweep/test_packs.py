@@ -118,6 +118,7 @@ def test_packed_seeds_diverge_where_they_do_alone(
         assert list(held(together, trial).measures) == ["quality"]
 
 
+@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("words", [["--pack", "3"], ["--pack", "never"]])
 def test_the_command_packs_as_many_as_it_is_told(
     ask: Ask, results: Results, words: list[str], capsys: pytest.CaptureFixture[str]

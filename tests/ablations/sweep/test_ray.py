@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,11 +16,19 @@ from hypothesis import strategies as st
 
 from ablations.store.results import Results
 from ablations.sweep.launch import Job, Outcome
+from ablations.sweep.launch.ray.connect import load_ray
 from ablations.sweep.launch.ray.strangers import lets_strangers_in, refuse_strangers
 from model.config import ConfigError
 
 ROOT = Path(__file__).parents[3]
 Facts = dict[str, tuple[str, int, list[float | None]]]
+LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # as Ray calls it
+
+
+@pytest.fixture(autouse=True)
+def drivers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests have Ray on loopback from the beginning; here that is up to whoever loads it."""
+    monkeypatch.delenv(LOOPBACK, raising=False)
 
 
 def facts(folder: Path) -> Facts:
@@ -239,6 +249,35 @@ def test_a_cluster_that_anyone_can_command_is_refused(monkeypatch: pytest.Monkey
         refuse_strangers(Nodes("127.0.0.1", "10.0.0.7"))
     monkeypatch.setattr("ablations.sweep.launch.ray.strangers.lets_strangers_in", lambda _: False)
     refuse_strangers(Nodes("10.0.0.7"))  # it asks for a token
+
+
+@pytest.mark.parametrize(
+    ("address", "is_kept"),
+    [(None, True), ("127.0.0.1:6379", True), ("localhost:6379", True), ("[::1]:6379", True),
+     ("10.0.0.7:6379", False), ("head.example:6379", False), ("auto", False)],
+)  # fmt: skip
+def test_ray_is_told_to_stay_on_loopback_where_its_cluster_is_there(
+    address: str | None, is_kept: bool
+) -> None:
+    load_ray(address)
+    assert os.environ.get(LOOPBACK) == ("0" if is_kept else None)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.0.0.1:99999"])
+def test_an_address_where_nobody_is_is_told_at_once(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray itself would try for ten minutes."""
+    import ray
+
+    from ablations.sweep.launch.ray.launcher import RayLauncher
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray was asked"))
+    with pytest.raises(
+        ConfigError, match=rf"--on ray: {re.escape(address)} does not answer \(.+\)"
+    ):
+        RayLauncher(address=address)
 
 
 @pytest.mark.soak

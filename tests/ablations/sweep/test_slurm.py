@@ -39,18 +39,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True)
-def modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(HERE)
-
-
-@pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToySlurm:
-    toy = ToySlurm(tmp_path / "toy")
-    monkeypatch.setenv("PATH", str(toy.install()), prepend=os.pathsep)
-    return toy
-
-
 @pytest.fixture
 def cluster(toy: ToySlurm, tmp_path: Path) -> Iterator[SlurmLauncher]:
     with on_cluster(tmp_path) as launcher:

@@ -18,7 +18,6 @@ from launching import fifo, job, outcomes, release
 from real_slurm import RealSlurm, why_not
 from small import question
 from small_plans import planned
-from toy_slurm import ToySlurm
 from watching import LONG
 
 from ablations.plan.wanted import Plan
@@ -42,18 +41,6 @@ pytestmark = pytest.mark.skipif(
 class Cluster(Protocol):
     def requeue(self, number: str) -> None:
         """Take a job's machine away, and give it another."""
-
-
-@pytest.fixture(autouse=True)
-def modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(HERE)
-
-
-@pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToySlurm:
-    toy = ToySlurm(tmp_path / "toy")
-    monkeypatch.setenv("PATH", str(toy.install()), prepend=os.pathsep)
-    return toy
 
 
 def start(**options: int) -> RealSlurm:
@@ -242,11 +229,12 @@ def test_what_somebody_else_cancels_was_killed(real: RealSlurm, tmp_path: Path) 
 
 
 def test_closing_leaves_nothing_in_the_queue(real: RealSlurm, tmp_path: Path) -> None:
+    """By themselves these jobs would never end; Slurm takes a moment to clear up after one."""
     with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 1, poll=QUICK) as launcher:
         for name in "ab":
             launcher.submit(job(name, "hold", fifo=fifo(tmp_path, name)))
         assert isinstance(next(launcher.events()), Progress)
-    assert real.ask("squeue", "--me", "--noheader") == ""
+    real.wait_for(lambda: real.ask("squeue", "--me", "--noheader") == "", "the queue is empty")
 
 
 DRIVER = """

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from in_process import InProcess
+from launching import job
 
 import ablations.sweep.time_ways
 from ablations.plan.wanted import Want, make_plan
 from ablations.plan.ways import Way
 from ablations.sweep.launch import Job, Outcome
 from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.time_ways import mean_seconds, seconds_a_trial, stopwatch
+from ablations.sweep.time_ways import (
+    Meeting,
+    all_values,
+    mean_seconds,
+    seconds_a_trial,
+    stopwatch,
+)
 
 Ask = Callable[..., str]
 CPU = torch.device("cpu")
+
+pytestmark = pytest.mark.usefixtures("server")
 
 
 def small(ask: Ask, **overrides: Any) -> Want:
@@ -33,6 +44,12 @@ def test_steps_are_taken_in_workers_and_what_is_too_large_has_no_time(ask: Ask) 
             assert seconds is not None
             assert 0 < seconds < 100
         assert clock(small(ask, **{"model.d_model": 1_000_000}), Way(2)) is None
+
+
+def test_workers_for_whom_there_is_no_room_at_once_do_not_wait_for_each_other(ask: Ask) -> None:
+    """One job at a time, on two devices."""
+    with LocalLauncher(1) as launcher:
+        assert stopwatch(launcher, "cpu", 2, [], span=0.0)(small(ask), Way(1)) is not None
 
 
 @pytest.mark.parametrize(
@@ -63,17 +80,21 @@ def test_as_many_workers_as_a_way_has_are_at_work_on_every_device(
 
 @pytest.mark.parametrize("packed", [1, 3])
 def test_a_trial_has_its_share_of_the_steps_and_looks_of_its_pack(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch, packed: int
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, packed: int
 ) -> None:
     """Four steps, a look before them and one after every second."""
     calls: list[object] = []
 
-    def clock(call: Callable[[], object], _device: torch.device, _span: float) -> float:
+    def clock(
+        call: Callable[[], object], _device: torch.device, _span: float, meet: Callable[[], None]
+    ) -> float:
+        meet()
         calls.append(call())
         return 10.0 if len(calls) == 1 else 1.0
 
     monkeypatch.setattr(ablations.sweep.time_ways, "mean_seconds", clock)
-    seconds = seconds_a_trial(small(ask).config, packed, CPU, 0.0)
+    alone = Meeting(tmp_path, 0, 1)
+    seconds = seconds_a_trial(small(ask).config, packed, CPU, 0.0, alone)
     assert seconds == pytest.approx((4 * 10.0 + 3 * 1.0) / packed)
     norms, losses = calls
     assert isinstance(norms, torch.Tensor)
@@ -92,7 +113,38 @@ def test_calls_are_counted_until_their_time_is_over(monkeypatch: pytest.MonkeyPa
         now[0] += 100.0 if len(made) < 3 else 2.0  # the first load and compile
         made.append(now[0])
 
-    assert mean_seconds(call, CPU, span=9.0) == 2.0
+    def wait() -> None:
+        now[0] += 1_000.0  # for the others, which costs no call anything
+        met.append(len(made))
+
+    met: list[int] = []
+    assert mean_seconds(call, CPU, 9.0, wait) == 2.0
     assert len(made) == 3 + 5
-    assert mean_seconds(call, CPU, span=0.0) == 2.0
+    assert mean_seconds(call, CPU, 0.0, wait) == 2.0
     assert len(made) == 8 + 3 + 3
+    assert met == [3, 8 + 3]  # all have made their first calls by then
+
+
+def test_nobody_begins_before_all_have_come(tmp_path: Path) -> None:
+    meetings = [Meeting(tmp_path, number, 3) for number in range(3)]
+    begun: list[int] = []
+
+    def attend(meeting: Meeting) -> None:
+        meeting.wait("steps")
+        begun.append(len([*tmp_path.glob("steps-*")]))
+
+    first = [threading.Thread(target=attend, args=(each,)) for each in meetings[:2]]
+    for thread in first:
+        thread.start()
+    meetings[0].folder.joinpath("looks-2").touch()  # who is elsewhere does not count
+    attend(meetings[2])
+    for thread in first:
+        thread.join()
+    assert begun == [3, 3, 3]
+
+
+def test_where_one_worker_fails_the_others_do_not_wait_for_it() -> None:
+    with LocalLauncher(2, preload=()) as launcher:
+        waits, fails = job("a", "polite"), job("b", "fail", error="memory")
+        assert all_values(launcher, [waits, fails]) is None
+        assert all_values(launcher, [job("c", "echo")]) == [{}]

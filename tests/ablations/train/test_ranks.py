@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from rank_trainings import CONFIG, MODELS, SEED, Upwards, trained
+from rank_trainings import CONFIG, MODELS, SEED, SPARING, Upwards, trained, uses_all
 from small_task import Backwards
 
 from ablations.sweep.together import run_together
 from ablations.train.ranks import share_of
 from ablations.train.stopping import noticing
+from ablations.train.unfinished import Keeper
 from model.batch import Batch
 
 
 @pytest.fixture(scope="module")
-def together() -> dict[str, Any]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where one of their trainings is kept when it is stopped."""
+    return tmp_path_factory.mktemp("kept") / "unfinished"
+
+
+@pytest.fixture(scope="module")
+def together(place: Path) -> dict[str, Any]:
     """What two processes made of every model; a warning is an error there, too."""
+    payload = {"place": str(place)}
     with pytest.MonkeyPatch.context() as patch, noticing() as notice:
         patch.setenv("PYTHONWARNINGS", "error")
-        return run_together("rank_trainings:train_each", {}, 2, lambda *_: None, notice)
+        return run_together("rank_trainings:train_each", payload, 2, lambda *_: None, notice)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -55,6 +64,20 @@ def test_the_steps_above_have_parts_of_one_row_and_parts_of_odd_rows(
     assert any(number % 2 for number in rows if number > 1)
 
 
+def test_a_weight_is_used_by_one_device_alone_and_by_none_in_the_part_that_joins() -> None:
+    """So it is in the steps above: what only some rows use may be missing anywhere."""
+    steps = islice(Backwards().steps(SEED, CONFIG.budget), CONFIG.steps)
+    used = [[[uses_all(share_of(part, rank, 2)) for rank in (0, 1)] for part in s] for s in steps]
+    assert any(first != second for step in used for first, second in step)
+    assert any(not any(step[-1]) and any(map(any, step[:-1])) for step in used)
+
+
+def test_what_nothing_uses_stays_as_it_was(together: dict[str, Any]) -> None:
+    weights = together["trainings"][SPARING]["weights"]
+    assert weights["never"] == [1.0, 1.0]
+    assert all(value != 0.0 for value in weights["sometimes"][3:])  # the digits' own
+
+
 def test_gradients_are_joined_once_a_step_however_many_parts_it_has(
     together: dict[str, Any],
 ) -> None:
@@ -68,6 +91,17 @@ def test_no_two_devices_drop_the_same_and_each_drops_the_same_again(
     first, second, again = together["drawn"]
     assert first == again
     assert len({*first, *second}) == 4
+
+
+def test_a_training_that_was_stopped_and_gone_on_with_ends_with_the_same_bits(
+    together: dict[str, Any], place: Path
+) -> None:
+    """With dropout: nothing depends on where it was stopped."""
+    kept = Keeper(place, {}).load()
+    assert kept is not None
+    assert 0 < kept[1]["step"] < CONFIG.steps
+    assert together["parts"] == together["whole"]
+    assert together["whole"]["weights"] != together["trainings"]["decoder"]["weights"]
 
 
 @pytest.fixture

@@ -17,21 +17,27 @@ from pathlib import Path
 from typing import Any
 
 
-def run_errand(kit: dict[str, Any], errand: dict[str, Any], mailbox: Any) -> dict[str, Any]:
-    """Do one job here; how it ended, how much mail it sent, and the files that it wrote."""
-    if "ablations" not in sys.modules:
-        import ray
+def errand_for(sweep: str, digest: str, mailbox: Any) -> Any:
+    """What a worker does for this sweep: Ray brings it to each once, and not with every job."""
 
-        folder = own_folder()
-        code = unpacked(folder, kit["digest"], lambda: ray.get(kit["code"]))
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(code), *sys.path])
-        os.environ["ABLATIONS_TASKS"] = str(code / "tasks.json")
-        os.environ["ABLATIONS_FILES"] = str(folder / "files")
-        sys.path.insert(0, str(code))
-    from ablations.sweep.launch.ray.host import host
+    def run_errand(errand: dict[str, Any]) -> dict[str, Any]:
+        """Do one job here; how it ended, how much mail it sent, and the files that it wrote."""
+        if "ablations" not in sys.modules:
+            import ray
 
-    host().serve(kit["sweep"], mailbox)
-    return host().run(errand)
+            folder = own_folder()
+            code = unpacked(folder, digest, lambda: ray.get(mailbox.code.remote()))
+            # Where Ray was started there may be another `ablations`, which must not hide this one.
+            os.environ["PYTHONSAFEPATH"] = "1"
+            os.environ["PYTHONPATH"] = os.pathsep.join([str(code), *sys.path])
+            os.environ["ABLATIONS_FILES"] = str(folder / "files")
+            sys.path.insert(0, str(code))
+        from ablations.sweep.launch.ray.host import host
+
+        host().serve(sweep, mailbox)
+        return host().run(errand)
+
+    return run_errand
 
 
 def own_folder() -> Path:
@@ -63,12 +69,17 @@ def unpacked(folder: Path, digest: str, fetch: Any) -> Path:
 
 
 class Mailbox:
-    """Where workers leave mail for the driver, and the driver says which attempts shall stop."""
+    """Where workers leave mail for the driver, and the driver says which attempts shall stop; the
+    code that they need lies there, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, code: bytes) -> None:
+        self._code = code
         self._mail: list[Any] = []
         self._stops: list[str] = []
         self._came, self._stopping = asyncio.Event(), asyncio.Event()
+
+    async def code(self) -> bytes:
+        return self._code
 
     async def put(self, *mail: Any) -> None:
         self._mail += mail

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Host:
     """Runs one job after another, of one sweep at a time, and listens for those that shall stop."""
 
     def __init__(self) -> None:
-        preload = ["torch", "ablations.sweep.preload"]
+        preload = ["torch", "ablations.sweep.launch.ray.preload"]
         self._launcher = LocalLauncher(1, preload, lasting=True, is_stopping=self._is_stopping)
         self._sweep: str | None = None
         self._mailbox: Any = None
@@ -56,10 +56,11 @@ class Host:
             place = brought_to(path)
             if place is not None and _digest(place) != digest:
                 write_atomic(place, ray.get(reference))
+        if not job.files:
+            return self._run(Carried(Path(), job, {}), attempt)
         folder = Path(tempfile.mkdtemp(prefix="job-", dir=own_folder()))
         try:
-            carried = Carried(folder, job, errand["files"])
-            return self._run(carried, attempt)
+            return self._run(Carried(folder, job, errand["files"]), attempt)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -78,7 +79,7 @@ class Host:
                 ended = event
         self._attempt = None
         assert ended is not None
-        told = {"outcome": asdict(ended), "sent": sent, "node": platform.node()}
+        told = {"outcome": vars(ended), "sent": sent, "node": platform.node()}
         return told | {"files": carried.written()}
 
     def _is_stopping(self) -> bool:

@@ -8,10 +8,12 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ablations.store.files import read_file
 from ablations.store.stamp import PROJECT, ROOT, sources
-from ablations.tasks.cache import announced
+from ablations.tasks.cache import announced, load_task
 
 _KINDS = (".py", ".yaml")
+_TASKS = "tasks.json"
 
 
 def packed(imports: Iterable[str]) -> bytes:
@@ -20,8 +22,16 @@ def packed(imports: Iterable[str]) -> bytes:
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file:
         for place, path in sorted({**dict(_ours()), **sources(imports)}.items()):
             file.writestr(zipfile.ZipInfo(place), path.read_bytes(), zipfile.ZIP_DEFLATED)
-        file.writestr(zipfile.ZipInfo("tasks.json"), json.dumps(announced()))
+        tasks = {frozen: load_task(frozen).digest() for frozen in announced()}
+        file.writestr(zipfile.ZipInfo(_TASKS), json.dumps(tasks))
     return held.getvalue()
+
+
+def tasks_to_prepare() -> dict[str, str]:
+    """Where this was unpacked: the tasks of the sweep, and the digest of each one's data as the
+    driver has it."""
+    found: dict[str, str] = json.loads(read_file(ROOT / _TASKS))
+    return found
 
 
 def _ours() -> Iterator[tuple[str, Path]]:

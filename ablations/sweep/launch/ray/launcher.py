@@ -12,21 +12,20 @@ import hashlib
 import math
 import os
 import secrets
-import signal
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from ablations.store.files import read_file, write_atomic
-from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure
+from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure, withdrawn
 from ablations.sweep.launch.ray import errand as first_steps
+from ablations.sweep.launch.ray.connect import connect, first_line, load_ray
 from ablations.sweep.launch.ray.kit import packed
 from ablations.sweep.launch.ray.strangers import refuse_strangers
 from ablations.sweep.signals import undisturbed
-from model.config import ConfigError
 
 GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
 LOST = 20  # so many lost workers are no accident
@@ -52,11 +51,12 @@ class RayLauncher:
         device: str | None = None,
         grace: float = GRACE,
     ) -> None:
-        self._ray = _ray()
+        address = address or os.environ.get("RAY_ADDRESS")
+        self._ray = load_ray(address)
         self._grace = grace
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
-            _connect(self._ray, address or os.environ.get("RAY_ADDRESS"), capacity)
+            connect(self._ray, address, capacity)
         try:
             if not trusted:
                 refuse_strangers(self._ray)
@@ -93,9 +93,7 @@ class RayLauncher:
                 return
 
     def cancel(self, job_id: str | None = None) -> None:
-        for name in [*self._waiting] if job_id is None else [job_id]:
-            if self._waiting.pop(name, None):
-                self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
+        self._ready += withdrawn(self._waiting, job_id)
         told = [each for each in self._running.values() if job_id in (None, each.job.id)]
         for attempt in told:
             if not attempt.is_ending:
@@ -126,18 +124,20 @@ class RayLauncher:
         ray = self._ray
         ray.cloudpickle.register_pickle_by_value(first_steps)
         code = packed(imports)
-        digest = hashlib.sha256(code).hexdigest()
-        self._kit = {"code": ray.put(code), "digest": digest, "sweep": secrets.token_hex(4)}
-        self._reads: dict[str, Any] = {}
-        # Lost work is begun again by us, with the newest checkpoint.
-        self._errand = ray.remote(max_retries=0)(first_steps.run_errand)
-        # Ray gives each task its own accelerators, but a process keeps those that it saw first.
-        self._once = ray.remote(max_retries=0, max_calls=1)(first_steps.run_errand)
         here = ray.get_runtime_context().get_node_id()
         beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         options = {"num_cpus": 0, "max_concurrency": 10_000, "scheduling_strategy": beside}
-        self._mailbox = ray.remote(**options)(first_steps.Mailbox).remote()
+        self._mailbox = ray.remote(**options)(first_steps.Mailbox).remote(code)
         self._news = self._mailbox.take.remote()
+        sweep, digest = secrets.token_hex(4), hashlib.sha256(code).hexdigest()
+        errand = first_steps.errand_for(sweep, digest, self._mailbox)
+        # Lost work is begun again by us, with the newest checkpoint; nobody reads Ray's own notes.
+        plain = {"max_retries": 0, "enable_task_events": False}
+        self._errand = ray.remote(**plain)(errand)
+        # Ray gives each task its own accelerators, but a process keeps those that it saw first.
+        self._once = ray.remote(max_calls=1, **plain)(errand)
+        self._tasks: dict[tuple[Any, ...], Any] = {}
+        self._reads: dict[str, Any] = {}
 
     def _disconnect(self) -> None:
         if self._is_ours:
@@ -153,14 +153,20 @@ class RayLauncher:
             self._ready.append(Outcome(job.id, "error", reason=reason, began=False))
             return
         errand = {
-            "job": asdict(job),
+            "job": vars(job),
             "attempt": attempt.id,
             "files": {name: data for name in job.files if (data := _held(job, name)) is not None},
             "reads": {path: self._sent(path) for path in job.reads},
         }
-        task = self._once if job.accelerators else self._errand
-        reference = task.options(**options).remote(self._kit, errand, self._mailbox)
-        self._running[reference] = attempt
+        self._running[self._task(options).remote(errand)] = attempt
+
+    def _task(self, options: Mapping[str, Any]) -> Any:
+        """The errand of jobs with these needs."""
+        key = tuple(options.items())
+        if key not in self._tasks:
+            task = self._once if "num_gpus" in options else self._errand
+            self._tasks[key] = task.options(**options)
+        return self._tasks[key]
 
     def _needs(self, job: Job) -> dict[str, Any]:
         """What a job asks of the cluster; one that is to be alone, all processors of a machine.
@@ -197,16 +203,13 @@ class RayLauncher:
         left = min(attempt.deadline for attempt in self._running.values()) - now
         timeout = None if math.isinf(left) else max(0.0, left)
         going = [each for each, attempt in self._running.items() if attempt.ended is None]
-        waiting = [self._news, *going]
-        ended, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout)
-        more, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        ended, _ = self._ray.wait([self._news, *going], num_returns=1, timeout=timeout)
         with undisturbed():
-            told = {*ended, *more}
-            if self._news in told:  # first: a checkpoint may have come from a worker that is lost
-                told.remove(self._news)
-                self._read_mail()
-            for reference in told:
-                self._end(reference)
+            for reference in ended:
+                if reference == self._news:
+                    self._read_mail()
+                else:
+                    self._end(reference)
             for reference, attempt in [*self._running.items()]:
                 if time.monotonic() >= attempt.deadline:
                     self._force(reference, attempt)
@@ -232,10 +235,10 @@ class RayLauncher:
             attempt.ended = ray.get(reference)
             attempt.deadline = time.monotonic() + LATE
         except ray.exceptions.OutOfMemoryError as error:
-            self._drop(reference, Outcome(attempt.job.id, "oom", reason=_first_line(error)))
+            self._drop(reference, Outcome(attempt.job.id, "oom", reason=first_line(error)))
         except (ray.exceptions.RayTaskError, ray.exceptions.TaskUnschedulableError) as error:
             # Our own code on the other machine, not the job's.
-            reason = _first_line(error)
+            reason = first_line(error)
             told = Outcome(attempt.job.id, "error", None, reason, str(error), began=False)
             self._drop(reference, told)
         except ray.exceptions.RayError as error:
@@ -257,11 +260,13 @@ class RayLauncher:
 
     def _lose(self, reference: Any, attempt: Attempt, error: Exception) -> None:
         """The worker or its machine has gone: the job is begun again, which is no failure of it."""
+        if self._ray.wait([self._news], timeout=0)[0]:  # its last checkpoint may be there
+            self._read_mail()
         del self._running[reference]
         if attempt.is_ending:
             self._ready.append(Outcome(attempt.job.id, "killed", reason="cancelled"))
         elif attempt.lost + 1 >= LOST:
-            reason = f"{LOST} workers were lost with it ({_first_line(error)})"
+            reason = f"{LOST} workers were lost with it ({first_line(error)})"
             self._ready.append(Outcome(attempt.job.id, "killed", reason=reason))
         else:
             self._start(Attempt(attempt.job, lost=attempt.lost + 1))
@@ -302,35 +307,6 @@ class Attempt:
             self.heard += 1
 
 
-def _ray() -> Any:
-    try:
-        import ray
-        import ray.util.scheduling_strategies
-    except ImportError:
-        fix = "pip install -e '.[ray]'"
-        raise ConfigError([f"--on ray needs Ray, which is not installed: {fix}"]) from None
-    return ray
-
-
-def _connect(ray: Any, address: str | None, capacity: int | None) -> None:
-    """Join a cluster or start one; Ray takes SIGTERM for itself, so that is given back."""
-    before = signal.getsignal(signal.SIGTERM)
-    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
-    if address is None:
-        place = {"address": "local", "num_cpus": capacity, "_node_ip_address": "127.0.0.1"}
-    else:
-        place = {"address": address}
-        del quiet["include_dashboard"]
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of the future
-    try:
-        ray.init(**place, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        where = address or "a cluster on this machine"
-        raise ConfigError([f"--on ray: {where} does not answer ({_first_line(error)})"]) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _fits(node: Mapping[str, float], options: Mapping[str, float]) -> bool:
     names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
     return all(node.get(names[name], 0) >= number for name, number in options.items())
@@ -347,7 +323,3 @@ def _keep(job: Job, files: dict[str, bytes]) -> None:
     """Write what came back where the driver wants it."""
     for name in set(job.files) & files.keys():
         write_atomic(Path(job.payload[name]), files[name])
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

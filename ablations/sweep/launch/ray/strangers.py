@@ -25,7 +25,7 @@ _REFUSED = ("authentic", "token")  # of what it says then
 def refuse_strangers(ray: Any) -> None:
     """ConfigError where other machines can reach the cluster and it asks nobody for a token."""
     nodes = [node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]]
-    outside = sorted({address for address in nodes if not _is_loopback(address)})
+    outside = sorted({address for address in nodes if not is_loopback(address)})
     if outside and lets_strangers_in(ray.get_runtime_context().gcs_address):
         raise ConfigError(
             [
@@ -50,8 +50,9 @@ def lets_strangers_in(address: str) -> bool:
     return asked.returncode == 0 or not any(word in told for word in _REFUSED)
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether this names the machine as only its own processes do."""
     try:
-        return ipaddress.ip_address(address).is_loopback
+        return ipaddress.ip_address(address.strip("[]")).is_loopback
     except ValueError:  # a name
         return address == "localhost"

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, Self
 
-from ablations.sweep.launch import Event, Job, Outcome, accepted
+from ablations.sweep.launch import Event, Job, Outcome, accepted, withdrawn
 from ablations.sweep.launch.slurm.element import ArrayElement
 from ablations.sweep.launch.slurm.flight import Flight
 from ablations.sweep.launch.slurm.manifest import (
@@ -113,9 +113,7 @@ class SlurmLauncher:
                 time.sleep(self._poll)
 
     def cancel(self, job_id: str | None = None) -> None:
-        for name in [*self._waiting] if job_id is None else [job_id]:
-            if self._waiting.pop(name, None):
-                self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
+        self._ready += withdrawn(self._waiting, job_id)
         flights = [each for each in self._flights.values() if job_id in (None, each.job)]
         for flight in flights:
             flight.cancel()
