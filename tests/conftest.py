@@ -44,6 +44,12 @@ def ask(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a busy machine takes, no command says here what it is doing meanwhile."""
+    monkeypatch.setattr("model.arguments.PATIENCE", 3600.0)
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """SIGINT reaches this test and the processes it starts.
