@@ -5,12 +5,15 @@ Property tests try the same examples every time; `--hypothesis-profile=wander` t
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,10 @@ from hypothesis import settings
 # Before torch is loaded: one thread a test, and a forked child that finds no pool of threads gone.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# What planning remembers is remembered for these tests alone, and by the processes they start.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ablations-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 

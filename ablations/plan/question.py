@@ -13,6 +13,7 @@ from ablations.plan.ledger import Claim, find_claim
 from ablations.plan.prediction import Prediction, read_prediction
 from ablations.plan.source import FOLDER, located, read_yaml
 from ablations.store.seeds import DECIDING
+from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
 
@@ -57,7 +58,7 @@ class Ablation:
 
     def __post_init__(self) -> None:
         if self.control not in self.variants:
-            hint = nearest(self.control, self.variants)
+            hint = nearest_label(self.control, self.variants)
             raise ConfigError([f"control: no variant '{self.control}'. {hint}"])
         problems = [
             f"variants.{label}: expected {{path: value}}, got {paths!r}"
