@@ -39,12 +39,14 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
         ]
         told = {each.scope["question"] for each in decided}
         others = [name for name in ours if name not in told and not claims]
-        arms = _arm_rows(loaded, others)
+        arms = [[ours[name], *rest] for name, *rest in _arm_rows(loaded, others)]
     if decided:
         print()
         counts = Counter(each.verdict for each in decided)
         print(", ".join(f"{number} {word}" for word, number in counts.most_common()))
-        _print_capped(_CLAIM, [_claim_row(each) for each in decided], ("n",), "claims", results)
+        _print_capped(
+            _CLAIM, [_claim_row(each, ours) for each in decided], ("n",), "claims", results
+        )
     if arms:
         print()
         _print_capped(_ARM, arms, ("score", "difference", "n"), "report", results)
@@ -69,7 +71,7 @@ def _print_capped(
         print(f"and {len(rows) - MOST} more: {rest}")
 
 
-def _claim_row(each: Verdict) -> list[str]:
+def _claim_row(each: Verdict, words: Mapping[str, str]) -> list[str]:
     from analysis.sentences import bounds, number
 
     first = each.evidence[0]
@@ -82,7 +84,8 @@ def _claim_row(each: Verdict) -> list[str]:
         effect = f"{first['metric']} {effect}"
     reason = f" ({each.reason})" if each.reason else ""
     ends = bounds(low, high)
-    return [each.id, f"{each.verdict}{reason}", effect, ends, str(each.n), each.scope["question"]]
+    question = words[each.scope["question"]]
+    return [each.id, f"{each.verdict}{reason}", effect, ends, str(each.n), question]
 
 
 def _finite(value: float | None) -> float:

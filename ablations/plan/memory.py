@@ -37,6 +37,10 @@ class PlanMemory:
         return self._facts.get(kind, {}).get(_short(key))
 
     def note(self, kind: str, key: str, fact: Any) -> None:
+        try:
+            json.dumps(fact, allow_nan=False)
+        except (ValueError, TypeError):  # what JSON cannot say is worked out every time
+            return
         self._new.setdefault(kind, {})[_short(key)] = fact
         self._facts.setdefault(kind, {})[_short(key)] = fact
 

@@ -17,6 +17,11 @@ _PATH = 200  # characters; no setting is that far down
 
 
 def read_yaml(path: Path) -> Source:
+    return parsed(*yaml_text(path))
+
+
+def yaml_text(path: Path) -> tuple[str, str]:
+    """What a file says, and what people are told that it is called."""
     name = path.name if path.is_relative_to(FOLDER) else str(path)
     try:
         text = read_file(path).decode()
@@ -25,11 +30,11 @@ def read_yaml(path: Path) -> Source:
         raise ConfigError([f"{name}:{line}: not UTF-8; save the file as UTF-8"]) from None
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         raise ConfigError([f"{name}: {getattr(error, 'strerror', None) or error}"]) from None
-    return _parsed(text, name)
+    return text, name
 
 
 @lru_cache(maxsize=512)
-def _parsed(text: str, name: str) -> Source:
+def parsed(text: str, name: str) -> Source:
     """One and the same for the same text: nobody writes to it."""
     return parse_yaml(text, name)
 
