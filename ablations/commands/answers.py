@@ -44,9 +44,8 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
         print()
         counts = Counter(each.verdict for each in decided)
         print(", ".join(f"{number} {word}" for word, number in counts.most_common()))
-        _print_capped(
-            _CLAIM, [_claim_row(each, ours) for each in decided], ("n",), "claims", results
-        )
+        rows = [_claim_row(each, ours) for each in decided]
+        _print_capped(_CLAIM, rows, ("n",), "claims", results)
     if arms:
         print()
         _print_capped(_ARM, arms, ("score", "difference", "n"), "report", results)

@@ -288,7 +288,8 @@ def plan_of(
     for word in words:
         find(word)
     find_profile(options.profile)
-    with working(f"Planning {listed(words) if 0 < len(words) < 6 else 'every question'}"):
+    few = listed(dict.fromkeys(words)) if len(words) < 6 else f"{len(words)} questions"
+    with working(f"Planning {few or 'every question'}"):
         return _planned(options, words, spent, grids)
 
 

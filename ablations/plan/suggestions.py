@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
+_HINT = re.compile(r"Did you mean '([\w-]+)'\?")
 ELSEWHERE = {
     "lr": "train.optimiser.rate",
     "learning_rate": "train.optimiser.rate",
@@ -40,24 +41,27 @@ def with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[s
         wrong = _WRONG.match(problem)
         if wrong is None:
             return problem
-        right = right_path(wrong[1], [path for path in known if path != wrong[1]])
+        beside = _HINT.fullmatch(problem[wrong.end() :])
+        others = [path for path in known if path != wrong[1]]
+        right = right_path(wrong[1], others, beside[1] if beside else None)
         return problem if right is None else f"{wrong[0]}Did you mean '{right}'?"
 
     return [mended(problem) for problem in problems]
 
 
-def right_path(wrong: str, known: Sequence[str]) -> str | None:
-    """The path that was meant, of those that exist; None where none is like it."""
-    above, _, name = wrong.rpartition(".")
+def right_path(wrong: str, known: Sequence[str], beside: str | None = None) -> str | None:
+    """The path that was meant: what other programs call so, or what is called so elsewhere, or the
+    option `beside` it that is like it; None where nothing is."""
+    above, dot, name = wrong.rpartition(".")
     meant = ELSEWHERE.get(name.lower())
     if meant in known:
         return meant
     same_name = [path for path in known if path.rpartition(".")[2] == name]
-    beside = [path for path in known if path.rpartition(".")[0] == above]
-    for paths, likeness in ((same_name, 0.0), (beside, 0.8), (known, 0.8)):
-        if close := difflib.get_close_matches(wrong, paths, n=1, cutoff=likeness):
-            return close[0]
-    return None
+    if close := difflib.get_close_matches(wrong, same_name, n=1, cutoff=0.0):
+        return close[0]
+    if beside is not None:
+        return f"{above}{dot}{beside}"
+    return next(iter(difflib.get_close_matches(wrong, known, n=1, cutoff=0.8)), None)
 
 
 def _paths(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
