@@ -1,4 +1,4 @@
-"""The command line: python -m ablations list | plan | run | status | clean | show | try."""
+"""The command line: python -m ablations list | plan | run | status | clean | diff | show | try."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ablations.store.words import quoted
 from analysis.evidence import Evidence
 from analysis.sentences import bounds, number
 from analysis.verdicts import Verdict, verdicts
@@ -57,11 +58,11 @@ def lines(claim: dict[str, Any]) -> list[str]:
 
 
 def _line(each: dict[str, Any]) -> str:
-    than = f" than {each['than']}" if each["than"] else ""
-    text = f"{' over '.join(each['of'])} {each['predicts']}{than}"
+    than = f" than {quoted(each['than'])}" if each["than"] else ""
+    text = f"{' over '.join(map(quoted, each['of']))} {each['predicts']}{than}"
     if each["shares"]:
-        told = ", ".join(f"{name} {hits} of {n}" for name, (hits, n) in each["shares"].items())
-        return f"{text}: past it {told}"
+        told = [f"{quoted(name)} {hits} of {n}" for name, (hits, n) in each["shares"].items()]
+        return f"{text}: past it {', '.join(told)}"
     if each["effect"] is None:
         return text
     low, high = (math.nan if end is None else end for end in each["interval"])

@@ -10,12 +10,14 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
 from model.config import ConfigError, nearest
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+PATIENCE = 1.0  # second of silence
 NO_MEMORY = re.compile(r"out of memory|can't allocate memory", re.IGNORECASE)  # in torch's words
 
 
@@ -45,6 +47,18 @@ def complain(line: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def working(on: str) -> Iterator[None]:
+    """Where this takes longer than people wait in silence, tell them what is being done."""
+    told = threading.Timer(PATIENCE, complain, [f"{on} …"])
+    told.daemon = True
+    told.start()
+    try:
+        yield
+    finally:
+        told.cancel()
 
 
 def guarded(main: Callable[[], int]) -> int:

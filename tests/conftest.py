@@ -5,12 +5,15 @@ Property tests try the same examples every time; `--hypothesis-profile=wander` t
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,10 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 # Before Ray is loaded: its clusters stay on loopback, where no stranger has to be looked for.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+
+# What planning remembers is remembered for these tests alone, and by the processes they start.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ablations-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 
@@ -53,6 +60,12 @@ def server() -> Iterator[None]:
 
     with LocalLauncher():
         yield
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a busy machine takes, no command says here what it is doing meanwhile."""
+    monkeypatch.setattr("model.arguments.PATIENCE", 3600.0)
 
 
 @pytest.fixture

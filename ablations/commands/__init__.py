@@ -27,25 +27,75 @@ class Command:
     arguments: Callable[[argparse.ArgumentParser], None]
     takes_overrides: bool = False
     is_verbatim: bool = False  # = is a letter of its words like any other
+    examples: tuple[str, ...] = ()
 
 
+PROGRAM = "python -m ablations"
 COMMANDS = {
-    "list": Command("the catalogue of questions", listing.act, listing.arguments),
+    "list": Command(
+        "the catalogue of questions",
+        listing.act,
+        listing.arguments,
+        examples=("list", "list --claim position.needed"),
+    ),
     "plan": Command(
-        "what would run, with parameters, FLOPs, time and disk", plan.act, plan.arguments, True
+        "what would run, with parameters, FLOPs, time and disk",
+        plan.act,
+        plan.arguments,
+        takes_overrides=True,
+        examples=(
+            "plan",
+            "plan position --profile smoke",
+            "plan norm --seeds 200-204 train.optimiser.rate=3e-3 model.norm=rms",
+            "plan position model.d_model=32,64,128",
+        ),
     ),
-    "run": Command("run what is missing", run.act, run.arguments, True),
+    "run": Command(
+        "run what is missing",
+        run.act,
+        run.arguments,
+        takes_overrides=True,
+        examples=(
+            "run position norm --profile smoke",
+            "run --claim position.needed --budget 45m",
+            "run position --seeds 0-4 --results results/mine",
+            "run my_question.yaml --import my_parts",
+        ),
+    ),
     "status": Command(
-        "what is done, failed, running, stale or waiting", status.act, status.arguments
+        "what is done, failed, running, stale or waiting",
+        status.act,
+        status.arguments,
+        examples=("status", "status norm --profile smoke", "status --follow"),
     ),
-    "clean": Command("what can be deleted; with --yes, delete it", clean.act, clean.arguments),
-    "diff": Command("what really differs between two variants", diff.act, diff.arguments, True),
-    "show": Command("one trial's record", show.act, show.arguments),
+    "clean": Command(
+        "what can be deleted; with --yes, delete it",
+        clean.act,
+        clean.arguments,
+        examples=("clean --profile smoke", "clean --profile smoke --yes"),
+    ),
+    "diff": Command(
+        "what really differs between two variants",
+        diff.act,
+        diff.arguments,
+        takes_overrides=True,
+        examples=("diff norm:pre norm:post", "diff heads:'4 heads' heads:'1 head' model.depth=4"),
+    ),
+    "show": Command(
+        "one trial's record",
+        show.act,
+        show.arguments,
+        examples=("show norm:post --profile smoke", "show norm:post:201", "show 1a2b3c"),
+    ),
     "try": Command(
         "a trained model's answer to your own input",
         trying.act,
         trying.arguments,
         is_verbatim=True,
+        examples=(
+            "try position:sinusoidal transformer --profile smoke",
+            "try position:sinusoidal --seed 201 attention --figure attention.svg",
+        ),
     ),
 }
 
@@ -78,12 +128,17 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     if not words or words[0] in ("-h", "--help", "help"):
         meanings = {name: command.meaning for name, command in COMMANDS.items()}
         usage = "[NAME|FILE.yaml …] [options] [path=value …]"
-        print_commands("python -m ablations", usage, meanings)
+        print_commands(PROGRAM, usage, meanings)
         sys.exit(0 if words else BAD_INPUT)
     word = words.pop(0)
     if word not in COMMANDS:
         raise ConfigError([f"no command '{word[:100]}'. {nearest(word[:100], COMMANDS)}"])
-    parser = Parser(prog=f"python -m ablations {word}", description=COMMANDS[word].meaning)
+    parser = Parser(
+        prog=f"{PROGRAM} {word}",
+        description=COMMANDS[word].meaning,
+        epilog="\n".join(["examples:", *(f"  {PROGRAM} {e}" for e in COMMANDS[word].examples)]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.allow_abbrev = False
     COMMANDS[word].arguments(parser)
     if COMMANDS[word].is_verbatim:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from ablations.plan.profile import find_profile
 from ablations.plan.question import PROFILES, catalogue, find, read_ablation
 from ablations.store.results import Results
-from ablations.store.seeds import TUNING
+from ablations.store.seeds import DECIDING, TUNING
+from ablations.store.words import listed
+from model.arguments import working
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import torch
 
@@ -213,6 +215,12 @@ def _seeds(text: str) -> list[int]:
     return seeds
 
 
+def seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise ArgumentTypeError(f"--seed {text}: expected a whole number from 0")
+    return int(text)
+
+
 def count(text: str, option: str = "--jobs") -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{option} {text}: expected a whole number from 1")
@@ -280,9 +288,20 @@ def plan_of(
     for word in words:
         find(word)
     find_profile(options.profile)
-    for module in options.imports:
-        _import(module)
+    few = listed(dict.fromkeys(words)) if len(words) < 6 else f"{len(words)} questions"
+    with working(f"Planning {few or 'every question'}"):
+        return _planned(options, words, spent, grids)
+
+
+def _planned(
+    options: Namespace,
+    words: list[str],
+    spent: Spent | None,
+    grids: Mapping[str, Grid] | None,
+) -> Plan:
+    import_modules(options)
     from ablations.plan.everything import everything
+    from ablations.plan.memory import keep_facts
     from ablations.plan.wanted import Scope, Spent, make_plan
 
     results = results_of(options) if hasattr(options, "results") else None
@@ -294,7 +313,26 @@ def plan_of(
     settings = options.overrides, seeds, options.large, options.factors
     scope = Scope(getattr(options, "arms", None), options.claim)
     words = words or everything(options.profile, scope.arms)
-    return make_plan(words, options.profile, *settings, results, grids, scope)
+    plan = make_plan(words, options.profile, *settings, results, grids, scope)
+    plan.notes += _undeciding(options.seeds or [], plan)
+    keep_facts()
+    return plan
+
+
+def _undeciding(seeds: Sequence[int], plan: Plan) -> list[str]:
+    """That claims do not go by seeds which people have seen, where such are asked for."""
+    others = [each for each in seeds if each not in DECIDING]
+    has_claims = any(table.ablation.claims for table in plan.tables.values())
+    if not others or not has_claims:
+        return []
+    told = ", ".join(map(str, others[:5])) + (" …" if len(others) > 5 else "")
+    return [f"seeds {told} are trained and compared, and decide no claim: 200 to 209 do"]
+
+
+def import_modules(options: Namespace) -> None:
+    """Parts of the user's own register themselves."""
+    for module in options.imports:
+        _import(module)
 
 
 def _import(module: str) -> None:

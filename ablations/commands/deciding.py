@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import plan_of
-from ablations.store.seeds import DECIDING
+from ablations.store.seeds import DECIDING, LOOKS
 from model.arguments import complain
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def decide(
 
 def first_look() -> tuple[int, ...]:
     """The seeds that every arm takes."""
-    from analysis.stats import LEVEL_LOOKS
-
-    return DECIDING[: LEVEL_LOOKS.seeds[0]]
+    return DECIDING[: LOOKS[0]]
 
 
 def _asks(plan: Plan, results: Results, claims: Sequence[str]) -> tuple[Asked, Asked]:

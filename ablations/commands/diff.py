@@ -7,7 +7,9 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from ablations.commands.arguments import as_json, imports, plan_of, profile
-from model.config import ConfigError, nearest
+from ablations.store.words import nearest_label, quoted
+from model.arguments import working
+from model.config import ConfigError
 
 if TYPE_CHECKING:
     from ablations.plan.merge import Cell
@@ -27,15 +29,18 @@ def act(options: Namespace) -> int:
     options.names, options.claim, options.seeds, options.large = words, [], [0], False
     options.arms = "all"
     tables = plan_of(options).tables
+    from ablations.plan.memory import keep_facts
     from ablations.plan.question import find
 
     cells = [
         _cell(variant, tables[find(word)[0]].cells)
         for variant, word in zip(options.variants, words, strict=True)
     ]
-    from ablations.plan.difference import difference
+    with working("Building both models"):
+        from ablations.plan.difference import difference
 
-    found = difference(*cells)
+        found = difference(*cells)
+    keep_facts()
     if options.json:
         print(json.dumps(found, indent=1, ensure_ascii=False))
     else:
@@ -46,9 +51,11 @@ def act(options: Namespace) -> int:
 def _cell(variant: str, cells: list[Cell]) -> Cell:
     """`norm:post`, or with the levels of what is crossed: `norm:post:6`."""
     ablation, _, label = variant.partition(":")
+    label = label.strip("'")  # as lists have those with commas
     known = {":".join((cell.label, *cell.across.values())): cell for cell in cells}
     if label not in known:
-        raise ConfigError([f"no variant '{label[:100]}' in {ablation}. {nearest(label, known)}"])
+        hint = nearest_label(label, known)
+        raise ConfigError([f"no variant '{label[:100]}' in {ablation}. {hint}"])
     return known[label]
 
 
@@ -57,7 +64,7 @@ def _print(variants: list[str], found: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("", *variants, box=None)
+    table = Table("", *map(quoted, variants), box=None)
     for path, pair in found["settings"].items():
         table.add_row(*map(Text, (path, *pair)))
     for title, key in (("parameters", "parameters"), ("FLOPs/token", "flops_per_token")):

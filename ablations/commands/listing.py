@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 from ablations.commands.arguments import as_json, names, names_of
 from ablations.plan.question import catalogue, find, read_ablation
+from ablations.store.words import listed, quoted
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -33,7 +34,7 @@ def act(options: Namespace) -> int:
         return 0
     width = max(map(len, found), default=0)
     for name, ablation in found.items():
-        rivals = ", ".join(label for label in ablation.variants if label != ablation.control)
+        rivals = listed(label for label in ablation.variants if label != ablation.control)
         print(f"{name:<{width}}  {ablation.question}")
-        print(f"{'':<{width}}  {ablation.control} against {rivals}, on {ablation.task}")
+        print(f"{'':<{width}}  {quoted(ablation.control)} against {rivals}, on {ablation.task}")
     return 0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ablations.store.words import quoted
 from model.arguments import complain
 from model.config import ConfigError
 
@@ -34,7 +35,7 @@ def pace(plan: Plan, results: Results, sweep: Callable[[Plan], Counter[str]]) ->
     for table in tables.values():
         made = _paces(table, results)
         keep_paces(results, table.question, made)
-        told = ", ".join(f"{each.label} {each.ratio:.2f}" for each in made)
+        told = ", ".join(f"{quoted(each.label)} {each.ratio:.2f}" for each in made)
         complain(f"{table.question}: a step takes, beside the control's: {told}")
     return Counter()
 

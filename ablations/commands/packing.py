@@ -50,14 +50,16 @@ class Packing:
         return _Chosen({group: quickest_way(each) for group, each in known.items()}, self.on, wants)
 
     def clock(self, wants: Sequence[Want]) -> Clock:
-        """How long trials take, of which these are to be trained. Nothing is kept.
+        """How long trials take, of which these are to be trained. Nothing is kept in the folder.
 
         Where ways are timed those are seconds of a device, whatever shares it.
         """
         from ablations.plan.ways import group_of, quickest_way, read_ways
-        from ablations.sweep.calibrate import clock
+        from ablations.sweep.calibrate import clock, counted_clock
 
-        if self.on.pack != "auto" or self.on.device.type == "cpu":
+        if self.on.device.type == "cpu":
+            return counted_clock(self.on.device)
+        if self.on.pack != "auto":
             return clock(self.launcher, str(self.on.device), self.options.imports)
         known = read_ways(self.results, self._device)
 

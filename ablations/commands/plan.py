@@ -16,9 +16,12 @@ from ablations.commands.arguments import (
     results_of,
     trials,
 )
+from ablations.commands.columns import print_columns
 from ablations.commands.launching import local_launcher
 from ablations.commands.packing import Packing
 from ablations.store.seeds import DECIDING
+from ablations.store.words import quoted
+from model.arguments import working
 
 if TYPE_CHECKING:
     from ablations.plan.estimate import Clock
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from ablations.plan.wanted import Plan
     from ablations.store.results import Results
 
-_MEASURED = 100  # variants; a grid of more is compared by size
+_MEASURED = 100  # variants of which steps are taken; a grid of more is compared by size
 _COLUMNS = ("parameters", "FLOPs/token", "steps", "s/trial", "seeds")
 
 
@@ -40,18 +43,15 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.plan.estimate import free_disk, in_bytes
+    from ablations.plan.memory import keep_facts
     from ablations.plan.missing import missing
     from ablations.sweep.progress import roughly
-    from ablations.tasks.cache import announce
 
-    lacks = missing(plan, results, options.rerun)
     on = machine_of(options)
-    with (
-        announce(want.config["task"] for want in lacks.train),
-        local_launcher(on, on.at_once if on.device.type == "cpu" else on.jobs) as launcher,
-    ):
-        steps = Packing(options, results, launcher, on).clock(lacks.train)
-        totals, rows = price(plan, results, lacks, on, steps)
+    with working(f"Comparing with {results.root}, counting operations"):
+        lacks = missing(plan, results, options.rerun)
+        totals, rows = _priced(plan, results, lacks, on, options)
+        keep_facts()
     if options.json:
         print(json.dumps({**totals, "variants": rows}, indent=1))
         return 0
@@ -88,6 +88,22 @@ def training_words(totals: dict[str, Any], on: Machine) -> str:
     return f"{words}, {totals['device_hours']:,.3g} device-hours on {on}"
 
 
+def _priced(
+    plan: Plan, results: Results, lacks: Missing, on: Machine, options: Namespace
+) -> tuple[dict[str, Any], list[Any]]:
+    """The price on this machine; on accelerators, steps are taken in workers."""
+    if on.device.type == "cpu":
+        from ablations.sweep.calibrate import counted_clock
+
+        return price(plan, results, lacks, on, counted_clock(on.device))
+    from ablations.tasks.cache import announce
+
+    tasks = announce(want.config["task"] for want in lacks.train)
+    with tasks, local_launcher(on, on.jobs) as launcher:
+        clock = Packing(options, results, launcher, on).clock(lacks.train)
+        return price(plan, results, lacks, on, clock)
+
+
 def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine, clock: Clock
 ) -> tuple[dict[str, Any], list[Any]]:
@@ -104,7 +120,8 @@ def price(
     each: dict[str, float | None] = {}  # of the trials that are still to be trained
     if lacks.train:
         known = known_times(plan, results, on.device)
-        took = seconds_each(lacks.train, clock, _MEASURED, known)
+        most = len(lacks.train) if on.device.type == "cpu" else _MEASURED
+        took = seconds_each(lacks.train, clock, most, known)
         each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
     counted = [want for want in lacks.train if each[want.trial] is not None]
     rows: list[dict[str, Any]] = []
@@ -148,22 +165,20 @@ def _by(cells: list[Cell]) -> list[list[Cell]]:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    table = Table("question", "variant", *(Column(t, justify="right") for t in _COLUMNS), box=None)
+    lines = []
     for row in rows:
         seconds = "done" if not row["left"] else "unknown"
         if row["seconds_per_trial"] is not None:
             seconds = f"{row['seconds_per_trial']:,.0f}"
-        table.add_row(
-            Text(row["ablation"]),
-            Text(row["variant"] + (" (control)" if row["control"] else "")),
-            f"{row['parameters']:,}",
-            f"{row['flops_per_token']:,.0f}",
-            f"{row['steps']:,}",
-            seconds,
-            str(len(row["trials"])),
+        lines.append(
+            [
+                row["ablation"],
+                quoted(row["variant"]) + (" (control)" if row["control"] else ""),
+                f"{row['parameters']:,}",
+                f"{row['flops_per_token']:,.0f}",
+                f"{row['steps']:,}",
+                seconds,
+                str(len(row["trials"])),
+            ]
         )
-    Console().print(table)
+    print_columns(("question", "variant", *_COLUMNS), lines, right=_COLUMNS)

@@ -102,6 +102,11 @@ def act(options: Namespace) -> int:
     told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
     told += [f"the budget is spent: {unbegun} wait, the same command begins them"] * bool(unbegun)
     print("; ".join(told))
+    if results.plan_file.exists():
+        from ablations.commands.answers import next_command, print_answers
+
+        print_answers(plan, results, options.claim)
+        print(f"\n{next_command(results, options.report)}")
     if watcher is not None and (code := watcher.conclude()):
         return code
     return 1 if earlier or any(counts[status] for status in FAILED) else 0

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from argparse import ArgumentParser, Namespace
 
-from ablations.commands.arguments import place, results_of
+from ablations.commands.arguments import import_modules, imports, place, results_of, seed
+from ablations.commands.naming import trial_of
 from ablations.store.record import Record
 from ablations.store.results import Results
 from model.config import ConfigError
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("trial", help="a trial's id, or its first digits")
+    parser.add_argument(
+        "trial", help="QUESTION:VARIANT, such as norm:post or norm:post:201, or an id's digits"
+    )
+    parser.add_argument(
+        "--seed", type=seed, metavar="N", help="of QUESTION:VARIANT; default: the first that is run"
+    )
     place(parser)
+    imports(parser)
 
 
 def act(options: Namespace) -> int:
@@ -23,14 +29,11 @@ def act(options: Namespace) -> int:
 
 
 def find(options: Namespace) -> tuple[Results, Record]:
+    """The folder and the record that are meant, with the user's own parts at hand."""
+    import_modules(options)
     results = results_of(options)
-    if not re.fullmatch(r"[0-9a-f]{1,12}", options.trial):
-        raise ConfigError([f"'{options.trial[:100]}': a trial's id is up to 12 digits 0-9a-f"])
-    found = sorted(path.stem for path in results.trials.glob(f"{options.trial}*.json"))
-    if len(found) != 1:
-        kind = "no trial" if not found else f"{len(found)} trials"
-        raise ConfigError([f"{kind} '{options.trial}…' in {results.root}"])
-    record = results.read(found[0])
+    trial = trial_of(options.trial, results, options.seed)
+    record = results.read(trial)
     if record is None:  # a link that leads nowhere, or deleted since
-        raise ConfigError([f"no trial '{options.trial}…' in {results.root}"])
+        raise ConfigError([f"no trial '{trial}…' in {results.root}"])
     return results, record

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
-from ablations.store.record import TRAINED, RecordHead
+from ablations.commands.trial_list import PlacedTrial, places, print_places
+from ablations.store.record import TRAINED, WHOLE, RecordHead
 from ablations.store.results import Asked, Results
 from ablations.store.schema import STATUSES, RecordError
 from ablations.store.stamp import Stamp, changed
+from model.arguments import working
 from model.config import ConfigError, nearest
 
 EVERY = 1.0  # second between two looks
@@ -40,11 +42,18 @@ def act(options: Namespace) -> int:
     if options.follow:
         _follow(watched, asked)
         return 0
-    state = watched.look(asked)
-    if options.json:
-        print(json.dumps(state.document(), indent=1, ensure_ascii=False))
-    else:
+    with working(f"Reading the records of {watched.results.root}"):
+        state = watched.look(asked)
+        found = watched.places(state, asked)
+        if options.json:
+            trials = [each.document(watched.results) for each in found]
+            document = {**state.document(), "trials": trials}
+            print(json.dumps(document, indent=1, ensure_ascii=False))
+            return 0
         print(state.text())
+        if found:
+            print()
+            print_places(found, watched.results, bool(asked))
     return 0
 
 
@@ -60,6 +69,8 @@ class Picture:
     seconds_left: float | None
     reasons: list[str]
     set_aside: list[str]
+    outcomes: dict[str, str] = field(default_factory=dict)  # trial → its state
+    stale: frozenset[str] = frozenset()  # trials
 
     @property
     def is_over(self) -> bool:
@@ -115,21 +126,20 @@ class Watched:
     """A results folder that is looked at again and again; a record is read when it has changed."""
 
     def __init__(self, results: Results) -> None:
-        self._results = results
+        self.results = results
         self._seen: dict[str, tuple[tuple[int, int, int], Seen]] = {}
 
     def look(self, names: Sequence[str] = ()) -> Picture:
-        from ablations.plan.estimate import WHOLE
         from ablations.sweep.lease import Leases
         from ablations.sweep.progress import TimeLeft
 
         asked = self._asked(names)
-        leases = {lease.name: lease for lease in Leases(self._results.root / "leases").live()}
+        leases = {lease.name: lease for lease in Leases(self.results.root / "leases").live()}
         running = [trial for trial in asked if trial in leases]
         sizes = {trial: each.size for trial, each in asked.items()}
         left = TimeLeft(len(sizes), sizes, len(running) or cores())
-        counts = Counter(dict.fromkeys(STATES, 0))
-        stale_by: Counter[str] = Counter()
+        outcomes: dict[str, str] = {}
+        stale: set[str] = set()
         unmeasured, is_owed = 0, False
         reasons = []
         for trial in asked:
@@ -137,39 +147,52 @@ class Watched:
             if seen and seen.reason:
                 reasons.append(seen.reason)
             if trial in leases:
-                counts["running"] += 1
+                outcomes[trial] = "running"
             elif seen is None or seen.status is None:
-                counts["waiting"] += 1
+                outcomes[trial] = "waiting"
             else:
-                counts[seen.status] += 1
+                outcomes[trial] = seen.status
                 is_stale, lacks = seen.is_stale(asked[trial]), seen.lacks(asked[trial])
-                counts["stale"] += is_stale
-                stale_by[seen.status] += is_stale
+                stale |= {trial} if is_stale else set()
                 unmeasured += lacks
                 is_owed |= lacks and not is_stale and not seen.failures
                 left.finished(trial, seen.seconds if seen.status in WHOLE else None)
         for trial in running:
             left.running(trial, time.time() - leases[trial].since)
-        bad = sorted(path.name for path in self._results.trials.glob("*.bad-*"))
+        bad = sorted(path.name for path in self.results.trials.glob("*.bad-*"))
         work = unmeasured, is_owed, bool(leases)
-        return Picture(dict(counts), dict(stale_by), *work, left.seconds(), reasons, bad)
+        counts = {**dict.fromkeys(STATES, 0), **Counter(outcomes.values()), "stale": len(stale)}
+        stale_by = dict(Counter(outcomes[trial] for trial in stale))
+        told = left.seconds(), reasons, bad
+        return Picture(counts, stale_by, *work, *told, outcomes, frozenset(stale))
+
+    def places(self, state: Picture, names: Sequence[str]) -> list[PlacedTrial]:
+        """The cells of the named ablations, as they were found."""
+        plan = self.results.read_plan()
+        tables = list(dict.fromkeys(t for name in names for t in self._tables(name)))
+        return places(plan, tables or list(plan["ablations"]), state.outcomes, state.stale)
 
     def _asked(self, names: Sequence[str]) -> dict[str, Asked]:
         """What the named ablations ask of each of their trials, which they may share."""
-        planned, known = self._results.planned(), self._results.names()
+        planned = self.results.planned()
+        tables = [table for name in names for table in self._tables(name)]
         asked: dict[str, Asked] = {}
-        for name in names or planned:
-            tables = [table for table in planned if name in (table, known[table])]
-            if not tables:
-                hint = nearest(name, planned)
-                raise ConfigError([f"no ablation '{name[:100]}' in {self._results.root}. {hint}"])
-            for trial, each in (both for table in tables for both in planned[table].items()):
-                asked.setdefault(trial, each).measures.update(each.measures)
+        for trial, each in (both for t in tables or planned for both in planned[t].items()):
+            asked.setdefault(trial, each).measures.update(each.measures)
         return asked
+
+    def _tables(self, name: str) -> list[str]:
+        """The tables of the plan that a word means: one of them, or all of a question."""
+        known = self.results.names()
+        tables = [table for table, question in known.items() if name in (table, question)]
+        if not tables:
+            hint = nearest(name, known)
+            raise ConfigError([f"no ablation '{name[:100]}' in {self.results.root}. {hint}"])
+        return tables
 
     def _read(self, trial: str) -> Seen | None:
         try:
-            file = self._results.path(trial).stat()
+            file = self.results.path(trial).stat()
         except FileNotFoundError:
             return None
         except RecordError as error:
@@ -177,7 +200,7 @@ class Watched:
         stamp = (file.st_ino, file.st_mtime_ns, file.st_size)
         if self._seen.get(trial, (None,))[0] != stamp:
             try:
-                head = self._results.head(trial)
+                head = self.results.head(trial)
             except RecordError as error:
                 self._seen[trial] = stamp, Seen(None, str(error))
             else:

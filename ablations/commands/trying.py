@@ -9,6 +9,7 @@ from pathlib import Path
 from ablations.commands.show import arguments as arguments_of_show
 from ablations.commands.show import find
 from ablations.store.files import write_atomic
+from model.arguments import working
 from model.config import ConfigError
 
 
@@ -21,10 +22,12 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     figure = None if options.figure is None else _figure(options.figure)
     results, record = find(options)
-    from ablations.commands.answer import answer
-    from ablations.commands.drawing import drawn, picture
+    with working("Loading torch"):
+        from ablations.commands.answer import answer
+        from ablations.commands.drawing import drawn, picture
 
-    reply = answer(record, results, options.input)
+    with working(f"Reading the data and the weights of {record.trial}"):
+        reply = answer(record, results, options.input)
     said = f"{options.input} → {reply.text}    probability {reply.probability:.2g}"
     if reply.runner_up is not None:
         said += " (next: {} with {:.2g})".format(*reply.runner_up)

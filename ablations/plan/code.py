@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from functools import cache
 
-from ablations.plan.resolve import model_on_meta
-from ablations.store.stamp import Stamp, is_counted, stamp
-from ablations.tasks.cache import load_task
+from ablations.plan.facts import model_facts, task_facts
+from ablations.store.stamp import Stamp, stamp
 
 # Where training's numbers go and how they are scored, not where they come from.
 _ASIDE = ("ablations.store", "ablations.tasks.scores", "ablations.tasks.cache",
@@ -33,13 +32,10 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     written, train = json.loads(frozen_model), json.loads(frozen_train)
     choices = [(OPTIMISER, train["optimiser"]), (SCHEDULE, train["schedule"])]
     choices += [(INITIAL, written["initial"])] if "initial" in written else []
-    model = model_on_meta(frozen_model, frozen_task)
-    roots = {type(module).__module__ for module in model.modules()}
+    roots = set(model_facts(frozen_model, frozen_task).modules)
     roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
     roots |= {family.part(choice["name"]).__module__ for family, choice in choices}
-    task = load_task(frozen_task)
-    held = {type(part).__module__ for part in (task, *vars(task).values())}  # such as its tokens
-    roots |= {"ablations.train.loop", "model.initialise", *filter(is_counted, held)}
+    roots |= {"ablations.train.loop", "model.initialise", *task_facts(frozen_task).modules}
     roots = {name for name in roots if not _is_aside(name)}
     return stamp(roots, _is_aside) | stamp([_JOINT, *_SHARED], lambda _: True)
 
@@ -53,7 +49,7 @@ def measure_code(measure: str, frozen_model: str, frozen_task: str, frozen_train
     """The files that take a measure, besides those that the trial itself depends on."""
     from ablations.measure import discover, is_timing
 
-    roots = {discover().part(measure).__module__, type(load_task(frozen_task)).__module__}
+    roots = {discover().part(measure).__module__, task_facts(frozen_task).module}
     roots |= {"ablations.measure.session"} if is_timing(measure) else set()
     trained_by: Mapping[str, str] = code(frozen_model, frozen_task, frozen_train)
     taken_by = stamp(roots, lambda name: name == _JOINT or name.startswith("ablations.store."))

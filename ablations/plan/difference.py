@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ablations.plan.counts import count
+from ablations.plan.facts import cost_facts, model_facts, task_facts
 from ablations.plan.merge import Cell
-from ablations.tasks.cache import load_task
 from model.build import build
 
 _ABSENT = "—"
@@ -21,7 +20,7 @@ _ABSENT = "—"
 def difference(one: Cell, other: Cell) -> dict[str, Any]:
     """A document with `settings`, `parameters`, `flops_per_token`, `modules` and `start_equal`."""
     models = [_built(cell) for cell in (one, other)]
-    counts = [count(cell.frozen["model"], cell.frozen["task"]) for cell in (one, other)]
+    counts = [_counts(cell) for cell in (one, other)]
     named = [_named(model) for model in models]
     return {
         "settings": _changes(*(dict(_paths(cell.config)) for cell in (one, other))),
@@ -31,8 +30,14 @@ def difference(one: Cell, other: Cell) -> dict[str, Any]:
     }
 
 
+def _counts(cell: Cell) -> dict[str, float]:
+    place = cell.frozen["model"], cell.frozen["task"]
+    flops = cost_facts(*place).flops_per_token
+    return {"parameters": model_facts(*place).parameters, "flops_per_token": flops}
+
+
 def _built(cell: Cell) -> nn.Module:
-    task = load_task(cell.frozen["task"])
+    task = task_facts(cell.frozen["task"])
     return build(json.loads(cell.frozen["model"]), task.source_size, task.target_size, seed=0)
 
 

@@ -18,6 +18,7 @@ import psutil
 from ablations.plan.missing import Missing, missing
 from ablations.plan.wanted import Plan, Want
 from ablations.store.frozen import freeze
+from ablations.store.record import WHOLE
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
@@ -28,7 +29,6 @@ Clock = Callable[[Sequence[Want]], list[float | None]]
 """Steps of these are taken here and now: how long each will train. None: no step could be taken."""
 
 DAY = 86_400.0
-WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
 RECORD = 60_000  # bytes: a learning curve of some hundred points
 _FLOAT = 4  # bytes
 PROCESS = 1 << 30  # bytes: torch, and the data of a task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ablations.plan.counts import parameters
+from ablations.plan.facts import model_facts
 from ablations.plan.resolve import resolve_trial
 from ablations.store.frozen import freeze
 
@@ -42,4 +42,4 @@ def matched_width(variant: Callable[[int], Tree], control: Tree) -> int:
 
 def _size(tree: Tree) -> int:
     config = resolve_trial(tree)
-    return parameters(freeze(config["model"]), freeze(config["task"]))
+    return model_facts(freeze(config["model"]), freeze(config["task"])).parameters

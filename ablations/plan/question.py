@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from ablations.plan.ledger import Claim, find_claim
 from ablations.plan.prediction import Prediction, read_prediction
-from ablations.plan.source import FOLDER, located, read_yaml
+from ablations.plan.source import FOLDER, located, parsed, yaml_text
 from ablations.store.seeds import DECIDING
+from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
 
@@ -57,7 +58,7 @@ class Ablation:
 
     def __post_init__(self) -> None:
         if self.control not in self.variants:
-            hint = nearest(self.control, self.variants)
+            hint = nearest_label(self.control, self.variants)
             raise ConfigError([f"control: no variant '{self.control}'. {hint}"])
         problems = [
             f"variants.{label}: expected {{path: value}}, got {paths!r}"
@@ -221,7 +222,12 @@ def find(word: str) -> tuple[str, Path]:
 
 
 def read_ablation(path: Path) -> tuple[Ablation, Source]:
-    source = read_yaml(path)
+    return _read(*yaml_text(path))
+
+
+@lru_cache(maxsize=512)
+def _read(text: str, name: str) -> tuple[Ablation, Source]:
+    source = parsed(text, name)
     try:
         return validate(Ablation, source.values, ""), source
     except ConfigError as error:

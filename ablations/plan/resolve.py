@@ -7,13 +7,36 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from ablations.plan.facts import has_our_data, model_facts, task_facts
+from ablations.plan.memory import is_ours, memory
+from ablations.plan.own_files import refused
+from ablations.plan.own_parts import check_declarations, one_line_of_own_parts
+from ablations.plan.suggestions import with_right_paths
 from ablations.store.frozen import freeze
-from ablations.tasks.cache import load_task
 from model.config import ConfigError, nearest, validate
 
 
 def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Task, model and training with every default written out, checked against each other."""
+    written = _written(tree) if is_ours() else None
+    known = None if written is None else memory().recall("trials", written)
+    if isinstance(known, str):
+        return dict(json.loads(known))
+    resolved = _resolved(tree)
+    if written is not None and has_our_data(freeze(resolved["task"])):
+        memory().note("trials", written, json.dumps(resolved))
+    return resolved
+
+
+def _written(tree: Mapping[str, Any]) -> str | None:
+    """The tree as one text; None where it holds what no trial can."""
+    try:
+        return freeze(tree)
+    except (ValueError, TypeError):
+        return None
+
+
+def _resolved(tree: Mapping[str, Any]) -> dict[str, Any]:
     from ablations.tasks import TASK
     from ablations.train.settings import TrainConfig
     from model.build import resolve
@@ -30,12 +53,15 @@ def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
     }
     for name, check in sections.items():
         try:
-            resolved[name] = check(tree.get(name, {}))
+            with one_line_of_own_parts(name):
+                resolved[name] = check(tree.get(name, {}))
         except ConfigError as error:
             problems += error.problems
     if problems:
+        raise ConfigError(with_right_paths(problems, tree))
+    if problems := refused(resolved["task"]):
         raise ConfigError(problems)
-    model_on_meta(freeze(resolved["model"]), freeze(resolved["task"]))
+    model_facts(freeze(resolved["model"]), freeze(resolved["task"]))
     return resolved
 
 
@@ -53,20 +79,23 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
     from model.position import Position
 
     try:
-        task = load_task(frozen_task)
+        task = task_facts(frozen_task)
     except ConfigError as error:
-        raise ConfigError([f"task.{problem}" for problem in error.problems]) from None
+        told = [each if each.startswith("task: ") else f"task.{each}" for each in error.problems]
+        raise ConfigError(told) from None
     written = json.loads(frozen_model)
     kind = written.get("kind", task.kind)
     if kind != task.kind:
         raise ConfigError([f"model.kind={kind}: this task needs {task.kind}"])
-    try:
-        with torch.device("meta"):
-            model = build(written, task.source_size, task.target_size, seed=None)
-    except ConfigError as error:
-        raise ConfigError([f"model.{problem}" for problem in error.problems]) from None
-    except (ValueError, RuntimeError) as error:  # RuntimeError: more weights than can be counted
-        raise ConfigError([f"model: d_model or another size: {error}"]) from None
+    with one_line_of_own_parts("model"):
+        try:
+            with torch.device("meta"):
+                model = build(written, task.source_size, task.target_size, seed=None)
+        except ConfigError as error:
+            raise ConfigError([f"model.{problem}" for problem in error.problems]) from None
+        except (ValueError, RuntimeError) as error:  # RuntimeError: too many weights to count
+            raise ConfigError([f"model: d_model or another size: {error}"]) from None
+    check_declarations(model, task)
     head = getattr(model, "head", None)
     if isinstance(head, Head) and head.per != task.per:
         fitting = [name for name, part in HEAD.parts.items() if part.per == task.per]

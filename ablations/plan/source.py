@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ _PATH = 200  # characters; no setting is that far down
 
 
 def read_yaml(path: Path) -> Source:
+    return parsed(*yaml_text(path))
+
+
+def yaml_text(path: Path) -> tuple[str, str]:
+    """What a file says, and what people are told that it is called."""
     name = path.name if path.is_relative_to(FOLDER) else str(path)
     try:
         text = read_file(path).decode()
@@ -24,6 +30,12 @@ def read_yaml(path: Path) -> Source:
         raise ConfigError([f"{name}:{line}: not UTF-8; save the file as UTF-8"]) from None
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         raise ConfigError([f"{name}: {getattr(error, 'strerror', None) or error}"]) from None
+    return text, name
+
+
+@lru_cache(maxsize=512)
+def parsed(text: str, name: str) -> Source:
+    """One and the same for the same text: nobody writes to it."""
     return parse_yaml(text, name)
 
 
@@ -57,6 +69,8 @@ def parse_overrides(words: Iterable[str]) -> tuple[dict[str, Any], dict[str, dic
         path, _, text = word.partition("=")
         if len(path) > _PATH or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", path):
             raise ConfigError([f"{word[:80]!r}: expected path=value, such as model.n_heads=8"])
+        if re.search(r"\..+\.name$", path):  # the options of another part would stay beside it
+            raise ConfigError([f"{word[:80]}: write {path.removesuffix('.name')}={text[:80]}"])
         if path in values or path in factors:
             raise ConfigError([f"{path}: given twice on the command line"])
         if "," in text and text.lstrip()[:1] not in tuple("[{\"'"):

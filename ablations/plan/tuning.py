@@ -13,6 +13,7 @@ that decides an arm's numbers but what was tuned.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -25,9 +26,10 @@ from typing import Any
 
 import yaml
 
+from ablations.plan.memory import memory
 from ablations.plan.merge import Cell, PlannedArm
 from ablations.plan.question import Ablation, catalogue
-from ablations.plan.source import FOLDER, located, read_yaml
+from ablations.plan.source import FOLDER, located, parsed, yaml_text
 from ablations.plan.tree import get
 from ablations.store.files import write_atomic
 from ablations.store.frozen import freeze
@@ -246,12 +248,17 @@ def choices(name: str, profile: str, results: Results | None) -> dict[str, Choic
 
 
 def read_choices(path: Path) -> list[Choice]:
-    source = read_yaml(path)
+    text, name = yaml_text(path)
+    with contextlib.suppress(TypeError):  # nothing is known of it, or nothing of use
+        return [Choice(**each) for each in memory().recall("choices", text)]
+    source = parsed(text, name)
     try:
         held = validate(_File, source.values, "")
-        return [validate(Choice, each, f"arms.{index}") for index, each in enumerate(held.arms)]
+        found = [validate(Choice, each, f"arms.{index}") for index, each in enumerate(held.arms)]
     except ConfigError as error:
         raise located(error, [("", source)]) from None
+    memory().note("choices", text, [asdict(choice) for choice in found])
+    return found
 
 
 def keep_choices(results: Results, name: str, made: Sequence[Choice]) -> Path:

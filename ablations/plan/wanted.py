@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ablations.plan.code import code, measure_code
-from ablations.plan.counts import count, kept_bytes, parameters
+from ablations.plan.facts import cost_facts, model_facts
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
+from ablations.plan.own_files import doubtful
 from ablations.plan.pacing import Pace, paced, paces, question_of_pace, settings_of
 from ablations.plan.points import places
 from ablations.plan.profile import Profile, read_profile
@@ -18,6 +19,7 @@ from ablations.store.frozen import freeze
 from ablations.store.results import Results
 from ablations.store.seeds import DECIDING, moved
 from ablations.store.stamp import Stamp
+from ablations.store.words import listed, quoted
 from ablations.tasks.cache import load_task
 from model.config import ConfigError, nearest, validate
 
@@ -43,7 +45,9 @@ class Want:
 
     @property
     def counts(self) -> dict[str, float]:
-        return count(self.frozen["model"], self.frozen["task"])
+        """Parameters, and forward FLOPs per token at the task's longest sequences."""
+        flops = cost_facts(self.frozen["model"], self.frozen["task"]).flops_per_token
+        return {"parameters": self.parameters, "flops_per_token": flops}
 
     @property
     def code(self) -> Stamp:
@@ -71,12 +75,12 @@ class Want:
 
     @property
     def parameters(self) -> int:
-        return parameters(self.frozen["model"], self.frozen["task"])
+        return model_facts(self.frozen["model"], self.frozen["task"]).parameters
 
     @property
     def kept_bytes(self) -> float:
         """What a step of it keeps for the backward pass, about."""
-        kept = kept_bytes(self.frozen["model"], self.frozen["task"])
+        kept = cost_facts(self.frozen["model"], self.frozen["task"]).kept_bytes
         return kept * self.config["train"]["batch_tokens"]
 
     @property
@@ -266,9 +270,29 @@ def make_plan(
         for table in tables:
             plan.tables[table.word] = table
             _want(plan, table)
+        plan.notes += _doubts(tables)
     if problems:
         raise ConfigError(list(problems))
     return plan
+
+
+def _doubts(tables: Sequence[PlannedTable]) -> list[str]:
+    """What is probably not meant: one file in two places, a variant that is its control."""
+    notes: dict[str, None] = {}
+    for table in tables:
+        if table.cells:
+            notes |= dict.fromkeys(doubtful(table.cells[0].config["task"]))
+        control = table.ablation.control
+        controls = {cell.settings for cell in table.cells if cell.label == control}
+        same = {cell.label: None for cell in table.cells if cell.settings in controls}
+        if table.arms == "fixed":
+            notes |= {
+                f"{table.question}: {quoted(label)} changes nothing: it is its control, "
+                f"{quoted(control)}, in other words": None
+                for label in same
+                if label != control
+            }
+    return list(notes)
 
 
 def _tables(
@@ -299,7 +323,7 @@ def _tables(
         and (not is_about or ablation.decides(arm.label, arm.across, scope.claims, "tuned"))
     ]
     if lacking:
-        told = ", ".join(dict.fromkeys(lacking))
+        told = listed(dict.fromkeys(lacking))
         plan.notes.append(f"{name}: not tuned at these settings ({told}); --tune does that")
         return [fixed]
     pairs = [(arm, known[key]) for arm, key in zip(arms, keys, strict=True) if key in known]
@@ -361,8 +385,9 @@ def draws_of(ablation: Ablation) -> Sequence[int]:
 def metrics_of(ablation: Ablation, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
     """All that is read for a question: the task's scores, and what its measures read besides."""
     from ablations.measure import quantities_of
+    from ablations.tasks import TASK
 
-    scores = load_task(freeze(cells[0].config["task"])).metrics
+    scores = TASK.part(cells[0].config["task"]["name"]).metrics
     told = {name: {**vars(each), "repeats": "seeds"} for name, each in scores.items()}
     read = {name: vars(each) for name, each in quantities_of(ablation.measures).items()}
     return {**(told if is_trained(ablation) else {}), **read}

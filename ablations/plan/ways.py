@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ablations.plan.resolve import model_on_meta
+from ablations.plan.facts import model_facts
 from ablations.plan.wanted import Want
 from ablations.store.files import write_atomic
 from ablations.store.machine import HOST
@@ -75,8 +75,8 @@ def why_alone(want: Want) -> str | None:
         return "dropout"  # whose random numbers would be others
     if train["compile"]:
         return "compiled"
-    modules = model_on_meta(want.frozen["model"], want.frozen["task"]).modules()
-    homes = {type(module).__module__.split(".")[0] for module in modules}
+    modules = model_facts(want.frozen["model"], want.frozen["task"]).modules
+    homes = {name.split(".")[0] for name in modules}
     homes |= {OPTIMISER.part(train["optimiser"]["name"]).__module__.split(".")[0]}
     if homes - {"torch", "model", "ablations"}:
         return "own"  # of which nobody knows whether lanes stay apart in it

@@ -22,6 +22,7 @@ Timed = tuple[str, str, str]
 
 TRAINING = "training"  # what takes the readings that no measure does
 TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the readings mean something
+WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
 
 
 @dataclass

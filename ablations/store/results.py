@@ -5,6 +5,7 @@ A record is written once under its trial's id, whole or not at all.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from ablations.store import plan_file
 from ablations.store.files import NotAFileError, _beside, _cleared, read_file, write_atomic
 from ablations.store.record import Record, RecordHead, T, timed_in
 from ablations.store.schema import TRIAL, NewerRecordError, RecordError
-from ablations.store.seal import seal, unseal, unseal_head
+from ablations.store.seal import seal, unseal, unseal_head, unseal_metric
 
 
 @dataclass
@@ -76,14 +77,30 @@ class Results:
         """The same without its readings, whose bytes are checked but not taken apart."""
         return self._read(trial, _head)
 
-    def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
+    def score(self, trial: str, metric: str, split: str) -> float | None:
+        """A metric at a trial's last step, and at no other coordinates; None where it has none."""
+        data = self._bytes(trial)
+        last: tuple[float, float | None] = (-math.inf, None)
+        for reading in [] if data is None else unseal_metric(data, metric):
+            at = dict(reading.get("at") or {})
+            step = at.pop("step", math.inf)
+            if not at and reading.get("split") in (None, split) and step >= last[0]:
+                last = step, reading.get("value")
+        return last[1]
+
+    def _bytes(self, trial: str) -> bytes | None:
         path = self.path(trial)
         try:
-            data = read_file(path)
+            return read_file(path)
         except FileNotFoundError:
             return None
         except NotAFileError as error:
             raise RecordError(f"{path.name}: {error.strerror}") from None
+
+    def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
+        path, data = self.path(trial), self._bytes(trial)
+        if data is None:
+            return None
         try:
             found = take(data)
             if found.trial != trial:

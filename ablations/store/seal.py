@@ -67,6 +67,15 @@ def unseal_head(data: bytes) -> tuple[Any, list[Any]]:
     return _parse(head + b"}"), [reading for reading in maybe if "against" in reading]
 
 
+def unseal_metric(data: bytes, metric: str) -> list[Any]:
+    """The readings of one metric; the others are checked and not taken apart."""
+    _check(data)
+    word = b'"metric": %b' % _json(metric)
+    maybe = [_parse(line) for line in _lines(data.partition(_READINGS)[2], word)]
+    check_readings(maybe)
+    return [reading for reading in maybe if reading["metric"] == metric]
+
+
 def _lines(readings: bytes, word: bytes) -> Iterator[bytes]:
     """The few lines that hold the word, without cutting up all of them."""
     found = readings.find(word)

@@ -9,6 +9,8 @@ TUNING = (100, 101)
 DECIDING = tuple(range(200, 210))
 """Of verdicts, in the order in which they are looked at. Those below were seen while questions
 were made; those beyond would let someone go on until the answer is the one they like."""
+LOOKS = (3, 5, 10)
+"""After how many of them a claim about a level is looked at."""
 
 
 def deciding(first: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from ablations.plan.estimate import WHOLE
+from ablations.store.record import WHOLE
 from ablations.sweep.screen import Screen
 
 _TITLE = 60  # characters; a label may be of any length

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ablations.store.seeds import LOOKS
 from analysis.stats.estimate import ALPHA
 from analysis.stats.families import holm
 from analysis.stats.margins import UNDECIDED, Tested
@@ -45,7 +46,7 @@ class Looks:
 
 
 # Effects of two standard deviations and more, which five seeds can show, cost little power at ten.
-LEVEL_LOOKS = Looks((3, 5, 10), (0.1, 0.3, 0.6))
+LEVEL_LOOKS = Looks(LOOKS, (0.1, 0.3, 0.6))
 # Three seeds cannot decide a share. At five, .3 lets through 5 against 1 (p = .011).
 BASIN_LOOKS = Looks((5, 10), (0.3, 0.7))
 

@@ -116,7 +116,7 @@ def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(
         (["plan", "positoin"], "'position'"),
         (["plan", "norm", "--profile", "smok"], "'smoke'"),
         (["plan", "norm", "modle.d_model=8"], "'model'"),
-        (["plan", "norm", "model.n_head=8"], "'n_heads'"),
+        (["plan", "norm", "model.n_head=8"], "'model.n_heads'"),
         (["plan", "norm", "model.position=rotery"], "'rotary'"),
         (["plan", "norm", "task.name=g2"], "'g2p'"),
         (["runn"], "'run'"),
@@ -206,7 +206,7 @@ def test_a_record_of_other_code_is_stale_and_said_so(
     assert missing(plan, results, None).train == []
     assert missing(plan, results, "stale").train == [old]
     assert main(["status", "--results", str(results.root)]) == 0
-    assert capsys.readouterr().out == "2 ok (1 stale)\n"
+    assert capsys.readouterr().out.startswith("2 ok (1 stale)\n")
 
 
 def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -> None:

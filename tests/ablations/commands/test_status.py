@@ -331,4 +331,5 @@ def test_following_is_ended_by_a_signal(results: Results, number: int, code: int
 def test_the_document_is_strict_json(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--json", "--results", str(results.root)]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {*command.STATES, "unmeasured", "reasons", "set_aside", "seconds_left"}
+    told = {"unmeasured", "reasons", "set_aside", "seconds_left", "trials"}
+    assert set(found) == {*command.STATES, *told}

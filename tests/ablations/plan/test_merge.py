@@ -302,9 +302,9 @@ def test_every_problem_of_every_variant_is_told_at_once_by_file_and_line(tmp_pat
     for line, words in {
         10: ("model.n_heads=7", "d_model=32"),
         11: ("model.position", "'sinusodal'", "'sinusoidal'"),
-        15: ("model.position.bsae", "'base'"),
+        15: ("model.position.bsae", "'model.position.base'"),
         18: ("train.steps", "many"),
-        23: ("train.optimiser.rte", "'rate'"),
+        23: ("train.optimiser.rte", "'train.optimiser.rate'"),
     }.items():
         (problem,) = [each for each in found if each.startswith(f"{file}:{line}: ")]
         assert all(word in problem for word in words)
@@ -342,11 +342,11 @@ def test_more_words_than_there_are_is_refused_by_its_path(ask: Ask) -> None:
     [
         ({"task": "gtp"}, "gtp", "g2p"),
         ({"control": "wiht"}, "wiht", "with"),
-        ({"variants": {"with": {}, "x": {"model.postion": 1}}}, "postion", "position"),
+        ({"variants": {"with": {}, "x": {"model.postion": 1}}}, "postion", "model.position"),
         ({"variants": {"with": {}, "x": {"model.position": "leanred"}}}, "leanred", "learned"),
         ({"settings": {"modle.depth": 1}}, "modle", "model"),
-        ({"settings": {"train.stesp": 1}}, "stesp", "steps"),
-        ({"settings": {"task.wrods": 1}}, "wrods", "words"),
+        ({"settings": {"train.stesp": 1}}, "stesp", "train.steps"),
+        ({"settings": {"task.wrods": 1}}, "wrods", "task.words"),
         ({"settings": {"model.name": "transfromer"}}, "transfromer", "transformer"),
         ({"claim": []}, "claim", "claims"),
     ],

@@ -1,0 +1,27 @@
+"""Names as they stand in a sentence: they come from users, and may hold commas or anything else."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def quoted(name: str) -> str:
+    """The name, in quotes where its own commas would read as those of a list."""
+    return f"'{name}'" if "," in name or name != name.strip() else name
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def nearest_label(word: str, labels: Iterable[str]) -> str:
+    """A hint for a misspelt label: the nearest right one, or all of them."""
+    labels = list(labels)
+    close = difflib.get_close_matches(word, labels, n=1, cutoff=0.5)
+    return f"Did you mean '{close[0]}'?" if close else f"Choose from: {listed(labels)}."
+
+
+def in_one_line(text: str) -> str:
+    """What a terminal can show of a text, whatever it holds."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))

@@ -1,0 +1,104 @@
+"""show and try: a trial by question, variant and seed, or by its id."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small import plan_document
+
+from ablations.commands import main
+from ablations.commands.naming import trial_of
+from ablations.store.record import Record
+from ablations.store.results import Results
+from model.config import ConfigError
+
+CONFIG = {"model": {"name": "m"}, "task": {}, "train": {}}
+
+
+def trial(number: int) -> str:
+    return f"{number:012x}"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    """Seeds 200 to 202 of two variants, at two depths where they are crossed; seed 200 waits."""
+    results = Results(tmp_path / "out")
+    plain = [("with", {}), ("none, causal", {})]
+    crossed = [("post", {"depth": "6"}), ("post", {"depth": "12"})]
+
+    def cells(arms: list[tuple[str, dict[str, str]]], first: int) -> list[dict[str, object]]:
+        return [
+            {
+                "label": label,
+                "across": across,
+                "seed": 200 + n,
+                "trial": trial(first + 10 * arm + n),
+            }
+            for arm, (label, across) in enumerate(arms)
+            for n in range(3)
+        ]
+
+    tables = {"blind": cells(plain, 0), "norm": cells(crossed, 100)}
+    plan = plan_document({**tables, "norm [tuned]": cells(crossed, 200)})
+    plan["ablations"]["norm [tuned]"] |= {"name": "norm", "arms": "tuned"}
+    results.write_plan(plan)
+    for entry in plan["ablations"].values():
+        for cell in entry["cells"]:
+            if cell["seed"] > 200:
+                results.write(Record(cell["trial"], "ok", CONFIG))
+    return results
+
+
+@pytest.mark.parametrize(
+    ("word", "seed", "number"),
+    [
+        ("blind:with", None, 1),  # the first that is run
+        ("blind:with", 202, 2),
+        ("blind:with:202", None, 2),
+        ("blind:none, causal", None, 11),
+        ("blind:'none, causal'", None, 11),
+        ("blind:'none, causal':202", None, 12),
+        ("norm:post:6", None, 101),
+        ("norm:post:12:202", None, 112),
+        ("norm [tuned]:post:6", None, 201),
+        ("00000000000b", None, 11),
+    ],
+)
+def test_a_trial_is_found_by_what_people_call_it(
+    results: Results, word: str, seed: int | None, number: int
+) -> None:
+    assert trial_of(word, results, seed) == trial(number)
+
+
+@pytest.mark.parametrize(
+    ("word", "seed", "says"),
+    [
+        ("blnd:with", None, "no ablation 'blnd' in {}. Did you mean 'blind'?"),
+        ("blind:wth", None, "no variant 'wth' in blind. Did you mean 'with'?"),
+        ("blind:zzz", None, "no variant 'zzz' in blind. Choose from: with, 'none, causal'."),
+        ("blind:with", 7, "blind:with has no seed 7: it has 200, 201, 202"),
+        ("blind:with:200", None, "blind:with seed 200 has not been run in {} yet"),
+        ("blind:with:201", 202, "blind:with:201 --seed 202: two seeds; leave one out"),
+        ("norm:post", None, "no variant 'post' in norm. Say at which level: post:6, post:12."),
+        ("00000000000b", 201, "--seed goes with QUESTION:VARIANT: an id is of one seed alone"),
+        ("blind", None, "'blind': a trial is QUESTION:VARIANT, such as norm:post, or an id"),
+    ],
+)
+def test_who_is_not_found_is_told_in_one_line_who_there_is(
+    results: Results, word: str, seed: int | None, says: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        trial_of(word, results, seed)
+    (line,) = refused.value.problems
+    assert line.startswith(says.format(results.root))
+
+
+def test_a_record_is_shown_by_its_name(
+    results: Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", "blind:with", "--seed", "202", "--results", str(results.root)]) == 0
+    assert json.loads(capsys.readouterr().out)["trial"] == trial(2)
+    assert main(["show", "blind:with", "--seed", "x", "--results", str(results.root)]) == 2
+    assert capsys.readouterr().err == "--seed x: expected a whole number from 0\n"

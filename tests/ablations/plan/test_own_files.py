@@ -1,0 +1,81 @@
+"""Files of one's own: the same one twice, or one without its separator, is not what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ablations.plan.wanted import Plan, make_plan
+from model.config import ConfigError
+
+Ask = Callable[..., str]
+WORDS = [f"{'ab' * n}c\tAH B K\n" for n in range(1, 12)]
+SMALL = {"model.d_model": 16, "model.depth": 1, "model.max_len": 64, "train.steps": 4}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """Three files of different words."""
+    found = {split: tmp_path / f"{split}.tsv" for split in ("train", "valid", "test")}
+    for number, file in enumerate(found.values()):
+        file.write_text("".join(WORDS[: len(WORDS) - number]))
+    return found
+
+
+def planned(ask: Ask, files: dict[str, Path]) -> Plan:
+    settings = {f"task.{split}": str(file) for split, file in files.items()}
+    return make_plan([ask(settings={**SMALL, **settings})], "smoke", {}, [200])
+
+
+def refusal(ask: Ask, files: dict[str, Path]) -> str:
+    with pytest.raises(ConfigError) as refused:
+        planned(ask, files)
+    (line,) = refused.value.problems
+    return line
+
+
+def test_three_files_are_planned_without_a_word(ask: Ask, files: dict[str, Path]) -> None:
+    assert planned(ask, files).notes == []
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_a_split_that_is_the_training_file_is_refused(
+    ask: Ask, files: dict[str, Path], split: str
+) -> None:
+    line = refusal(ask, {**files, split: files["train"]})
+    assert f"task.{split}={files['train']}: the same as task.train: " in line
+
+
+def test_a_copy_under_another_name_is_the_same_file(ask: Ask, files: dict[str, Path]) -> None:
+    files["test"].write_bytes(files["train"].read_bytes())
+    assert f"task.test={files['test']}: the same as task.train: " in refusal(ask, files)
+    files["test"].write_text("".join(WORDS[:2]))
+    assert planned(ask, files).notes == []
+
+
+def test_one_file_for_validation_and_test_is_told(ask: Ask, files: dict[str, Path]) -> None:
+    (note,) = planned(ask, {**files, "test": files["valid"]}).notes
+    assert note.startswith("task.test is the same file as task.valid: ")
+
+
+def test_a_tsv_without_a_tab_is_refused_and_other_names_are_not(
+    ask: Ask, files: dict[str, Path], tmp_path: Path
+) -> None:
+    spaced = "# said by hand\n\n" + "".join(WORDS).replace("\t", "  ")
+    files["train"].write_text(spaced)
+    assert f"task.train={files['train']}:1: no tab in it" in refusal(ask, files)
+    plain = tmp_path / "train.dict"
+    plain.write_text(spaced)
+    assert planned(ask, {**files, "train": plain}).notes == []
+
+
+def test_a_variant_that_changes_nothing_is_told(ask: Ask) -> None:
+    variants = {
+        "with": {},
+        "with, too": {"model.residual": "pre"},
+        "without": {"model.norm": "rms"},
+    }
+    (note,) = make_plan([ask(variants=variants)], "smoke", {}, [200]).notes
+    assert note == ("small: 'with, too' changes nothing: it is its control, with, in other words")

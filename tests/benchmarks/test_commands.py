@@ -1,0 +1,76 @@
+"""How long people wait for an answer at the terminal, from typing to prompt: imports count.
+
+The aims: the whole catalogue planned in 5 s, two variants compared in 5 s, a folder of 400 trials
+looked at in 2 s. The first plan after a change of code works out what later ones remember.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.commands.trial_list import variant_of
+from ablations.plan.document import merge_into
+from ablations.plan.everything import everything
+from ablations.plan.wanted import make_plan
+from ablations.store.record import Reading, Record
+from ablations.store.results import Results
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder that one plan of the whole catalogue has filled."""
+    folder = tmp_path_factory.mktemp("home")
+    ask(folder, "plan")
+    return folder
+
+
+def ask(home: Path, *words: str) -> str:
+    """What a command answers in a process of its own."""
+    asked = [sys.executable, "-m", "ablations", *words]
+    env = {**os.environ, "XDG_CACHE_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(asked, cwd=home, env=env, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.usefixtures("all_cores")
+def test_the_whole_catalogue_is_planned(benchmark: Any, home: Path) -> None:
+    told = benchmark.pedantic(ask, (home, "plan"), rounds=3)
+    assert "trials, 0 done; the rest takes about" in told
+
+
+@pytest.mark.usefixtures("all_cores")
+def test_the_whole_catalogue_is_planned_for_the_first_time(benchmark: Any, tmp_path: Path) -> None:
+    told = benchmark.pedantic(ask, (tmp_path, "plan"), rounds=1)
+    assert "trials, 0 done; the rest takes about" in told
+
+
+@pytest.mark.usefixtures("all_cores")
+def test_two_variants_are_compared(benchmark: Any, home: Path) -> None:
+    told = benchmark.pedantic(ask, (home, "diff", "norm:pre", "norm:post"), rounds=3)
+    assert "parameters" in told
+
+
+@pytest.mark.usefixtures("all_cores")
+def test_a_folder_of_four_hundred_trials_is_looked_at(
+    benchmark: Any, home: Path, tmp_path: Path
+) -> None:
+    results = Results(tmp_path / "out")
+    plan = make_plan(everything("smoke"), "smoke", {}, None)
+    merge_into(results, plan)
+    curve = [Reading("loss", "nats/token", 1.0, "valid", {"step": n}) for n in range(500)]
+    for want in plan.wanted.values():
+        results.write(
+            Record(want.trial, "ok", want.config, env={"code": want.code}, readings=curve)
+        )
+    told = benchmark.pedantic(ask, (home, "status", "--results", str(results.root)), rounds=3)
+    assert f"{len(plan.wanted)} ok" in told
+    first = next(iter(results.read_plan()["ablations"].values()))["cells"][0]
+    assert variant_of(first) in told
