@@ -5,6 +5,7 @@ claims [ID …] --results DIR     every claim with its verdict
 figure NAME --results DIR       one figure
 compare A B                     two results folders: what changed beyond noise
 tensorboard --results DIR --to OUT   learning curves as TensorBoard's event files
+publish --results DIR --to OUT  packed records, tables and the page, to be kept beside the code
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ablations.store.door import complain, guarded
 from ablations.store.schema import RecordError
 from analysis.names import choose
 
-COMMANDS = ("report", "claims", "figure", "compare", "tensorboard")
+COMMANDS = ("report", "claims", "figure", "compare", "tensorboard", "publish")
 PROCESSES = 2  # that draw: a figure takes a third of a second
 
 
@@ -45,7 +46,7 @@ def _answer(arguments: Sequence[str] | None) -> int:
         "names", nargs="*", metavar="NAME", help="a figure, ids of claims, or two results folders"
     )
     parser.add_argument("--results", type=Path, default=Path("results/quick"), metavar="DIR")
-    parser.add_argument("--to", type=Path, metavar="OUT", help="a new folder for event files")
+    parser.add_argument("--to", type=Path, metavar="OUT", help="the folder to write to")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     try:
         options = parser.parse_args(arguments)
@@ -61,6 +62,8 @@ def _answer(arguments: Sequence[str] | None) -> int:
             raise ValueError(told)
         if options.command == "tensorboard":
             return _tensorboard(options)
+        if options.command == "publish":
+            return _publish(options)
         return _report(options)
     except (ValueError, RecordError) as error:
         complain(" ".join(str(error).split()))
@@ -78,6 +81,9 @@ def _report(options: argparse.Namespace) -> int:
         seen = fresh.inputs(options.results)
         paths = report.write(gather(options.results), processes=PROCESSES)
         fresh.note(options.results, seen, paths)
+    if not options.json:
+        print(f"{len(paths) - 1} figures and tables in {options.results}")
+        paths = paths[-1:]
     _print_paths(paths, options.json)
     return 0
 
@@ -139,6 +145,21 @@ def _tensorboard(options: argparse.Namespace) -> int:
     from analysis.load import load
 
     _print_paths(tensorboard.write(load(options.results), options.to), options.json)
+    return 0
+
+
+def _publish(options: argparse.Namespace) -> int:
+    if options.to is None:
+        raise ValueError("publish needs a folder to write to: --to OUT")
+    from analysis.evidence import gather
+    from analysis.reference import headlines, publish
+
+    paths = publish(options.results, options.to)
+    if options.json:
+        _print_paths(paths, as_json=True)
+    else:
+        print(headlines(gather(options.results)))
+        print(f"{len(paths)} files in {options.to}; the README tells the findings above")
     return 0
 
 

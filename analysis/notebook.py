@@ -15,7 +15,7 @@ from analysis.names import choose
 from analysis.tables import readings
 
 
-class Drawn(Figure):
+class NotebookFigure(Figure):
     """A figure that a notebook shows where it is the last line of a cell, without pyplot."""
 
     def _repr_png_(self) -> bytes:
@@ -41,4 +41,4 @@ def figure(name: str, results: str | Path, question: str | None = None) -> Figur
         panels = [panel for panel in panels if len(panel)]
     if not panels:
         raise ValueError(f"nothing to draw yet: no trial feeds {name!r}")
-    return figures.compose(name, panels, Drawn)
+    return figures.compose(name, panels, NotebookFigure)

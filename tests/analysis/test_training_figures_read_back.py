@@ -18,6 +18,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from analysis import figures, insets, style
+from analysis.curves import looks_of
 from analysis.evidence import Evidence, gather
 from analysis.figures import sinusoid
 
@@ -47,7 +48,7 @@ def panel(name: str, evidence: Evidence, ablation: str, **where: str) -> tuple[p
 
 
 def look_of(evidence: Evidence, label: str) -> style.Look:
-    return style.looks(evidence.loaded.cells["label"].tolist())[label]
+    return looks_of(evidence)[label]
 
 
 def line_of(ax: Axes, look: style.Look) -> Any:
@@ -282,18 +283,6 @@ def test_a_schedule_is_drawn_as_the_trainer_moves_the_rate(evidence: Evidence) -
         assert line.get_ydata().tolist() == pytest.approx(expected)
         assert line.get_xdata()[0] == 1
         assert line.get_xdata()[-1] > 290
-
-
-def test_a_seed_that_broke_down_does_not_cut_its_schedule_short(folder: Any) -> None:
-    folder.configs |= {"0": lab.config(warmup=0), "100": lab.config(warmup=100)}
-    folder.ablation("warmup", ["0", "100"], seeds=[0, 1, 2])
-    for label in ("0", "100"):
-        for seed, kept, status in ((0, 3, "diverged"), (1, None, "ok"), (2, 5, "diverged")):
-            readings = lab.rates(1e-2, "linear", int(label))[:kept]
-            folder.record(label, seed, status=status, readings=readings)
-    frame, _ = panel("schedules", gather(folder.root), "warmup")
-    assert frame.groupby("label")["x"].max().to_dict() == {"0": 295.0, "100": 295.0}
-    assert not frame.duplicated(["label", "x"]).any()
 
 
 def test_questions_with_one_schedule_show_none(folder: Any) -> None:
