@@ -34,13 +34,14 @@ def told(claim: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[str]:
 
 
 def size(each: Mapping[str, Any], unit: str = "") -> str:
-    """`0.41 nats/token (0.385 to 0.435)`; of a ratio `0.77 × (0.62 to 0.94)`."""
+    """`0.41 nats/token (95 %: 0.385 to 0.435)`; of a ratio `0.77 × (99.5 %: 0.62 to 0.94)`."""
     low, high = _ends(each)
     is_ratio = each["shows"] == "ratio" and each["than"] is not None
     has_unit = each["shows"] in NOTHING and each["shows"] != "ratio"
     after = " ×" if is_ratio else after_number(unit) if has_unit else ""
     sign = "+" if each["shows"] == "difference" and each["effect"] > 0 else ""
-    ends = f" ({bounds(low, high)})" if not math.isnan(low) else ""
+    level = f"{100 * each['level']:.3g} %"  # what is left of the error at this look
+    ends = f" ({level}: {bounds(low, high)})" if not math.isnan(low) else ""
     return f"{sign}{number(each['effect'], (high - low) / 2)}{after}{ends}"
 
 

@@ -13,6 +13,7 @@ from analysis.sentences import plain
 def effect(value: float | None, low: float | None, high: float | None, **other: Any) -> Any:
     held = {"shows": "difference", "than": "sinusoidal", "of": ["none"], "metric": "per"}
     numbers = {"effect": value, "interval": [low, high], "n": 5, "shares": None, "at": {}}
+    numbers["level"] = 0.995
     return {**held, **numbers, **other}
 
 
@@ -65,8 +66,8 @@ def test_what_was_measured_is_told_by_metric_with_its_arms_set_apart() -> None:
         effect(0.0, None, None, shares={"none": [0, 5], "sinusoidal": [5, 5]}),
     ]
     assert [plain(line) for line in told({"evidence": parts}, metrics)] == [
-        "phone error rate: “none” − “sinusoidal” +0.40 edits/phone (0.35 to 0.45); "
-        "“none” − “sinusoidal” at length 32: +0.50 edits/phone (0.45 to 0.55)",
-        "step time: “none” over “sinusoidal” 1.50 × (1.40 to 1.60)",
+        "phone error rate: “none” − “sinusoidal” +0.40 edits/phone (99.5 %: 0.35 to 0.45); "
+        "“none” − “sinusoidal” at length 32: +0.50 edits/phone (99.5 %: 0.45 to 0.55)",
+        "step time: “none” over “sinusoidal” 1.50 × (99.5 %: 1.40 to 1.60)",
         "seeds past the threshold: “none” 0 of 5, “sinusoidal” 5 of 5",
     ]

@@ -40,7 +40,7 @@ def test_figure_draws_one_and_prints_its_paths(
 ) -> None:
     assert run("figure", "forest", "--results", small.root) == 0
     paths = [Path(line) for line in capsys.readouterr().out.splitlines()]
-    assert [path.name for path in paths] == ["forest.svg", "forest.png"]
+    assert [path.name for path in paths] == ["forest.svg", "forest.pdf", "forest.png"]
     assert all(path.stat().st_size for path in paths)
 
 
