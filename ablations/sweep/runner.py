@@ -154,7 +154,7 @@ def _stages(
             place.setdefault(cell.trial, index)
 
     def stands(piece: Piece) -> int:
-        return min(place[trial] for trial in piece.trials)
+        return min(place.get(trial, 0) for trial in piece.trials)  # in no table: at once
 
     trained = [piece for piece in pieces if piece.trained]
     first = min(map(stands, trained), default=len(place))
