@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from analysis import environment, figures, projection, provenance, stats
+from analysis import environment, figures, projection, provenance, stats, tables
 from analysis.drawing import Drawn
 from analysis.effects import findings, told
 from analysis.evidence import Evidence
@@ -55,6 +55,7 @@ def render(
         sections=asked,
         anchors={each.name: each.anchor for each in asked},
         shown=shown,
+        marks=tables.CAPTION,
         overview=[each.placed.stem for each in drawn if each.placed.question is None],
         letters=alphabet(letters),
         timed=[each for each in asked if len(each.tables) > 1],

@@ -15,6 +15,8 @@ import pytest
 from analysis import report
 from analysis.evidence import gather
 from analysis.sentences import answers, bounds, count, number, plain
+from analysis.tables import CAPTION
+from analysis.tables.cells import MARKS
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\" onload='x"]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -123,6 +125,12 @@ def test_a_question_has_everything_in_one_place(page: str) -> None:
     ]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
+
+
+def test_the_marks_of_tables_are_explained(page: str) -> None:
+    words = "".join(Page(page).words)
+    assert CAPTION in words
+    assert all(f") {mark}" in words for mark in MARKS.values())
 
 
 def test_a_claim_and_its_question_lead_to_each_other(page: str) -> None:
