@@ -48,14 +48,14 @@ _WORDS = 40
 def counted_clock(device: torch.device) -> Clock:
     """A clock that takes no step of these trials: by their counted work, and by what a few steps of
     small models took on this machine."""
-    import torch
-
-    from ablations.plan.speed import speed_of
-    from ablations.train.device import device_name
-
-    place = f"{device_name(device)}, torch {torch.__version__}, 1 thread"
 
     def seconds(wants: Sequence[Want]) -> list[float | None]:
+        import torch
+
+        from ablations.plan.speed import speed_of
+        from ablations.train.device import device_name
+
+        place = f"{device_name(device)}, torch {torch.__version__}, 1 thread"
         speed = speed_of(place, lambda: measure_speed(device))
         return [speed.seconds(want) for want in wants]
 

@@ -53,10 +53,12 @@ def _points(loaded: Loaded, ablation: str) -> list[dict[str, Any]]:
     cells = loaded.cells[loaded.cells["ablation"] == ablation]
     found = []
     for factor in factors:
-        levels = list(dict.fromkeys(across[factor] for across in known.values()))
+        levels = list(dict.fromkeys(a[factor] for a in known.values() if factor in a))
         places = _places(levels)
         for cell in listed(cells[cells["outcome"] != WAITING]):
             across = dict(known[cell["across"]])
+            if factor not in across:
+                continue
             level = across.pop(factor)
             read = scores.get((cell["label"], cell["across"], cell["seed"]), {})
             rest = crossing(across)
