@@ -65,7 +65,7 @@ class Section:
 def sections(
     evidence: Evidence, decided: Sequence[dict[str, Any]], drawn: Sequence[Drawn]
 ) -> list[Section]:
-    """Every question of the plan, in its order."""
+    """Every question of the plan, in its order; what is only timed on the way to one comes last."""
     answered = answers(evidence, decided)
     contrasts = tables.contrasts_views(evidence)
     return [
@@ -85,7 +85,9 @@ def sections(
             examples=examples(evidence, name),
             limits=limits(evidence, name),
         )
-        for name, entry in evidence.loaded.ablations.items()
+        for name, entry in sorted(
+            evidence.loaded.ablations.items(), key=lambda each: each[1]["arms"] == "pacing"
+        )
     ]
 
 

@@ -58,16 +58,17 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
 def _arms(evidence: Evidence) -> pd.DataFrame:
     """Every arm that was trained, once: of equal settings that of most seeds."""
     rows = []
-    settings = evidence.loaded.cells.drop_duplicates(ARM).set_index(ARM)
+    first = listed(evidence.loaded.cells.drop_duplicates(ARM))
+    settings = {tuple(cell[name] for name in ARM): cell for cell in first}
     for row in listed(evidence.contrasts):
         told = {key: row[key] for key in ("ablation", "task", "metric_label", "split", "unit",
                                           "better", "across")}  # fmt: skip
         for label, side in ((row["control"], "control_"), (row["label"], "")):
             mean = row["control_mean" if side else "mean"]
             ends = ("control_low", "control_high") if side else ("mean_low", "mean_high")
-            cell = settings.loc[(row["ablation"], label, row["across"])]
-            record = evidence.loaded.records.get(cell["trial"])
-            if record is None or not record.trained:
+            cell = settings.get((row["ablation"], label, row["across"]))
+            record = cell and evidence.loaded.records.get(cell["trial"])
+            if not cell or not record or not record.trained:
                 continue
             n = row["control_n" if side else "mean_n"]
             low, high = (row[end] if n >= stats.LEAST else math.nan for end in ends)

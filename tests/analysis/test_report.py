@@ -220,6 +220,13 @@ def test_hostile_names_are_inert_wherever_they_stand(folder: Any) -> None:
     assert HOSTILE[1] in parsed.text
 
 
+def test_what_is_only_timed_on_the_way_to_a_question_comes_last(folder: Any) -> None:
+    folder.ablation("timed", ["pre", "post"], arms="pacing", claims=[])
+    folder.ablation("norm", ["pre", "post"])
+    text = report.write(gather(folder.root))[-1].read_text(encoding="utf-8")
+    assert re.findall(r'<section class="question" id="q-([^"]*)"', text) == ["norm", "timed"]
+
+
 def test_several_machines_are_listed_apart_and_said_so(folder: Any) -> None:
     folder.ablation("width", ["64", "128"], seeds=[0])
     folder.record("64", 0, 0.25, env={"torch": "2.13.0", "device": "cpu", "commit": "a"})
