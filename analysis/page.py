@@ -19,10 +19,9 @@ from analysis.inline import alphabet, inline
 from analysis.names import safe
 from analysis.sections import Section, downloads, sections
 from analysis.sentences import CLOSE, OPEN
-from analysis.verdicts import NOT_RUN, REFUTED, SUPPORTED, UNDECIDED
+from analysis.verdicts import VERDICTS
 
 TALL = 24.0  # inches: a figure that is folded away at first
-VERDICTS = (SUPPORTED, REFUTED, UNDECIDED, NOT_RUN)
 TEMPLATES = Path(__file__).parent / "templates"
 
 

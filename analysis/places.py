@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import stats
+from analysis import lines, stats
 from analysis.curves import walked, with_looks
 from analysis.evidence import Evidence
 from analysis.load import listed
@@ -47,6 +47,12 @@ def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
     frame = with_looks(pd.DataFrame(rows, columns=COLUMNS), evidence)
     frame["heading"] = [heading(evidence, row["ablation"], row["metric"]) for row in listed(frame)]
     return frame
+
+
+def panels(evidence: Evidence, coordinates: Sequence[str]) -> list[pd.DataFrame]:
+    """A panel for each curve that has more than one place."""
+    found = lines.by(points(evidence, coordinates), *PANEL)
+    return [each for each in found if each["x"].nunique() > 1]
 
 
 def heading(evidence: Evidence, ablation: str, metric: str) -> str:

@@ -21,11 +21,10 @@ from analysis.claims import claims
 from analysis.evidence import Evidence
 from analysis.sentences import plain
 from analysis.tables.forms import escape
-from analysis.verdicts import NOT_RUN, REFUTED, SUPPORTED, UNDECIDED
+from analysis.verdicts import REFUTED, SUPPORTED, VERDICTS
 
 RECORDS = "records.zip"
 DECIDED = (SUPPORTED, REFUTED)
-VERDICTS = (*DECIDED, UNDECIDED, NOT_RUN)
 MOST = 30 * 2**20  # bytes: more is no page beside the code any more
 HEADLINES = (
     *("position.needed", "position.alibi-longer", "norm.post-needs-warmup", "heads.more-than-one"),

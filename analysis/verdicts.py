@@ -23,6 +23,7 @@ from analysis.scores import outcomes, scores
 from analysis.stats import Decision, Estimate, Looks, Planned, Tested, TwoLucks
 
 SUPPORTED, REFUTED, UNDECIDED, NOT_RUN = "supported", "refuted", "undecided", "not run"
+VERDICTS = (SUPPORTED, REFUTED, UNDECIDED, NOT_RUN)  # as they are listed
 MOVING = 0.5  # of its margin, over the last third of the steps
 
 

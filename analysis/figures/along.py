@@ -23,8 +23,7 @@ HEADINGS = {
 
 
 def panels(evidence: Evidence) -> list[pd.DataFrame]:
-    frame = places.points(evidence, list(HEADINGS))
-    return [each for each in lines.by(frame, *places.PANEL) if each["x"].nunique() > 1]
+    return places.panels(evidence, list(HEADINGS))
 
 
 def inches(frame: pd.DataFrame) -> float:

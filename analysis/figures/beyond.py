@@ -21,8 +21,7 @@ RATIO = "perplexity_ratio"
 
 
 def panels(evidence: Evidence) -> list[pd.DataFrame]:
-    frame = places.points(evidence, ["past"])
-    return [each for each in lines.by(frame, *places.PANEL) if each["x"].nunique() > 1]
+    return places.panels(evidence, ["past"])
 
 
 def inches(frame: pd.DataFrame) -> float:
