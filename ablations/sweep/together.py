@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import multiprocessing
 import os
 import pickle
@@ -28,6 +29,7 @@ from ablations.sweep.launch import Report, resolve
 from ablations.train.stopping import Notice, Stopped, noticing
 
 _PAUSE = 0.2  # seconds between two looks at whether this process was told to stop
+_GRACE = 2.0  # seconds in which another process may turn out to be lost after one has failed
 
 
 def run_together(
@@ -52,6 +54,7 @@ def run_together(
                 raise
         while crew.hear(0.0, report):
             pass
+        crew.settle(is_over=True)
     finally:
         crew.close()
     error = crew.cause or launched.exception()
@@ -74,6 +77,9 @@ class _Crew:
         self.writers = [writer for _, writer in pipes]
         self.cause: BaseException | None = None
         """What went wrong first."""
+        self._lost: list[int] = []
+        self._raised: list[tuple[float, BaseException]] = []
+        self._blame_by = math.inf
         self._readers = {reader: rank for rank, (reader, _) in enumerate(pipes)}
         self._pids: dict[int, int] = {}
         self._finished: set[int] = set()
@@ -81,8 +87,6 @@ class _Crew:
 
     def hear(self, seconds: float, report: Report) -> bool:
         """Take what they tell until then; whether that was anything."""
-        lost: list[int] = []
-        raised: list[tuple[float, BaseException]] = []
         ready = wait([*self._readers], seconds)
         for reader in ready:
             assert isinstance(reader, Connection)
@@ -92,7 +96,7 @@ class _Crew:
             except (EOFError, OSError):
                 del self._readers[reader]
                 reader.close()
-                lost += [rank] if rank not in self._finished else []
+                self._lost += [rank] if rank not in self._finished else []
                 continue
             if word == "here":
                 self._meet(rank, *rest)
@@ -103,13 +107,26 @@ class _Crew:
             if word == "raised":
                 moment, error, where = rest
                 error.__cause__ = _Elsewhere(where)
-                raised.append((moment, error))
-        if self.cause is None and (lost or raised):
-            # Those that waited for one that is lost raise later, and are not to blame.
-            gone = [Stopped(f"the process of device {rank} was killed") for rank in lost]
-            self.cause = gone[0] if gone else min(raised, key=lambda each: each[0])[1]
-            self.kill()
+                self._raised.append((moment, error))
+                self._blame_by = min(self._blame_by, time.monotonic() + _GRACE)
+        self.settle(is_over=False)
         return bool(ready)
+
+    def settle(self, is_over: bool) -> None:
+        """Tell the cause once it is known, and end the others.
+
+        Those that waited for one that is lost fail too, and may be heard of before its pipe ends.
+        """
+        if self.cause is not None:
+            return
+        is_late = is_over or time.monotonic() >= self._blame_by
+        if self._lost:
+            self.cause = Stopped(f"the process of device {self._lost[0]} was killed")
+        elif self._raised and (is_late or self._finished.issuperset(self._readers.values())):
+            self.cause = min(self._raised, key=lambda each: each[0])[1]
+        else:
+            return
+        self.kill()
 
     def _meet(self, rank: int, pid: int) -> None:
         self._pids[rank] = pid

@@ -14,7 +14,8 @@ import pytest
 from processes import HERE, start
 from watching import LONG, Watch
 
-from ablations.sweep.together import _portable
+from ablations.sweep.together import _Crew, _portable
+from ablations.train.stopping import Stopped
 from model.config import ConfigError
 
 pytestmark = pytest.mark.skipif(
@@ -73,6 +74,26 @@ def test_a_killed_rank_ends_the_others_and_is_named(
         "the process of device 1 was killed",
     )
     watch.assert_gone()
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_one_that_fails_because_another_is_lost_is_not_to_blame(
+    is_lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where it is heard of first; where nobody is lost in time, its failure is the cause."""
+    monkeypatch.setattr("ablations.sweep.together._GRACE", LONG if is_lost else 0.0)
+    crew = _Crew(2)
+    crew.writers[0].send(("raised", 1.0, RuntimeError("read error"), "elsewhere"))
+    assert crew.hear(LONG, lambda _fraction, _note: None)
+    assert (crew.cause is None) == is_lost
+    if is_lost:
+        crew.writers[1].close()
+        assert crew.hear(LONG, lambda _fraction, _note: None)
+        assert isinstance(crew.cause, Stopped)
+        assert str(crew.cause) == "the process of device 1 was killed"
+    else:
+        assert str(crew.cause) == "read error"
+    crew.close()
 
 
 @pytest.mark.soak  # on a busy machine the others may be ended before they have said where they are
