@@ -19,7 +19,7 @@ usage() {
 ./run_all.sh test [...]     lint, types and tests; further words go to pytest
 ./run_all.sh soak [...]     the long fault and statistics tests
 ./run_all.sh bench [...]    the benchmarks
-./run_all.sh setup          only set up: .venv with what pyproject.toml pins
+./run_all.sh setup          only set up: .venv with what pyproject.toml pins, the work counted
 PYTHON=python3.12 ./run_all.sh ...    choose the Python that .venv is made with
 END
 }
@@ -218,6 +218,14 @@ set_up '.[test]'
 cd "$root"
 [[ $door == bench ]] || export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 case $door in
+    setup)
+        # What a plan must know of the catalogue is worked out once and kept for this machine.
+        say "counting the work of every question"
+        for profile in smoke quick; do
+            "$python" -m ablations plan --profile "$profile" >/dev/null 2>"$log" ||
+                fail "the catalogue cannot be planned: $(tail -n 1 "$log")"
+        done
+        ;;
     test) check "${@:2}" ;;
     soak) exec "$python" -m pytest -m soak --ignore=tests/benchmarks "${@:2}" ;;
     bench)

@@ -379,6 +379,14 @@ def test_ci_runs_lint_types_and_every_test_but_the_long_ones(house: House) -> No
     ]
 
 
+def test_a_set_up_counts_the_work_that_plans_tell(house: House) -> None:
+    assert house.run("setup").returncode == 0
+    wanted = [["--profile", profile] for profile in ("smoke", "quick")]
+    assert house.calls("-m", "ablations", "plan") == wanted
+    house.run("bench")
+    assert house.calls("-m", "ablations", "plan") == wanted
+
+
 def test_soak_and_bench_hand_their_words_to_pytest(house: House) -> None:
     house.run("soak", "-x")
     house.run("bench", "-k", "attention")
