@@ -17,6 +17,8 @@ from analysis.arms import Arm, arms
 from analysis.load import Loaded
 
 UNDERTRAINED = "undecided: undertrained"
+HIGHER, LOWER = "higher", "lower"
+"""Of models that nobody has trained: nothing that is read off first weights is good or bad."""
 
 
 def contrasts(loaded: Loaded) -> pd.DataFrame:
@@ -66,6 +68,9 @@ def judge(
     if control.ended("stuck"):
         return UNDERTRAINED, UNDERTRAINED
     word = stats.verdict(difference, p_holm, better)
+    told = word
+    if word in (stats.BETTER, stats.WORSE) and not arm.trained:
+        told = HIGHER if difference.mean > 0 else LOWER
     failures = [arm.failures, control.failures and f"control: {control.failures}"]
     lost = [failure for failure in failures if failure]
     # Seeds that broke down are missing because they were bad: what is left flatters that side.
@@ -74,7 +79,7 @@ def judge(
     )
     if lost and (flattered or difference.n == 0):
         return "failed", ", ".join(lost)
-    return word, ", ".join([word, *lost])
+    return word, ", ".join([told, *lost])
 
 
 def _paired(arm: Arm, controls: dict[str, Arm]) -> tuple[list[Any], stats.Difference]:
@@ -134,6 +139,7 @@ def _arm_columns(arm: Arm, control: Arm | None) -> dict[str, Any]:
         "label": arm.label,
         "across": arm.across,
         "name": arm.name,
+        "trained": arm.trained,
         "unit": arm.unit or (control.unit if control else ""),
         "parameters": arm.parameters,
         "flops_per_token": arm.flops_per_token,
@@ -154,7 +160,7 @@ def _arm_columns(arm: Arm, control: Arm | None) -> dict[str, Any]:
 
 COLUMNS = [
     *("ablation", "task", "label", "across", "name", "control"),
-    *("metric", "split", "metric_label", "unit", "better"),
+    *("metric", "split", "metric_label", "unit", "better", "trained"),
     *("parameters", "flops_per_token", "control_parameters", "control_flops_per_token"),
     *("mean", "mean_low", "mean_high", "mean_n"),
     *("control_mean", "control_low", "control_high", "control_n"),

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import stats
-from analysis.contrasts import UNDERTRAINED
+from analysis.contrasts import HIGHER, LOWER, UNDERTRAINED
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import short
@@ -117,7 +117,7 @@ def _answer(evidence: Evidence, name: str, contrasts: pd.DataFrame) -> str:
         return _sentence([lead, *_rest(rows, {stats.FEW})], len(clauses)) + partial
     resolved = [row for row in _largest(rows) if row["word"] in (stats.BETTER, stats.WORSE)]
     clauses = [
-        f"{_change(row, i == 0)} ({_uncertainty(row)}), {row['verdict']}"
+        f"{_change(row, i == 0)} ({_uncertainty(row)}){_judgement(row)}"
         for i, row in enumerate(resolved)
     ]
     done_with = {stats.BETTER, stats.WORSE}
@@ -143,6 +143,11 @@ def _change(row: dict[str, Any], first: bool) -> str:
         subject = f"with {row['name']} the {row['metric_label']} is {change}"
         return subject + (f" than with {row['control']}" if difference else " as the control's")
     return f"with {row['name']} {change}"
+
+
+def _judgement(row: dict[str, Any]) -> str:
+    """`, worse`; nothing where the change has said it all."""
+    return "" if row["verdict"] in (HIGHER, LOWER) else f", {row['verdict']}"
 
 
 def _uncertainty(row: dict[str, Any]) -> str:

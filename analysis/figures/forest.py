@@ -19,7 +19,8 @@ from analysis.units import after_heading
 CAPTION = (
     "Difference of each variant from its control. Dot: mean over seeds; bar: 95 % interval; small "
     "dots: single seeds; hollow: no interval; arrow: the bar goes on. Colour marks what is "
-    "resolved after Holm. n: pairs, of those planned."
+    "resolved after Holm; black, where nothing was trained and so nothing is better. n: pairs, of "
+    "those planned."
 )
 MARGINS = rows.MARGINS
 COLOURS = {stats.WORSE: style.VERMILION, stats.BETTER: style.BLUE}
@@ -56,6 +57,7 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
     low, high = _limits(frame)
     ax.set_xlim(low, high)
     sides = ("better", "worse") if first["better"] == "lower" else ("worse", "better")
+    sides = sides if frame["trained"].any() else ("lower", "higher")
     metric = first["metric_label"]
     title = f"{metric[:1].upper()}{metric[1:]}, {first['task']} ({first['split']})"
     rows.label(ax, groups, title, *sides)
@@ -114,7 +116,8 @@ def _limits(frame: pd.DataFrame) -> tuple[float, float]:
 
 
 def _draw_row(ax: Axes, y: float, data: dict[str, Any], low: float, high: float) -> None:
-    colour = COLOURS.get(data["word"], style.QUIET)
+    resolved = COLOURS.get(data["word"], style.QUIET)
+    colour = resolved if data["trained"] or resolved == style.QUIET else style.INK
     if data["n"] > 1:
         seeds = np.asarray([seed for seed in data["differences"] if low <= seed <= high])
         ax.plot(seeds, np.full(seeds.size, y + 0.3), "o", ms=2, mew=0, color=colour, alpha=0.45)

@@ -66,7 +66,9 @@ class Folder:
     def root(self) -> Path:
         return self.results.root
 
-    def ablation(self, name: str, /, labels: Sequence[str], **changes: Any) -> None:
+    def ablation(
+        self, name: str, /, labels: Sequence[str], trained: bool = True, **changes: Any
+    ) -> None:
         """Plan label × seed × crossing; the first label is the control unless told otherwise."""
         entry = {
             "name": name,
@@ -99,7 +101,7 @@ class Folder:
                 "seed": seed,
                 "across": across,
                 "trial": self.trial(label, seed, across),
-                "settings": self.described(label, seed, across).settings,
+                "settings": replace(self.described(label, seed, across), trained=trained).settings,
                 "role": "report",
                 "tuned": {},
                 "work": 1.0,

@@ -68,11 +68,9 @@ def test_an_arm_that_lost_seeds_to_divergence_is_not_ranked(folder: Any) -> None
 def test_without_three_scores_or_a_training_nobody_wins(
     folder: Any, seeds: int, fields: dict[str, Any]
 ) -> None:
-    folder.ablation("norm", ["pre", "post"], seeds=[0, 1, 2, 3])
-    for cell in folder.plan["ablations"]["norm"]["cells"]:
-        if fields:
-            cell["settings"] = None
+    folder.ablation("norm", ["pre", "post"], seeds=[0, 1, 2, 3], **fields)
     fill(folder, {"pre": 0.3, "post": 0.5}, seeds, **fields)
+    assert not load(folder.root).unreadable
     assert found(folder) == {}
 
 

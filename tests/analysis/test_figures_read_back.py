@@ -18,6 +18,7 @@ from matplotlib.text import Text
 from analysis import figures, style
 from analysis.evidence import Evidence, gather
 from analysis.load import listed
+from analysis.sentences import answers, plain
 
 VERMILION, BLUE, GREY, INK = "#D55E00", "#0072B2", "#767676", "#1c1c1c"
 COLOUR = {"worse": VERMILION, "slower": VERMILION, "better": BLUE, "faster": BLUE}
@@ -163,3 +164,23 @@ def test_a_better_variant_is_blue_on_the_side_called_better(folder: Any, better:
     (blue,) = marker.get_xdata()
     assert math.copysign(1, blue) == math.copysign(1, gain)
     assert sides["← better" if better == "lower" else "better →"] == (0 if gain < 0 else 1)
+
+
+@pytest.mark.parametrize("change", [-0.1, 0.1])
+def test_of_models_that_nobody_trained_none_is_called_better(folder: Any, change: float) -> None:
+    folder.ablation("logits", ["scaled", "none"], trained=False)
+    for seed in (0, 1, 2):
+        folder.record("scaled", seed, 0.5, trained=False)
+        folder.record("none", seed, 0.5 + change + 0.001 * seed, trained=False)
+    evidence = gather(folder.root)
+    (row,) = evidence.contrasts.to_dict("records")
+    assert row["verdict"] == ("higher" if change > 0 else "lower")
+    answer = plain(answers(evidence)["logits"])
+    assert answer.startswith("With “none” the ")
+    assert answer.endswith("n = 3).")
+    (ax,) = figures.compose("forest", figures.panels("forest", evidence)).axes
+    told = {text.get_text() for text in annotations(ax)}
+    assert told >= {"← lower", "higher →"}
+    assert not any("better" in text or "worse" in text for text in told)
+    (marker,) = [line for line in lines_at(ax, 1.0, 1) if line.get_marker() == "o"]
+    assert marker.get_color() == INK
