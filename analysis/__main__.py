@@ -152,14 +152,13 @@ def _publish(options: argparse.Namespace) -> int:
     if options.to is None:
         raise ValueError("publish needs a folder to write to: --to OUT")
     from analysis.evidence import gather
-    from analysis.reference import headlines, publish
+    from analysis.reference import FINDINGS, publish
 
-    paths = publish(options.results, options.to)
+    paths = publish(gather(options.results), options.to)
     if options.json:
         _print_paths(paths, as_json=True)
     else:
-        print(headlines(gather(options.results)))
-        print(f"{len(paths)} files in {options.to}; the README tells the findings above")
+        print(f"{len(paths)} files in {options.to}, the findings in {options.to / FINDINGS}")
     return 0
 
 

@@ -24,6 +24,7 @@ from analysis.tables.forms import escape
 from analysis.verdicts import REFUTED, SUPPORTED, VERDICTS
 
 RECORDS = "records.zip"
+FINDINGS = "findings.md"
 DECIDED = (SUPPORTED, REFUTED)
 MOST = 30 * 2**20  # bytes: more is no page beside the code any more
 HEADLINES = (
@@ -34,8 +35,9 @@ HEADLINES = (
 """The claims that the README tells of, as far as they are decided: of each axis one or two."""
 
 
-def publish(root: Path, to: Path, figures: Sequence[str] = ("overview",)) -> list[Path]:
+def publish(evidence: Evidence, to: Path, figures: Sequence[str] = ("overview",)) -> list[Path]:
     """Copy what a reader wants of a results folder whose report is written; what was written."""
+    root = evidence.loaded.root
     page = root / "report" / "index.html"
     if not page.is_file():
         raise RecordError(f"no report in {root}: python -m analysis report --results {root}")
@@ -43,6 +45,7 @@ def publish(root: Path, to: Path, figures: Sequence[str] = ("overview",)) -> lis
     kept += [root / "figures" / f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
     contents = {to / path.relative_to(root): read_file(path) for path in kept if path.is_file()}
     contents[to / RECORDS] = packed(Results(root))
+    contents[to / FINDINGS] = headlines(evidence).encode()
     size = sum(map(len, contents.values()))
     if size > MOST:
         raise RecordError(f"{size / 2**20:.0f} MiB are too many to keep: at most {MOST >> 20}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,22 @@ from typing import Any
 import pytest
 
 from ablations.store.schema import RecordError
+from ablations.store.stamp import ROOT
 from analysis import report
 from analysis.claims import claims
-from analysis.evidence import gather
+from analysis.evidence import Evidence, gather
 from analysis.load import load
-from analysis.reference import HEADLINES, RECORDS, headlines, packed, publish, unpack
+from analysis.reference import (
+    FINDINGS,
+    HEADLINES,
+    MOST,
+    RECORDS,
+    headlines,
+    packed,
+    publish,
+    unpack,
+)
+from analysis.verdicts import NOT_RUN
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +45,7 @@ def root(tmp_path_factory: pytest.TempPathFactory, sweep: Callable[[Path], Any])
 
 
 def test_records_that_are_unpacked_are_the_records(root: Path, tmp_path: Path) -> None:
-    publish(root, tmp_path / "kept")
+    publish(gather(root), tmp_path / "kept")
     unpack(tmp_path / "kept", tmp_path / "back")
     here, back = load(root), load(tmp_path / "back")
     assert back.records == here.records
@@ -45,9 +57,9 @@ def test_what_is_kept_has_page_tables_figures_and_verdicts(root: Path, tmp_path:
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "old.csv").write_text("of an older run")
     (tmp_path / "bench.md").write_text("measured elsewhere")
-    paths = publish(root, tmp_path)
+    paths = publish(gather(root), tmp_path)
     found = {path.relative_to(tmp_path).as_posix() for path in paths}
-    assert found > {"report/index.html", "claims.json", "figures/overview.png", RECORDS}
+    assert found > {"report/index.html", "claims.json", "figures/overview.png", RECORDS, FINDINGS}
     assert found > {"tables/contrasts.csv", "tables/contrasts.md"}
     assert not (tmp_path / "tables" / "old.csv").exists()
     assert (tmp_path / "bench.md").exists()
@@ -66,7 +78,7 @@ def test_a_file_that_the_plan_does_not_name_is_not_packed(root: Path, tmp_path: 
     stray = root / "trials" / "0123456789ab.json"
     stray.write_text("{}")
     try:
-        publish(root, tmp_path)
+        publish(gather(root), tmp_path)
     finally:
         stray.unlink()
     with zipfile.ZipFile(tmp_path / RECORDS) as file:
@@ -78,7 +90,7 @@ def test_without_a_report_nothing_is_kept(root: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "plan.json").write_bytes((root / "plan.json").read_bytes())
     with pytest.raises(RecordError, match="python -m analysis report"):
-        publish(tmp_path / "run", tmp_path / "kept")
+        publish(gather(tmp_path / "run"), tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
@@ -87,7 +99,7 @@ def test_more_than_can_be_kept_is_refused_before_anything_is_written(
 ) -> None:
     monkeypatch.setattr("analysis.reference.MOST", 1000)
     with pytest.raises(RecordError, match="too many to keep"):
-        publish(root, tmp_path / "kept")
+        publish(gather(root), tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
@@ -119,7 +131,51 @@ def test_the_claims_of_the_headlines_are_in_the_ledger() -> None:
 
 
 def test_verdicts_that_are_kept_are_those_of_the_records(root: Path, tmp_path: Path) -> None:
-    publish(root, tmp_path / "kept")
+    publish(gather(root), tmp_path / "kept")
     unpack(tmp_path / "kept", tmp_path / "back")
     kept = json.loads((tmp_path / "kept" / "claims.json").read_text())
     assert kept == json.loads(json.dumps(claims(gather(tmp_path / "back"))))
+
+
+REFERENCE = ROOT / "results" / "reference"
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    """The results beside the code, from their records."""
+    folder = tmp_path_factory.mktemp("reference")
+    unpack(REFERENCE, folder)
+    return gather(folder)
+
+
+def test_the_readme_tells_what_the_records_beside_the_code_say(kept: Evidence) -> None:
+    readme = (ROOT / "README.md").read_text()
+    told = headlines(kept)
+    assert (REFERENCE / FINDINGS).read_text() == told
+    assert told in readme
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)
+    assert pictures == ["results/reference/figures/overview.png"]
+    assert (ROOT / pictures[0]).is_file()
+
+
+def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Evidence) -> None:
+    def told(decided: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        return [(each["id"], each["scope"], each["verdict"], each["n"]) for each in decided]
+
+    written = json.loads((REFERENCE / "claims.json").read_text())
+    found = json.loads(json.dumps(claims(kept)))
+    assert told(written) == told(found)
+    assert kept.loaded.plan["profile"] == "quick"
+    assert kept.loaded.done()[0] == kept.loaded.done()[1]
+    assert not kept.loaded.unreadable
+    page = (REFERENCE / "report" / "index.html").read_text()
+    assert all(f"<code class=\"id\">{each['id']}</code>" in page for each in written)
+    assert sum(path.stat().st_size for path in REFERENCE.rglob("*") if path.is_file()) < MOST
+
+
+def test_every_claim_of_the_reference_was_run(kept: Evidence) -> None:
+    from ablations.plan.ledger import ledger
+
+    decided = claims(kept)
+    assert {each["id"] for each in decided} <= set(ledger())
+    assert not [each["id"] for each in decided if each["verdict"] == NOT_RUN]
