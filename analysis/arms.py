@@ -45,6 +45,12 @@ class Arm:
         failed = [kind for kind in counts if kind not in ("ok", WAITING)]
         return ", ".join(f"{counts[kind]} of {total} {kind}" for kind in failed)
 
+    @property
+    def is_undertrained(self) -> bool:
+        """Whether most of its seeds learnt nothing: then the budget cannot tell, not the arm."""
+        ended = [outcome for outcome in self.outcomes.values() if outcome != WAITING]
+        return 2 * ended.count("stuck") > len(ended)
+
     def ended(self, *outcomes: str) -> bool:
         return any(outcome in outcomes for outcome in self.outcomes.values())
 

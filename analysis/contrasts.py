@@ -65,7 +65,7 @@ def judge(
     """The verdict in a word, and in full with its failures."""
     if control is None or not arm.started or not control.started:
         return stats.NOT_RUN, stats.NOT_RUN
-    if control.ended("stuck"):
+    if control.is_undertrained:
         return UNDERTRAINED, UNDERTRAINED
     word = stats.verdict(difference, p_holm, better)
     told = word

@@ -12,8 +12,10 @@ from analysis.verdicts import REFUTED, SUPPORTED
 
 FINDINGS = 3
 PLAIN = ("difference", "ratio", "value")  # kinds that their number tells by itself
-NOTHING = {"difference": 0.0, "growth with each doubling": 0.0, "ratio": 1.0}
+GROWTH = "growth with each doubling"
+NOTHING = {"difference": 0.0, GROWTH: 0.0, "ratio": 1.0}
 """Kinds of effect that can be none at all, and what they are then."""
+VERBS = {GROWTH: "grows with each doubling by"}
 
 
 def told(claim: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[str]:
@@ -26,7 +28,7 @@ def told(claim: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[str]:
         elif each["effect"] is not None:
             known = metrics.get(each["metric"], {})
             label = known.get("label") or each["metric"].replace("_", " ")
-            kind = "" if each["shows"] in PLAIN else f" {each['shows']}"
+            kind = "" if each["shows"] in PLAIN else f" {VERBS.get(each['shows'], each['shows'])}"
             told_size = size(each, known.get("unit") or "")
             text = f"{_subject(each)}{_where(each)}{kind} {told_size}"
             lines.setdefault(label, []).append(text)
@@ -69,7 +71,7 @@ def distance(each: Mapping[str, Any]) -> float:
     Only of one arm against another: a number alone is away from nothing.
     """
     low, high = _ends(each)
-    is_effect = each["shows"] in NOTHING and each["than"] is not None
+    is_effect = each["shows"] in NOTHING and each["than"] is not None and not each["shares"]
     if not is_effect or each["effect"] is None or math.isnan(low):
         return 0.0
     ends = [each["effect"], low, high]
@@ -88,12 +90,16 @@ def _ends(each: Mapping[str, Any]) -> tuple[float, float]:
 
 def _where(each: Mapping[str, Any]) -> str:
     """` at length 32, batch 16`, or nothing where it was read at one place only."""
-    told = [f"{name.replace('_', ' ')} {place}" for name, place in each["at"].items()]
+    places = {**each["across"], **each["at"]}
+    told = [f"{name.replace('_', ' ')} {place}" for name, place in places.items()]
     return f" at {', '.join(told)}:" if told else ""
 
 
 def _subject(each: Mapping[str, Any]) -> str:
-    """`none − sinusoidal`, `lstm over transformer`."""
+    """`none − sinusoidal`, `lstm over transformer`; a growth is that of a lead, whichever way is
+    better."""
+    if each["shows"] == GROWTH and each["than"]:
+        return f"lead of {', '.join(map(named, each['of']))} over {named(each['than'])}"
     names = [*each["of"], *([each["than"]] if each["than"] else [])]
     joint = " over " if each["shows"] == "ratio" else " − " if each["than"] else ", "
     return joint.join(map(named, names))

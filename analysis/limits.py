@@ -18,8 +18,9 @@ def limits(evidence: Evidence, question: str) -> list[str]:
     entry = evidence.loaded.ablations[question]
     cells = evidence.loaded.cells[evidence.loaded.cells["ablation"] == question]
     held = evidence.loaded.records
-    trained = [held[trial] for trial in set(cells["trial"]) & set(held) if held[trial].trained]
-    found = [_scope(entry, cells, trained)]
+    read = [held[trial] for trial in set(cells["trial"]) & set(held)]
+    trained = [record for record in read if record.trained]
+    found = [_scope(entry, cells, trained, is_untrained=bool(read) and not trained)]
     if trained and entry["arms"] == "fixed":
         found.append(
             "Rate, schedule and the other settings are the control's: a variant may lose only "
@@ -48,21 +49,23 @@ def limits(evidence: Evidence, question: str) -> list[str]:
     return found
 
 
-def _scope(entry: dict[str, Any], cells: pd.DataFrame, trained: list[Record]) -> str:
+def _scope(
+    entry: dict[str, Any], cells: pd.DataFrame, trained: list[Record], is_untrained: bool
+) -> str:
     seeds = cells["seed"].nunique()
     sizes = cells[cells["label"] == entry["control"]]["parameters"].dropna()
-    size = f", {int(sizes.max()):,} parameters" if len(sizes) else ""
+    size = f", {int(sizes.max()):,} parameters (of the control)" if len(sizes) else ""
     known = sorted({n for record in trained if isinstance(n := _steps(record), int)})
     steps = f", {' or '.join(f'{n:,}' for n in known)} steps" if known else ""
-    steps = steps if trained else ", untrained"
+    steps = ", untrained" if is_untrained else steps
     luck = f"{seeds} seed{'s' * (seeds != 1)}"
     few = (
         ""
-        if seeds >= stats.LEAST or not trained
+        if seeds >= stats.LEAST or is_untrained
         else f", fewer than the {stats.LEAST} of a verdict"
     )
     return (
-        f"One task, {named(str(entry['task']))}{size} (of the control){steps}, {luck}{few}: "
+        f"One task, {named(str(entry['task']))}{size}{steps}, {luck}{few}: "
         "it says nothing of others."
     )
 

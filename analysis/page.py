@@ -46,7 +46,7 @@ def render(
         done=done,
         planned=planned,
         stale=len(loaded.stale),
-        owed=int(loaded.cells.drop_duplicates("trial")["owed"].sum()),
+        owed=int(loaded.cells.groupby("trial")["owed"].max().sum()),
         verdicts=VERDICTS,
         claims=_claims(decided, asked),
         findings=_findings(decided, asked),

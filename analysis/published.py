@@ -149,7 +149,8 @@ def _by_arm(evidence: Evidence, name: str, entry: Row) -> list[Row]:
 def _by_length(evidence: Evidence, name: str, entry: Row) -> list[Row]:
     """Of the arms that the paper has as well; at the trained length it is 1 by definition."""
     frame = places.points(evidence, ["past"])
-    own = frame[(frame["ablation"] == name) & (frame["metric"] == "perplexity_ratio")]
+    own = frame[(frame["ablation"] == name) & (frame["across"] == "")]
+    own = own[own["metric"] == "perplexity_ratio"]
     rows = []
     for label in entry["values"]:
         mine = own[(own["label"] == label) & own["value"].notna()].sort_values("x")

@@ -85,11 +85,12 @@ def headlines(evidence: Evidence) -> str:
     lines = [f"{ids} claims, {len(decided)} verdicts, each at its own task and size: {words}.", ""]
     lines += ["| claim | verdict | measured |", "|---|---|---|"]
     order = {name: place for place, name in enumerate(HEADLINES)}
-    told = [each for each in decided if each["id"] in order and each["verdict"] in DECIDED]
-    for claim in sorted(told, key=lambda each: order[each["id"]]):
+    chosen = [each for each in decided if each["id"] in order and each["verdict"] in DECIDED]
+    for claim in sorted(chosen, key=lambda each: order[each["id"]]):
         question = claim["scope"]["question"]
         metrics = evidence.loaded.ablations[question]["metrics"]
-        measured = plain(effects.told({"evidence": claim["evidence"][:1]}, metrics)[0])
-        cells = claim["statement"], f"{claim['verdict']} ({question})", measured, claim["n"]
-        lines.append("| {} | {} | {}; n = {} |".format(*map(escape, map(str, cells))))
+        measured = map(plain, effects.told({"evidence": claim["evidence"][:1]}, metrics))
+        told = "; ".join([*measured, f"n = {claim['n']}"])
+        cells = claim["statement"], f"{claim['verdict']} ({question})", told
+        lines.append(f"| {' | '.join(map(escape, cells))} |")
     return "\n".join(lines) + "\n"

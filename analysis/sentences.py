@@ -103,6 +103,8 @@ def _answer(evidence: Evidence, name: str, contrasts: pd.DataFrame) -> str:
     if not rows:
         return f"The plan declares no variant to compare.{partial}"
     if all(row["word"] == stats.NOT_RUN for row in rows):
+        if done == planned:  # read at several places, or timed: no one number stands for an arm
+            return f"No single {rows[0]['metric_label']} is compared: its tables have all of them."
         return f"Not run yet: {done} of {planned} trials done."
     if all(row["word"] in (UNDERTRAINED, stats.NOT_RUN) for row in rows):
         return (

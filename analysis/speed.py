@@ -16,7 +16,7 @@ SAME = "control against itself"
 TOKENS = "tokens"  # a budget, which the batch of a place follows from
 COLUMNS = [
     *("ablation", "task", "label", "across", "name", "control", "seed", "trial", "metric", "at"),
-    *("place", "session", "machine", "noisy", "n", "ratio", "low", "high", "floor"),
+    *("place", "against", "session", "machine", "noisy", "n", "ratio", "low", "high", "floor"),
     *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
     *("peak_memory", "control_peak_memory", "tokens_per_second"),
 ]
@@ -39,6 +39,9 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
             for label in (first["label"], ablation["control"])
         )
         own, control = (math.nan if peak is None else peak for peak in peaks)
+        beside = ablation["metrics"].get(first["metric"], {}).get("beside", {})
+        elsewhere = {name: word for name, word in beside.items() if first["at"].get(name) != word}
+        is_itself = first["label"] == ablation["control"] and not elsewhere
         rows.append(
             {
                 **{name: first[name] for name in CELL},
@@ -48,6 +51,7 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
                 "metric": first["metric"],
                 "at": at(first["at"]),
                 "place": first["at"],
+                "against": ", ".join(part for part in (ablation["control"], at(elsewhere)) if part),
                 "session": session,
                 "machine": environment.machine(record, session),
                 "noisy": environment.is_noisy(record, session),
@@ -57,9 +61,7 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
                 "seconds_high": seconds.high,
                 "log_seconds": _log_seconds(group),
                 "floor": math.exp(floor),
-                "verdict": SAME
-                if first["label"] == ablation["control"]
-                else stats.speed_verdict(ratio, floor),
+                "verdict": SAME if is_itself else stats.speed_verdict(ratio, floor),
                 "reason": reason,
                 "peak_memory": own,
                 "control_peak_memory": control,

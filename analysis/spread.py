@@ -29,7 +29,8 @@ COLUMNS = ["mark", "seed", "status", "x", "place", "value", "low", "high", "n"]
 def over_seeds(points: pd.DataFrame, arm: Sequence[str]) -> pd.DataFrame:
     """The points of every seed, and their mean wherever all that ended well have a number.
 
-    What failed is in no mean: it is drawn beside it.
+    What failed is in no mean: it is drawn beside it. What ended well and has no number yet is
+    nowhere.
     """
     arms: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in listed(points):
@@ -38,7 +39,8 @@ def over_seeds(points: pd.DataFrame, arm: Sequence[str]) -> pd.DataFrame:
     for own in arms.values():
         rows += _means([row for row in own if _is_fine(row)])
         nothing = {"low": math.nan, "high": math.nan, "n": 1}
-        rows += [{**row, "mark": SEED if _is_fine(row) else LOST, **nothing} for row in own]
+        rows += [{**row, "mark": SEED, **nothing} for row in own if _is_fine(row)]
+        rows += [{**row, "mark": LOST, **nothing} for row in own if row["status"] != FINE]
     others = [name for name in points if name not in COLUMNS]
     return pd.DataFrame(rows, columns=[*others, *COLUMNS])
 
@@ -82,7 +84,7 @@ def limits(frame: pd.DataFrame, log: bool) -> tuple[float, float]:
     to, back = (math.log, math.exp) if log else (float, float)
     known = frame[frame["value"].notna()]
     fine = known[known["mark"] == SEED]
-    near = [to(value) for value in (fine if len(fine) else known)["value"]]
+    near = [to(value) for value in (fine if len(fine) else known)["value"]] or [0.0]
     least, most = min(near), max(near)
     room = (most - least) or abs(most) * 0.1 or 1.0
     rest = [*frame["low"], *frame["high"], *known[known["mark"] == LOST]["value"]]

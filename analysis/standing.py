@@ -15,11 +15,13 @@ Bounds = tuple[float | None, float | None]
 def standing(plain: Mapping[str, Any], better: str, found: Mapping[str, Any]) -> float:
     """Of one prediction, as the plan tells it, and what was found for it; NaN where that is no
     number with an interval: a share of seeds, ranks, a crossing, or a count, which has no luck."""
-    bounds = predicted(plain, better)
+    bounds = None if plain["kind"] == "basin" else predicted(plain, better)
     effect, (low, high) = found["effect"], found["interval"]
     if bounds is None or not high > low:  # also where one of them is NaN
         return math.nan
     if plain["word"] == "ratio":  # its interval is even in the logarithm
+        if found["shows"] != "ratio" or low <= 0:
+            return math.nan
         effect, low, high = map(math.log, (effect, low, high))
         bounds = _log(bounds[0]), _log(bounds[1])
     least, most = bounds

@@ -384,12 +384,15 @@ def draws_of(ablation: Ablation) -> Sequence[int]:
 
 def metrics_of(ablation: Ablation, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
     """All that is read for a question: the task's scores, and what its measures read besides."""
-    from ablations.measure import quantities_of
+    from ablations.measure import discover
     from ablations.tasks import TASK
 
     scores = TASK.part(cells[0].config["task"]["name"]).metrics
     told = {name: {**vars(each), "repeats": "seeds"} for name, each in scores.items()}
-    read = {name: vars(each) for name, each in quantities_of(ablation.measures).items()}
+    read: dict[str, dict[str, Any]] = {}
+    for measure in map(discover().part, ablation.measures):
+        beside = {"beside": elsewhere} if (elsewhere := getattr(measure, "beside", {})) else {}
+        read |= {name: {**vars(each), **beside} for name, each in measure.quantities.items()}
     return {**(told if is_trained(ablation) else {}), **read}
 
 

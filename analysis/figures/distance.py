@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from ablations.store.record import TRAINED
+from ablations.store.schema import FAILED
 from analysis import lines, style
 from analysis.curves import with_looks
 from analysis.evidence import Evidence
@@ -19,12 +21,14 @@ from analysis.scores import FINE
 CAPTION = (
     "Share of questions that are answered right, by the distance of what is asked for. A mark a "
     "seed; short bar: the median, since seeds may end in one of two basins and their mean in "
-    "neither; cross: a seed that is stuck or diverged. Dotted: what an answer without looking "
-    "gets; dashed: what claims count as recalling."
+    "neither; cross: a seed that is stuck or failed, at the foot where it has no score: the median "
+    "counts it as nothing. Dotted: what an answer without looking gets; dashed: what claims count "
+    "as recalling."
 )
 MARGINS = lines.MARGINS
 FACTOR = "distance"
 ROOM = 0.72  # of the way to the next distance, for the arms of one
+BROKEN = (*TRAINED[1:], *FAILED)
 COLUMNS = [
     *("ablation", "label", "rest", "name", "seed", "x", "value", "status", "chance", "marks"),
 ]
@@ -48,22 +52,28 @@ def _rows(evidence: Evidence, name: str) -> list[dict[str, Any]]:
     chance = own[own["metric"] == f"trivial_{metric['name']}"].groupby("across")["value"].first()
     scored = own[(own["metric"] == metric["name"]) & own["value"].notna()]
     plain = scored[scored["at"].map(lambda at: FACTOR not in at).astype(bool)]
-    last = plain.sort_values("step", kind="stable").drop_duplicates(
-        ["label", "across", "seed"], keep="last"
-    )
+    scores = {
+        (row["label"], row["across"], row["seed"]): float(row["value"])
+        for row in listed(plain.sort_values("step", kind="stable"))
+    }
     marks = sorted({t for claim in entry["claims"] for t in _thresholds(claim)})
     found = []
-    for row in listed(last.sort_index()):
-        across = crossings[row["across"]]
+    cells = evidence.loaded.cells[evidence.loaded.cells["ablation"] == name]
+    for cell in listed(cells):
+        value = scores.get((cell["label"], cell["across"], cell["seed"]), math.nan)
+        if math.isnan(value) and cell["outcome"] not in BROKEN:
+            continue  # it has not ended, or its score is still to be taken
+        across = crossings[cell["across"]]
         rest = crossing({k: v for k, v in across.items() if k != FACTOR})
         found.append(
             {
-                **{key: row[key] for key in ("ablation", "label", "seed", "status")},
+                **{key: cell[key] for key in ("ablation", "label", "seed")},
+                "status": cell["outcome"],
                 "rest": rest,
-                "name": cell_name(row["label"], rest),
+                "name": cell_name(cell["label"], rest),
                 "x": float(across[FACTOR]),
-                "value": float(row["value"]),
-                "chance": float(chance.get(row["across"], math.nan)),
+                "value": value,
+                "chance": float(chance.get(cell["across"], math.nan)),
                 "marks": marks,
             }
         )
@@ -93,11 +103,11 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
             for x, row in zip(place + shift + spread, listed(here), strict=False):
                 is_fine = row["status"] == FINE
                 ax.plot(
-                    x, row["value"], marker=row["marker"] if is_fine else "x", linestyle="",
+                    x, _height(row), marker=row["marker"] if is_fine else "x", linestyle="",
                     markersize=3.2, mew=0 if is_fine else 0.9, alpha=0.75, color=row["colour"],
                 )  # fmt: skip
             if len(here):
-                middle = float(here["value"].median())
+                middle = float(np.median([_height(row) for row in listed(here)]))
                 ends = [place + shift - 0.42 * step, place + shift + 0.42 * step]
                 ax.plot(ends, [middle] * 2, color=first["colour"], linewidth=1.4, zorder=3)
                 middles.append((place + shift, middle))
@@ -118,6 +128,10 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
     return ax
 
 
+def _height(row: dict[str, Any]) -> float:
+    return 0.0 if math.isnan(row["value"]) else float(row["value"])
+
+
 def _levels(ax: Axes, frame: pd.DataFrame) -> None:
     chance = frame["chance"].dropna()
     if len(chance):
@@ -130,7 +144,8 @@ def describe(frames: list[pd.DataFrame]) -> str:
     parts = []
     for frame in frames:
         for (name, x), own in frame.groupby(["name", "x"], sort=False):
-            seeds = ", ".join(f"{value:.2f}" for value in sorted(own["value"]))
+            scores = own["value"].dropna()
+            seeds = ", ".join(f"{value:.2f}" for value in sorted(scores)) or "no score"
             failed = int((own["status"] != FINE).sum())
             lost = f" ({failed} of {len(own)} failed)" if failed else ""
             parts.append(f"{short(str(name))} at {x:g}: {seeds}{lost}.")

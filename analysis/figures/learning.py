@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from ablations.store.schema import FAILED
 from analysis import lines, spread
 from analysis.curves import with_looks
 from analysis.evidence import Evidence
@@ -28,7 +29,8 @@ ARM = ["ablation", "label", "across"]
 def panels(evidence: Evidence) -> list[pd.DataFrame]:
     """A panel for each question and crossing that was trained."""
     frame = spread.over_seeds(_points(evidence), ARM)
-    return lines.by(with_looks(frame, evidence), "ablation", "across")
+    found = lines.by(with_looks(frame, evidence), "ablation", "across")
+    return [panel for panel in found if panel["value"].notna().any()]
 
 
 def _points(evidence: Evidence) -> pd.DataFrame:
@@ -40,6 +42,11 @@ def _points(evidence: Evidence) -> pd.DataFrame:
         value = math.nan if row["value"] is None else float(row["value"])
         rows.append({**{name: row[name] for name in (*ARM, "seed", "status", "unit")},
                      "x": float(row["step"]), "value": value})  # fmt: skip
+    seen = {tuple(row[name] for name in (*ARM, "seed")) for row in rows}
+    for cell in listed(evidence.loaded.cells):
+        if cell["outcome"] in FAILED and tuple(cell[name] for name in (*ARM, "seed")) not in seen:
+            rows.append({**{name: cell[name] for name in (*ARM, "seed")}, "unit": "",
+                         "status": cell["outcome"], "x": 0.0, "value": math.nan})  # fmt: skip
     points = pd.DataFrame(rows, columns=[*ARM, "seed", "status", "unit", "x", "value"])
     points["name"] = [cell_name(row["label"], row["across"]) for row in listed(points)]
     points["place"] = [f"step {x:g}" for x in points["x"]]
@@ -60,7 +67,7 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
     spread.finish(frame, ax, scales)
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     ax.set_xlabel("steps", labelpad=1)
-    first = frame.iloc[0]
+    first = frame[frame["unit"] != ""].iloc[0]
     title = ", ".join(part for part in (first["ablation"], first["across"]) if part)
     lines.head(ax, title, "loss on validation data" + after_heading(first["unit"]))
     return ax

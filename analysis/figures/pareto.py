@@ -16,6 +16,7 @@ from matplotlib.ticker import (
     NullFormatter,
 )
 
+from ablations.store.record import TRAINED
 from analysis import lines, stats, style
 from analysis.curves import with_looks
 from analysis.evidence import Evidence
@@ -28,7 +29,8 @@ CAPTION = (
     "Score against what it cost, for all arms that were trained and scored on the same data, "
     "whichever question asked: mean over seeds, with a 95 % interval where there are three or "
     "more. The line is the front: no other arm is both cheaper and better, by the means; arms on "
-    "it are named, the others grey. A cross at the top: no seed ended well. Cost: FLOPs of "
+    "it are named, the others grey. Hollow: seeds broke down, so that its mean is of the rest; "
+    "it is not on the front. A cross at the top: no seed ended well. Cost: FLOPs of "
     "training (three times the forward pass, over all tokens; tuning not counted), or the time of "
     "a training step where the same model was timed."
 )
@@ -37,7 +39,7 @@ FLOPS, SECONDS = "work of training", "time of a training step"
 FEWEST = 4  # arms
 ARM = ["ablation", "label", "across"]
 KEYS = ["task", "metric_label", "split", "unit", "better", "data", "cost_of"]
-COLUMNS = [*KEYS, *ARM, "name", "cost", "value", "low", "high", "n", "is_front"]
+COLUMNS = [*KEYS, *ARM, "name", "cost", "value", "low", "high", "n", "broke", "is_front"]
 
 
 def panels(evidence: Evidence) -> list[pd.DataFrame]:
@@ -51,7 +53,8 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
         if own["value"].notna().sum() < FEWEST or own["cost"].nunique() < 2:
             continue
         panel = own.assign(is_front=_front(own))[COLUMNS]
-        found.append(with_looks(panel.reset_index(drop=True), evidence))
+        if panel["is_front"].any():
+            found.append(with_looks(panel.reset_index(drop=True), evidence))
     return found
 
 
@@ -60,6 +63,9 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
     rows = []
     first = listed(evidence.loaded.cells.drop_duplicates(ARM))
     settings = {tuple(cell[name] for name in ARM): cell for cell in first}
+    cells = evidence.loaded.cells
+    broken = cells[cells["outcome"].isin(TRAINED[1:])]
+    broke = {tuple(cell[name] for name in ARM) for cell in listed(broken)}
     for row in listed(evidence.contrasts):
         told = {key: row[key] for key in ("ablation", "task", "metric_label", "split", "unit",
                                           "better", "across")}  # fmt: skip
@@ -77,6 +83,7 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
                     **told,
                     **{"label": label, "name": cell_name(label, row["across"]), "n": n},
                     **{"value": mean, "low": low, "high": high},
+                    "broke": (row["ablation"], label, row["across"]) in broke,
                     "cost": _work(record.config, row[f"{side}flops_per_token"]),
                     "data": str(record.data.get("sha256", ""))[:8],
                     "model": json.dumps([row["task"], record.config["model"]], sort_keys=True),
@@ -111,10 +118,11 @@ def _step_times(evidence: Evidence) -> dict[str, float]:
 
 
 def _front(own: pd.DataFrame) -> list[bool]:
-    """Cheapest first, each better than all before it."""
+    """Cheapest first, each better than all before it; a mean of survivors is no mean."""
     sign = 1 if own["better"].iloc[0] == "lower" else -1
     best, front = math.inf, set()
-    ranked = own.assign(rank=sign * own["value"]).dropna(subset="value")
+    ranked = own[~own["broke"].astype(bool)]
+    ranked = ranked.assign(rank=sign * ranked["value"]).dropna(subset="value")
     for index, row in ranked.sort_values(["cost", "rank"], kind="stable").iterrows():
         if row["rank"] < best:
             best = row["rank"]
@@ -138,7 +146,8 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_xscale("log")
     for row in listed(frame[frame["value"].notna() & ~frame["is_front"]]):
         _bar(ax, row, style.QUIET, 0.5)
-        ax.plot(row["cost"], row["value"], "o", ms=2.6, mew=0, color=style.QUIET, alpha=0.7)
+        face = {"mfc": "none", "mew": 0.7} if row["broke"] else {"mew": 0}
+        ax.plot(row["cost"], row["value"], "o", ms=2.6, color=style.QUIET, alpha=0.7, **face)
     ax.step(front["cost"], front["value"], where="post", color=style.INK, lw=0.8, zorder=2)
     for row in listed(front):
         _bar(ax, row, row["colour"], 0.9)

@@ -46,8 +46,10 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
     for _, own in seen.groupby(FIELD, sort=False):
         fine = own[own["is_fine"] & own["value"].notna()]["value"]
         first = own.iloc[0][[*FIELD, "name", "label"]].to_dict()
-        lost = len(own) - len(fine)
-        fields.append({**first, "value": fine.mean(), "n": len(own), "failed": lost})
+        lost = int((~own["is_fine"].astype(bool)).sum())
+        if len(fine) + lost:  # or its score is still to be taken
+            seeds = len(fine) + lost
+            fields.append({**first, "value": fine.mean(), "n": seeds, "failed": lost})
     found = lines.by(pd.DataFrame(fields, columns=COLUMNS), "ablation", "group", "heading")
     return [each for each in found if _is_map(each)]
 

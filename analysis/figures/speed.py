@@ -35,7 +35,7 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
 def describe(frames: list[pd.DataFrame]) -> str:
     """Each ratio in words."""
     told = [
-        f"{short(row['name'])} takes {row['ratio']:.2f} times as long as {short(row['control'])} "
+        f"{short(row['name'])} takes {row['ratio']:.2f} times as long as {short(row['against'])} "
         f"({_where(row['metric'], row['at'])}): {row['verdict']}."
         for frame in frames
         for row in listed(frame)
@@ -72,9 +72,9 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 def _groups(frame: pd.DataFrame) -> list[rows.Group]:
     groups = []
-    keys = ["ablation", "control", "metric", "at"]
-    for (name, control, metric, at), members in frame.groupby(keys, sort=False):
-        group = rows.Group(str(name), str(control), _where(str(metric), str(at)))
+    keys = ["ablation", "against", "metric", "at"]
+    for (name, against, metric, at), members in frame.groupby(keys, sort=False):
+        group = rows.Group(str(name), str(against), _where(str(metric), str(at)))
         several = members["name"].duplicated().any()
         for data in listed(members):
             label = f"{data['name']}, seed {data['seed']}" if several else data["name"]

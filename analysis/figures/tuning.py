@@ -37,13 +37,23 @@ def panels(evidence: Evidence) -> list[pd.DataFrame]:
     rows = [
         row
         for name, entry in evidence.loaded.ablations.items()
-        for choice in entry["tuning"]
+        for choice in _planned(entry)
         for row in _points(name, entry["grid"], choice)
     ]
     frame = spread.over_seeds(pd.DataFrame(rows, columns=COLUMNS), ARM)
     known = with_looks(frame.assign(label=frame["arm"]), evidence).assign(label=frame["label"])
     found = lines.by(known, "ablation", "across", "path")
     return [_with_dashes(panel) for panel in found if panel["x"].nunique() > 1]
+
+
+def _planned(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """The choices for arms that are asked for: one that decides nothing may be left out."""
+    asked = {(cell["label"], crossing(cell["across"])) for cell in entry["cells"]}
+    return [
+        choice
+        for choice in entry["tuning"]
+        if (choice["label"], crossing(choice["across"])) in asked
+    ]
 
 
 def _points(ablation: str, grid: dict[str, list[Any]], choice: dict[str, Any]) -> list[Any]:

@@ -60,5 +60,5 @@ def _contrasts(evidence: Evidence) -> list[TitledView]:
 
 
 def _times(evidence: Evidence) -> list[TitledView]:
-    points = TitledView("Time of a training step", speed_view(singles(evidence)))
+    points = TitledView("Times at single places", speed_view(singles(evidence)))
     return [points, *(TitledView(title, view) for title, view in curve_views(evidence).items())]

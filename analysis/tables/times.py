@@ -79,13 +79,16 @@ def _crossing_cell(row: dict[str, Any] | None) -> str:
 def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
     """Every timed point to read; several machines get a column that keeps them apart."""
     apart = speeds["machine"].nunique() > 1
+    elsewhere = (speeds["against"] != speeds["control"]).any()
     lines = [
         {
             "ablation": row["ablation"],
             "variant": short(row["name"]),
+            "timed": row["metric"].replace("_", " "),
             "at": row["at"],
+            **({"against": row["against"]} if elsewhere else {}),
             **({"machine": row["machine"]} if apart else {}),
-            "seconds a step": number(row["seconds"]),
+            "seconds": number(row["seconds"]),
             "tokens/s": count(row["tokens_per_second"]),
             "time against control": times(row["ratio"], row["low"], row["high"]),
             "noise floor": ""

@@ -161,8 +161,20 @@ def test_a_stuck_control_leaves_the_question_undecided(folder: Any) -> None:
     folder.ablation("depth", ["deep", "shallow"])
     fill(folder, "deep", 0.9)
     fill(folder, "shallow", 0.3)
-    folder.record("deep", 1, 0.9, status="stuck")
+    for seed in range(2):
+        folder.record("deep", seed, 0.9, status="stuck")
     assert judged(folder).loc["shallow", "verdict"] == "undecided: undertrained"
+
+
+def test_a_control_of_which_few_seeds_are_stuck_is_judged_by_the_others(folder: Any) -> None:
+    """As claims are: only where most are stuck, the budget cannot tell."""
+    folder.ablation("depth", ["deep", "shallow"], seeds=list(range(5)))
+    fill(folder, "deep", 0.4, range(5))
+    for seed in range(5):
+        folder.record("shallow", seed, 0.3 + LUCK[seed] + 0.002 * seed)
+    folder.record("deep", 1, 0.9, status="stuck")
+    row = judged(folder).loc["shallow"]
+    assert (row["verdict"], row["n"]) == ("better, control: 1 of 5 stuck", 4)
 
 
 def test_a_control_that_broke_down_is_said_beside_the_verdict(folder: Any) -> None:

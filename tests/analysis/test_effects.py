@@ -13,6 +13,7 @@ from analysis.sentences import plain
 def effect(value: float | None, low: float | None, high: float | None, **other: Any) -> Any:
     held = {"shows": "difference", "than": "sinusoidal", "of": ["none"], "metric": "per"}
     numbers = {"effect": value, "interval": [low, high], "n": 5, "shares": None, "at": {}}
+    numbers["across"] = {}
     numbers["level"] = 0.995
     return {**held, **numbers, **other}
 
@@ -32,6 +33,7 @@ def claim(question: str, *evidence: Any, verdict: str = "supported") -> Any:
         (effect(0.25, 0.125, 0.5, shows="ratio"), 2.0),
         (effect(0.25, 0.125, 0.5, shows="ratio", than=None), 0.0),
         (effect(2.0, 1.9, 2.1, shows="exponent"), 0.0),
+        (effect(0.4, 0.3, 0.5, shares={"none": [0, 5]}), 0.0),
     ],
 )
 def test_an_effect_is_so_many_half_widths_of_its_interval_away_from_none(
@@ -64,10 +66,17 @@ def test_what_was_measured_is_told_by_metric_with_its_arms_set_apart() -> None:
         effect(1.5, 1.4, 1.6, shows="ratio", metric="step_time"),
         effect(None, None, None, metric="bleu"),
         effect(0.0, None, None, shares={"none": [0, 5], "sinusoidal": [5, 5]}),
+        effect(0.02, 0.01, 0.03, shows="growth with each doubling", metric="loss"),
+        effect(400, 300, 500, shows="crossing", across={"width": "64"}, at={"batch": 1}),
+        effect(400, 300, 500, shows="crossing", across={"width": "128"}, at={"batch": 1}),
     ]
     assert [plain(line) for line in told({"evidence": parts}, metrics)] == [
         "phone error rate: “none” − “sinusoidal” +0.40 edits/phone (99.5 %: 0.35 to 0.45); "
-        "“none” − “sinusoidal” at length 32: +0.50 edits/phone (99.5 %: 0.45 to 0.55)",
+        "“none” − “sinusoidal” at length 32: +0.50 edits/phone (99.5 %: 0.45 to 0.55); "
+        "“none” − “sinusoidal” at width 64, batch 1: crossing 400 (99.5 %: 300 to 500); "
+        "“none” − “sinusoidal” at width 128, batch 1: crossing 400 (99.5 %: 300 to 500)",
         "step time: “none” over “sinusoidal” 1.50 × (99.5 %: 1.40 to 1.60)",
         "seeds past the threshold: “none” 0 of 5, “sinusoidal” 5 of 5",
+        "loss: lead of “none” over “sinusoidal” grows with each doubling by 0.020 "
+        "(99.5 %: 0.010 to 0.030)",
     ]

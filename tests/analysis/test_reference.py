@@ -169,7 +169,7 @@ def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Eviden
     assert kept.loaded.done()[0] == kept.loaded.done()[1]
     assert not kept.loaded.unreadable
     page = (REFERENCE / "report" / "index.html").read_text()
-    assert all(f"<code class=\"id\">{each['id']}</code>" in page for each in written)
+    assert all(f'<code class="id">{each["id"]}</code>' in page for each in written)
     assert sum(path.stat().st_size for path in REFERENCE.rglob("*") if path.is_file()) < MOST
 
 

@@ -93,6 +93,23 @@ def test_times_without_a_usable_reference_say_why(folder: Any) -> None:
     assert set(found["verdict"]) == {"not run"}
 
 
+def test_a_control_beside_itself_elsewhere_is_an_effect_and_named_so(folder: Any) -> None:
+    """Batches padded to the longest of all, beside batches padded to their own."""
+    told = {"label": "time of a pass", "better": "lower", "beside": {"to": "own"}}
+    folder.ablation("padding", ["control"], seeds=[0], metrics={"padded_time": told})
+    readings = [
+        reading
+        for to, ratio in (("own", 1.0), ("longest", 1.4))
+        for reading in folder.timing(ratio, metric="padded_time", batches=4, to=to)
+    ]
+    folder.record("control", 0, 0.2, readings=readings)
+    found = speeds(load(folder.root)).set_index("at")
+    own, longest = found.loc["batches 4, to own"], found.loc["batches 4, to longest"]
+    assert (own["verdict"], own["against"]) == (SAME, "control")
+    assert (longest["verdict"], longest["against"]) == ("slower", "control, to own")
+    assert longest["ratio"] == pytest.approx(1.4, rel=0.05)
+
+
 def test_peak_memory_stands_beside_the_control_s(folder: Any) -> None:
     plan(folder)
     place = {"length": 16, "batch": 64}

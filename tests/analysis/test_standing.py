@@ -11,11 +11,11 @@ from analysis.standing import standing
 
 
 def told(word: str, **fields: Any) -> dict[str, Any]:
-    return {"word": word, "by": 0.0, "within": None, "between": None, **fields}
+    return {"word": word, "kind": "level", "by": 0.0, "within": None, "between": None, **fields}
 
 
-def found(effect: float, low: float, high: float) -> dict[str, Any]:
-    return {"effect": effect, "interval": [low, high]}
+def found(effect: float, low: float, high: float, shows: str = "difference") -> dict[str, Any]:
+    return {"effect": effect, "interval": [low, high], "shows": shows}
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,10 @@ def test_an_effect_of_three_half_widths_stands_so_far_inside(
 
 def test_ratios_are_counted_in_their_logarithm() -> None:
     plain = told("ratio", between=(1.0, None))
-    assert standing(plain, "lower", found(4.0, 2.0, 8.0)) == pytest.approx(2.0)
+    assert standing(plain, "lower", found(4.0, 2.0, 8.0, "ratio")) == pytest.approx(2.0)
     upper = told("ratio", between=(None, 2.0))
-    assert standing(upper, "lower", found(4.0, 2.0, 8.0)) == pytest.approx(-1.0)
+    assert standing(upper, "lower", found(4.0, 2.0, 8.0, "ratio")) == pytest.approx(-1.0)
+    assert math.isnan(standing(plain, "lower", found(-0.4, -0.8, 0.1)))  # none could be taken
 
 
 def test_an_interval_that_touches_the_margin_stands_at_one() -> None:
@@ -58,6 +59,10 @@ def test_an_interval_that_touches_the_margin_stands_at_one() -> None:
 @pytest.mark.parametrize("word", ["fails", "trains", "ordered", "worst", "crosses", "exact"])
 def test_what_is_no_number_with_an_interval_stands_nowhere(word: str) -> None:
     assert math.isnan(standing(told(word), "lower", found(0.3, 0.2, 0.4)))
+
+
+def test_a_share_of_seeds_stands_nowhere_though_its_mean_differs() -> None:
+    assert math.isnan(standing(told("better", kind="basin"), "higher", found(0.3, 0.2, 0.4)))
 
 
 def test_without_an_interval_nothing_is_said() -> None:

@@ -246,6 +246,48 @@ def test_the_bar_is_the_median_and_lines_mark_chance_and_what_claims_ask_for(
     assert levels == {":": 0.25, "--": 0.9}
 
 
+def test_a_seed_that_broke_down_recalls_nothing_and_one_to_be_run_is_not_there(
+    folder: Any,
+) -> None:
+    places = [{"distance": "4"}, {"distance": "36"}]
+    metric = {"name": "right", "split": "valid", "better": "higher", "label": "right"}
+    folder.ablation("distance", ["rnn"], crossings=places, metric=metric, seeds=[0, 1, 2, 3])
+    for across in places:
+        folder.record("rnn", 0, 0.8, metric="right", across=across)
+        folder.record("rnn", 1, status="diverged", across=across)
+        folder.record("rnn", 2, status="timeout", across=across)
+    (frame,) = figures.panels("distance", gather(folder.root))
+    assert len(frame) == 6
+    (ax,) = figures.compose("distance", [frame]).axes
+    crosses = of_marker(ax, "x")
+    assert [line.get_ydata()[0] for line in crosses] == [0.0] * 4
+    bars = [line for line in of_marker(ax, "None") if line.get_linewidth() == 1.4]
+    assert [line.get_ydata()[0] for line in bars] == [0.0, 0.0], "the median of 0.8, 0, 0"
+    assert "rnn at 4: 0.80 (2 of 3 failed)." in figures.describe("distance", [frame])
+
+
+def test_an_arm_that_lost_seeds_is_hollow_and_not_on_the_front(folder: Any) -> None:
+    sizes = ["large", "middle", "small", "broken"]
+    train = {"steps": 10, "batch_tokens": 100}
+    folder.configs |= {label: {"model": {"label": label}, "train": train} for label in sizes}
+    folder.ablation("width", sizes)
+    for size, label in enumerate(sizes):
+        for seed in (0, 1, 2):
+            lost = label == "broken" and seed
+            folder.record(
+                label, seed, None if lost else 0.1 * (size + 1) - (label == "broken"),
+                status="diverged" if lost else "ok", flops_per_token=1e6 / (size + 1),
+            )  # fmt: skip
+    frame, *_ = figures.panels("pareto", gather(folder.root))
+    named = frame.set_index("name")
+    assert named.loc["broken", "value"] == pytest.approx(-0.6), "by far the best and the cheapest"
+    assert not named.loc["broken", "is_front"]
+    assert set(named[named["is_front"]].index) == {"large", "middle", "small"}
+    (ax,) = figures.compose("pareto", [frame]).axes
+    (hollow,) = [line for line in of_marker(ax, "o", GREY) if line.get_markerfacecolor() == "none"]
+    assert hollow.get_ydata()[0] == pytest.approx(-0.6)
+
+
 def test_the_curve_is_the_projects_own_loss_and_turns_where_it_was_found_to(drawn: Any) -> None:
     from ablations.measure.penalty import SURE, WORDS, loss_at
     from analysis.figures import penalty

@@ -151,6 +151,29 @@ def test_a_seed_that_failed_without_a_number_is_a_cross_on_top(folder: Any) -> N
     assert [(x, y) for x, y, _ in crosses(ax)] == [(100.0, ax.get_ylim()[1])] * 3
 
 
+def test_a_seed_that_left_nothing_is_a_cross_at_the_start(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"])
+    for seed in (0, 1, 2):
+        folder.record("pre", seed, readings=lab.learning(seed, 2.0))
+    folder.record("post", 0, status="oom")
+    folder.record("post", 1, status="error")  # and the last is still to be run
+    frame, ax = panel("learning", gather(folder.root), "norm")
+    assert [(x, y) for x, y, _ in crosses(ax)] == [(0.0, ax.get_ylim()[1])] * 2
+    assert "post: 2 of 2 seeds failed (oom, error)" in figures.describe("learning", [frame])
+
+
+def test_a_seed_that_ended_well_and_has_no_number_has_not_failed(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"], crossings=[{"depth": "2"}, {"depth": "4"}])
+    for depth in ("2", "4"):
+        for seed in (0, 1, 2):
+            folder.record("pre", seed, 0.2 + 0.01 * seed, across={"depth": depth})
+            owed = seed == 2
+            folder.record("post", seed, None if owed else 0.3, across={"depth": depth})
+    frame, ax = panel("crossed", gather(folder.root), "norm")
+    assert not crosses(ax)
+    assert "failed" not in figures.describe("crossed", [frame])
+
+
 # Tuning
 
 
@@ -216,6 +239,17 @@ def test_a_second_tuned_setting_is_a_line_of_its_own_in_the_look_of_its_arm(fold
     assert [line.get_ydata()[0] for line in lines[:2]] == pytest.approx([0.251, 0.501])
     assert len({to_hex(line.get_color()) for line in lines}) == 1
     assert lines[0].get_linestyle() != lines[1].get_linestyle()
+
+
+def test_an_arm_that_was_tuned_and_is_not_asked_for_has_no_curve(folder: Any) -> None:
+    """As where one claim alone is asked about."""
+    choices = [lab.choice(label) for label in lab.SCHEDULES]
+    first, *others = lab.SCHEDULES
+    folder.ablation("position", [first], tuning=choices)
+    folder.record(first, 0, 0.2)
+    frame, _ = panel("tuning", gather(folder.root), "position")
+    assert set(frame["arm"]) == {first}
+    assert others
 
 
 # Rates against warm-up
