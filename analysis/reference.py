@@ -10,13 +10,12 @@ import io
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from ablations.store.files import read_file, write_atomic
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from analysis import effects
+from analysis import effects, figures, style
 from analysis.claims import claims
 from analysis.evidence import Evidence
 from analysis.sentences import plain
@@ -25,6 +24,7 @@ from analysis.verdicts import REFUTED, SUPPORTED, VERDICTS
 
 RECORDS = "records.zip"
 FINDINGS = "findings.md"
+PICTURE = "overview"  # of the README: its panels abreast
 DECIDED = (SUPPORTED, REFUTED)
 MOST = 30 * 2**20  # bytes: more is no page beside the code any more
 HEADLINES = (
@@ -35,14 +35,13 @@ HEADLINES = (
 """The claims that the README tells of, as far as they are decided: of each axis one or two."""
 
 
-def publish(evidence: Evidence, to: Path, figures: Sequence[str] = ("overview",)) -> list[Path]:
+def publish(evidence: Evidence, to: Path) -> list[Path]:
     """Copy what a reader wants of a results folder whose report is written; what was written."""
     root = evidence.loaded.root
     page = root / "report" / "index.html"
     if not page.is_file():
         raise RecordError(f"no report in {root}: python -m analysis report --results {root}")
     kept = [page, root / "claims.json", *sorted((root / "tables").rglob("*"))]
-    kept += [root / "figures" / f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
     contents = {to / path.relative_to(root): read_file(path) for path in kept if path.is_file()}
     contents[to / RECORDS] = packed(Results(root))
     contents[to / FINDINGS] = headlines(evidence).encode()
@@ -53,7 +52,10 @@ def publish(evidence: Evidence, to: Path, figures: Sequence[str] = ("overview",)
         shutil.rmtree(to / name, ignore_errors=True)
     for path, content in contents.items():
         write_atomic(path, content)
-    return list(contents)
+    panels = figures.panels(PICTURE, evidence)
+    picture = figures.compose(PICTURE, panels, columns=len(panels)) if panels else None
+    drawn = style.save(picture, to / "figures", PICTURE) if picture else []
+    return [*contents, *drawn]
 
 
 def packed(results: Results) -> bytes:

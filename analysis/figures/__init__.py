@@ -68,13 +68,18 @@ def describe(name: str, frames: list[pd.DataFrame]) -> str:
     return find(name).describe(frames)
 
 
-def compose(name: str, frames: list[pd.DataFrame], kind: type[Figure] | None = None) -> Figure:
-    """The panels of a figure, one under the other at column width."""
-    return lay_out(find(name), frames, kind)
+def compose(
+    name: str, frames: list[pd.DataFrame], kind: type[Figure] | None = None, columns: int = 1
+) -> Figure:
+    """The panels of a figure, each at column width: one under the other, or so many abreast."""
+    return lay_out(find(name), frames, kind, columns)
 
 
 def lay_out(
-    module: FigureFile, frames: list[pd.DataFrame], kind: type[Figure] | None = None
+    module: FigureFile,
+    frames: list[pd.DataFrame],
+    kind: type[Figure] | None = None,
+    columns: int = 1,
 ) -> Figure:
     """Give each panel its height and, inside its margins, its axis; then let it be drawn."""
     from matplotlib.figure import Figure
@@ -82,16 +87,16 @@ def lay_out(
     from analysis import style
 
     heights = [module.inches(frame) for frame in frames]
-    width, total, room = style.WIDTH, sum(heights), module.MARGINS
+    rows = [max(heights[i : i + columns]) for i in range(0, len(heights), columns)]
+    width, total, room = columns * style.WIDTH, sum(rows), module.MARGINS
     with style.look():
         figure = (kind or Figure)(figsize=(width, total))
-        top = total
-        for frame, height in zip(frames, heights, strict=True):
-            bottom = top - height + room.below
-            inner = width - room.left - room.right, height - room.above - room.below
-            box = (room.left / width, bottom / total, inner[0] / width, inner[1] / total)
+        for i, (frame, height) in enumerate(zip(frames, heights, strict=True)):
+            left = i % columns * style.WIDTH + room.left
+            bottom = total - sum(rows[: i // columns]) - height + room.below
+            inner = style.WIDTH - room.left - room.right, height - room.above - room.below
+            box = (left / width, bottom / total, inner[0] / width, inner[1] / total)
             module.draw(frame, figure.add_axes(box))
-            top -= height
     return figure
 
 

@@ -37,10 +37,6 @@ def root(tmp_path_factory: pytest.TempPathFactory, sweep: Callable[[Path], Any])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("analysis.report.placed", lambda _: [])
         report.write(gather(folder))
-    for kind in ("svg", "png"):
-        path = folder / "figures" / f"overview.{kind}"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"drawn")
     return folder
 
 
