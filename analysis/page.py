@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from analysis import environment, figures, projection, provenance, stats, tables
+from analysis import environment, figures, projection, provenance, stats, style, tables
 from analysis.drawing import Drawn
 from analysis.effects import findings, told
 from analysis.evidence import Evidence
@@ -30,14 +30,15 @@ def render(
     decided: Sequence[dict[str, Any]],
     drawn: Sequence[Drawn],
     written: Sequence[Path],
+    kinds: Collection[str] = style.KINDS,
 ) -> str:
-    """The page as text; `written` are the files beside it."""
+    """The page as text; `written` are the files beside it, and of figures those of these kinds."""
     loaded = evidence.loaded
     done, planned = loaded.done()
     letters: dict[str, str] = {}
     asked = sections(evidence, decided, drawn)
     script, look = (_source(name) for name in ("report.js", "report.css"))
-    shown = {each.placed.stem: _shown(each, loaded.root, letters) for each in drawn}
+    shown = {each.placed.stem: _shown(each, loaded.root, letters, kinds) for each in drawn}
     return _template().render(
         script=script,
         look=look,
@@ -105,7 +106,9 @@ def set_apart(text: str) -> Markup:
     return Markup(str(escape(text)).replace(OPEN, "<code>").replace(CLOSE, "</code>"))
 
 
-def _shown(each: Drawn, root: Path, letters: dict[str, str]) -> dict[str, Any]:
+def _shown(
+    each: Drawn, root: Path, letters: dict[str, str], kinds: Collection[str]
+) -> dict[str, Any]:
     """A figure as the page has it: drawing, caption, files."""
     module = figures.find(each.placed.figure)
     alt = module.describe(each.placed.frames)
@@ -115,7 +118,7 @@ def _shown(each: Drawn, root: Path, letters: dict[str, str]) -> dict[str, Any]:
         "id": f"figure-{each.placed.stem.replace('/', '-')}",
         "svg": Markup(inline(text, f"f-{safe(each.placed.stem)}", alt, letters)),
         "caption": module.CAPTION,
-        "files": downloads(each.paths, root),
+        "files": downloads([path for path in each.paths if path.suffix[1:] in kinds], root),
         "panels": len(each.placed.frames),
         "is_tall": sum(map(module.inches, each.placed.frames)) > TALL,
     }

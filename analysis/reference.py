@@ -15,9 +15,11 @@ from pathlib import Path
 from ablations.store.files import read_file, write_atomic
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from analysis import effects, figures, style
+from analysis import drawing, effects, figures, page, style
 from analysis.claims import claims
 from analysis.evidence import Evidence
+from analysis.placing import placed
+from analysis.report import PAGE
 from analysis.sentences import plain
 from analysis.tables.forms import escape
 from analysis.verdicts import REFUTED, SUPPORTED, VERDICTS
@@ -38,11 +40,13 @@ HEADLINES = (
 def publish(evidence: Evidence, to: Path) -> list[Path]:
     """Copy what a reader wants of a results folder whose report is written; what was written."""
     root = evidence.loaded.root
-    page = root / "report" / "index.html"
-    if not page.is_file():
+    if not (root / PAGE).is_file():
         raise RecordError(f"no report in {root}: python -m analysis report --results {root}")
-    kept = [page, root / "claims.json", *sorted((root / "tables").rglob("*"))]
-    contents = {to / path.relative_to(root): read_file(path) for path in kept if path.is_file()}
+    beside = [root / "claims.json", *sorted((root / "tables").iterdir()), root / "plan.json"]
+    drawn = drawing.draw(placed(evidence), root)
+    kept = [*beside, *(path for each in drawn for path in each.paths if path.suffix == ".pdf")]
+    contents = {to / path.relative_to(root): read_file(path) for path in kept}
+    contents[to / PAGE] = page.render(evidence, claims(evidence), drawn, beside, ["pdf"]).encode()
     contents[to / RECORDS] = packed(Results(root))
     contents[to / FINDINGS] = headlines(evidence).encode()
     size = sum(map(len, contents.values()))
@@ -54,8 +58,7 @@ def publish(evidence: Evidence, to: Path) -> list[Path]:
         write_atomic(path, content)
     panels = figures.panels(PICTURE, evidence)
     picture = figures.compose(PICTURE, panels, columns=len(panels)) if panels else None
-    drawn = style.save(picture, to / "figures", PICTURE) if picture else []
-    return [*contents, *drawn]
+    return [*contents, *(style.save(picture, to / "figures", PICTURE) if picture else [])]
 
 
 def packed(results: Results) -> bytes:

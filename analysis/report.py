@@ -11,6 +11,8 @@ from analysis.claims import claims
 from analysis.evidence import Evidence
 from analysis.placing import placed
 
+PAGE = Path("report") / "index.html"
+
 
 def write(evidence: Evidence, processes: int = 1) -> list[Path]:
     """Write all of it; the page comes last, so it is never ahead of what it links to."""
@@ -21,6 +23,6 @@ def write(evidence: Evidence, processes: int = 1) -> list[Path]:
     document = json.dumps(decided, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(verdicts, document + "\n")
     beside = [*tables.write(evidence), verdicts]
-    path = root / "report" / "index.html"
+    path = root / PAGE
     write_atomic(path, page.render(evidence, decided, drawn, [*beside, root / "plan.json"]))
     return [*(file for each in drawn for file in each.paths), *beside, path]

@@ -22,6 +22,7 @@ from ablations.store.files import write_atomic
 WIDTH = 3.4  # inches: one column of a two-column page
 SMALL, BODY, TITLE = 6.5, 7.0, 8.0  # points
 DPI = 200  # of a PNG
+KINDS = ("svg", "pdf", "png")
 
 # Okabe and Ito: told apart in every common form of colour blindness.
 BLUE, VERMILION, SKY = "#0072B2", "#D55E00", "#56B4E9"
@@ -157,7 +158,7 @@ def svg(figure: Figure) -> str:
 
 def files(folder: Path, name: str) -> list[Path]:
     """Where a figure is kept; its name may have a folder before it, and has no dots."""
-    return [folder / f"{name}.{kind}" for kind in ("svg", "pdf", "png")]
+    return [folder / f"{name}.{kind}" for kind in KINDS]
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -34,9 +35,7 @@ from analysis.verdicts import NOT_RUN
 def root(tmp_path_factory: pytest.TempPathFactory, sweep: Callable[[Path], Any]) -> Path:
     """A folder whose report is written; its drawings are not of interest here."""
     folder: Path = sweep(tmp_path_factory.mktemp("sweep")).root
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("analysis.report.placed", lambda _: [])
-        report.write(gather(folder))
+    report.write(gather(folder), processes=1)
     return folder
 
 
@@ -162,10 +161,11 @@ def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Eviden
     found = json.loads(json.dumps(claims(kept)))
     assert told(written) == told(found)
     assert kept.loaded.plan["profile"] == "quick"
-    assert kept.loaded.done()[0] == kept.loaded.done()[1]
     assert not kept.loaded.unreadable
     page = (REFERENCE / "report" / "index.html").read_text()
     assert all(f'<code class="id">{each["id"]}</code>' in page for each in written)
+    for target in set(re.findall(r'href="\.\./([^"]+)"', page)):
+        assert (REFERENCE / unquote(target)).is_file(), target
     assert sum(path.stat().st_size for path in REFERENCE.rglob("*") if path.is_file()) < MOST
 
 
