@@ -15,6 +15,7 @@ PLAIN = ("difference", "ratio", "value")  # kinds that their number tells by its
 GROWTH = "growth with each doubling"
 NOTHING = {"difference": 0.0, GROWTH: 0.0, "ratio": 1.0}
 """Kinds of effect that can be none at all, and what they are then."""
+PREPOSITIONS = ("of", "to")  # coordinates that need no other before them
 VERBS = {GROWTH: "grows with each doubling by"}
 
 
@@ -89,10 +90,11 @@ def _ends(each: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _where(each: Mapping[str, Any]) -> str:
-    """` at length 32, batch 16`, or nothing where it was read at one place only."""
+    """` at length 32, batch 16:`, ` of layer:`, or nothing where it was read at one place only."""
     places = {**each["across"], **each["at"]}
     told = [f"{name.replace('_', ' ')} {place}" for name, place in places.items()]
-    return f" at {', '.join(told)}:" if told else ""
+    lead = "" if next(iter(places), "") in PREPOSITIONS else "at "
+    return f" {lead}{', '.join(told)}:" if told else ""
 
 
 def _subject(each: Mapping[str, Any]) -> str:

@@ -19,8 +19,8 @@ from analysis.units import after_heading
 CAPTION = (
     "Difference of each variant from its control. Dot: mean over seeds; bar: 95 % interval; small "
     "dots: single seeds; hollow: no interval; arrow: the bar goes on. Colour marks what is "
-    "resolved after Holm; black, where nothing was trained and so nothing is better. n: pairs, of "
-    "those planned."
+    "resolved after Holm; it is that of the text where nothing was trained, and so nothing is "
+    "better. n: pairs, of those planned."
 )
 MARGINS = rows.MARGINS
 COLOURS = {stats.WORSE: style.VERMILION, stats.BETTER: style.BLUE}

@@ -67,6 +67,7 @@ def test_what_was_measured_is_told_by_metric_with_its_arms_set_apart() -> None:
         effect(None, None, None, metric="bleu"),
         effect(0.0, None, None, shares={"none": [0, 5], "sinusoidal": [5, 5]}),
         effect(0.02, 0.01, 0.03, shows="growth with each doubling", metric="loss"),
+        effect(1.0, None, None, shows="exponent", than=None, metric="bytes", at={"of": "layer"}),
         effect(400, 300, 500, shows="crossing", across={"width": "64"}, at={"batch": 1}),
         effect(400, 300, 500, shows="crossing", across={"width": "128"}, at={"batch": 1}),
     ]
@@ -79,4 +80,5 @@ def test_what_was_measured_is_told_by_metric_with_its_arms_set_apart() -> None:
         "seeds past the threshold: “none” 0 of 5, “sinusoidal” 5 of 5",
         "loss: lead of “none” over “sinusoidal” grows with each doubling by 0.020 "
         "(99.5 %: 0.010 to 0.030)",
+        "bytes: “none” of layer: exponent 1.00",
     ]
