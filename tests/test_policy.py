@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import re
 import shlex
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -237,6 +239,8 @@ def test_the_commands_of_the_readme_parse(command: str) -> None:
         from analysis.__main__ import COMMANDS
 
         assert words[3] in COMMANDS
+    elif words[:4] == [".venv/bin/python", "-m", "zipfile", "-e"]:
+        assert (ROOT / words[4]).is_file()
     else:
         assert words[0] in ("git", "cd"), f"no test knows how to read {command!r}"
 
@@ -259,12 +263,22 @@ def test_the_project_names_neither_a_machine_nor_a_registry() -> None:
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout, so there is no list of the project's files")
-    words = re.compile(r"/(work|root|home)/|pypi\.org|/opt/wheels")
+    words = re.compile(rb"/(work|root|home)/|pypi\.org|/opt/wheels")
     for name in listed.stdout.splitlines():
         path = ROOT / name
-        if path.suffix in (".png", ".svg") or path == Path(__file__) or not path.is_file():
+        if path.suffix in (".png", ".svg", ".pdf") or path == Path(__file__) or not path.is_file():
             continue
-        assert not words.search(path.read_text(encoding="utf-8")), name
+        assert not any(map(words.search, contents(path))), name
+
+
+def contents(path: Path) -> list[bytes]:
+    """What a file holds, packed or not."""
+    if path.suffix == ".gz":
+        return [gzip.decompress(path.read_bytes())]
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as packed:
+            return [packed.read(name) for name in packed.namelist()]
+    return [path.read_bytes()]
 
 
 def test_a_wheel_carries_every_file_that_is_not_code() -> None:

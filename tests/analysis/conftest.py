@@ -301,7 +301,7 @@ def build_sweep(root: Path) -> Folder:
 
     folder.ablation("depth", ["deep", "shallow"], question="Does depth help?", seeds=[0, 1, 2])
     for seed in (0, 1, 2):
-        folder.record("deep", seed, 0.9, status="stuck" if seed == 1 else "ok")
+        folder.record("deep", seed, 0.9, status="ok" if seed == 1 else "stuck")
         folder.record("shallow", seed, 0.8 + 0.01 * seed)
 
     folder.ablation("width", ["d 64", "d 128"], question="Does width help?", seeds=[7])
