@@ -89,6 +89,8 @@ def test_the_exponent_is_that_of_the_longer_half(evidence: Evidence) -> None:
     assert scipy_stats.tmean(slopes) == pytest.approx(2.0)
     assert view.loc["attention", "exponent"].startswith("2")
     assert view.loc["lstm", "exponent"].startswith("1")
+    told = {"exponent": 2.0, "low": 1.8, "high": 2.3}
+    assert tables.times._exponent_cell(told) == "2.00 (1.80 to 2.30)"
 
 
 def test_they_change_places_where_their_times_meet(evidence: Evidence) -> None:

@@ -63,6 +63,7 @@ def test_what_was_measured_is_told_by_metric_with_its_arms_set_apart() -> None:
     parts = [
         effect(0.4, 0.35, 0.45),
         effect(0.5, 0.45, 0.55, at={"length": 32}),
+        effect(-0.4, -0.45, -0.35, metric="wer"),
         effect(1.5, 1.4, 1.6, shows="ratio", metric="step_time"),
         effect(None, None, None, metric="bleu"),
         effect(0.0, None, None, shares={"none": [0, 5], "sinusoidal": [5, 5]}),
@@ -76,6 +77,7 @@ def test_what_was_measured_is_told_by_metric_with_its_arms_set_apart() -> None:
         "“none” − “sinusoidal” at length 32: +0.50 edits/phone (99.5 %: 0.45 to 0.55); "
         "“none” − “sinusoidal” at width 64, batch 1: crossing 400 (99.5 %: 300 to 500); "
         "“none” − “sinusoidal” at width 128, batch 1: crossing 400 (99.5 %: 300 to 500)",
+        "wer: “none” − “sinusoidal” −0.40 (99.5 %: −0.45 to −0.35)",
         "step time: “none” over “sinusoidal” 1.50 × (99.5 %: 1.40 to 1.60)",
         "seeds past the threshold: “none” 0 of 5, “sinusoidal” 5 of 5",
         "loss: lead of “none” over “sinusoidal” grows with each doubling by 0.020 "

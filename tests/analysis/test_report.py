@@ -329,3 +329,42 @@ def test_what_is_counted_is_answered_by_its_claims_not_by_a_lack_of_seeds(folder
     assert any(re.fullmatch(r"(Its claim is|All \d+ of its claims are) \w+\.", t) for t in told)
     assert any(text.startswith("Of its ") for text in told)
     assert not any("seed" in text for text in told if "claim" in text)
+
+
+def test_a_claim_is_told_by_its_first_effect_and_says_how_many_more_there_are(folder: Any) -> None:
+    first = folder.claimed("norm.both", "worse", "post", than="pre")
+    second = folder.claimed("norm.both", "better", "none", than="pre")
+    both = {**first, "predicts": [*first["predicts"], *second["predicts"]]}
+    alone = folder.claimed("norm.alone", "worse", "none", than="pre")
+    seeds = [200, 201, 202]
+    folder.ablation("norm", ["pre", "post", "none"], seeds=seeds, claims=[both, alone])
+    for label, mean in (("pre", 0.2), ("post", 0.6), ("none", 0.9)):
+        for seed in seeds:
+            folder.record(label, seed, mean + 0.001 * (seed % 3) * len(label))
+    page = written(folder.root)
+    (table,) = re.findall(r'<table class="flow claims".*?</table>', page, flags=re.DOTALL)
+    rows = [re.sub(r"<[^>]+>", "", row) for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL)]
+    (told,) = [row for row in rows if "norm.both" in row]
+    assert "post − pre +0.4" in told
+    assert "and 1 more" in told
+    (told,) = [row for row in rows if "norm.alone" in row]
+    assert "none − pre +0.7" in told
+    assert "more" not in told
+
+
+def test_the_verdict_stands_beside_the_name_it_is_about(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"], seeds=[200, 201, 202])
+    for label, mean in (("pre", 0.2), ("post", 0.6)):
+        for seed in (200, 201, 202):
+            timed = folder.timing(1.5 if label == "post" else 1.0) if seed == 200 else []
+            folder.record(label, seed, mean + 0.001 * (seed % 3) * len(label), readings=timed)
+    heads = [
+        [
+            re.sub(r"<[^>]+>", "", cell).strip()
+            for cell in re.findall(r"<th.*?</th>", row, re.DOTALL)
+        ]
+        for row in re.findall(r"<thead>.*?</thead>", written(folder.root), re.DOTALL)
+    ]
+    found = [head for head in heads if head[:1] == ["variant"]]
+    assert len(found) == 2, "of scores and of times"
+    assert all(head[1] == "verdict" for head in found)

@@ -42,6 +42,12 @@ def test_an_effect_of_three_half_widths_stands_so_far_inside(
     assert standing(plain, better, found(0.3, 0.2, 0.4)) == pytest.approx(expected)
 
 
+def test_an_equality_has_an_edge_on_either_side() -> None:
+    plain = told("equal", within=0.5)
+    assert standing(plain, "lower", found(-0.3, -0.4, -0.2)) == pytest.approx(2.0)
+    assert standing(plain, "lower", found(-0.6, -0.7, -0.5)) == pytest.approx(-1.0)
+
+
 def test_ratios_are_counted_in_their_logarithm() -> None:
     plain = told("ratio", between=(1.0, None))
     assert standing(plain, "lower", found(4.0, 2.0, 8.0, "ratio")) == pytest.approx(2.0)
