@@ -81,6 +81,22 @@ def test_verdicts_sort_by_what_they_mean(browser: chromium.Browser, shown: Path)
     assert len(set(found)) > 1
 
 
+@pytest.mark.parametrize("kind", ["tile", "dot", "badge"])
+def test_a_verdict_has_its_colour_wherever_it_stands(
+    browser: chromium.Browser, shown: Path, kind: str
+) -> None:
+    browser.open(shown)
+    probe = (
+        "(word => {const mark = document.createElement('span'); mark.className = word; "
+        "document.body.append(mark); return getComputedStyle(mark).backgroundColor})"
+    )
+    blue, vermilion = "rgb(0, 114, 178)", "rgb(192, 79, 0)"
+    found = [browser.run(f"{probe}('{kind} {word}')") for word in ("supported", "refuted")]
+    assert found == [blue, vermilion]
+    rest = [browser.run(f"{probe}('{kind} {word}')") for word in ("undecided", "not-run")]
+    assert not {blue, vermilion} & set(rest)
+
+
 def test_words_and_verdicts_filter_the_claims(browser: chromium.Browser, shown: Path) -> None:
     browser.open(shown)
     everyone = column(browser, 1)
