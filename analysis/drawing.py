@@ -10,7 +10,7 @@ import json
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,8 +35,16 @@ class Drawn:
     paths: list[Path]
 
 
-def draw(wanted: Sequence[Placed], root: Path, processes: int = 1) -> list[Drawn]:
-    """Every figure's files as they should be; those that already are stay as they are."""
+def draw(
+    wanted: Sequence[Placed],
+    root: Path,
+    processes: int = 1,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[Drawn]:
+    """Every figure's files as they should be; those that already are stay as they are.
+
+    What is to be done `meanwhile` is done here while others draw.
+    """
     makers = fresh.makers()
     before = _noted(root)
     seen = [_digest(makers, each) for each in wanted]
@@ -46,8 +54,11 @@ def draw(wanted: Sequence[Placed], root: Path, processes: int = 1) -> list[Drawn
         for each, word in zip(done, seen, strict=True)
         if before.get(each.placed.stem) != _note(each, word)
     ]
+    owed.sort(key=lambda job: -len(job[1]))  # the longest first, or one may be left with it
     with _workers(processes if len(owed) >= MANY else 1) as run:
-        list(run(_draw, owed))
+        drawing = run(_draw, owed)
+        meanwhile()
+        list(drawing)
     notes = {each.placed.stem: _note(each, word) for each, word in zip(done, seen, strict=True)}
     write_atomic(root / NOTES, json.dumps(notes))
     _clear_away(root, {stem: note for stem, note in before.items() if stem not in notes})

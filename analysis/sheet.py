@@ -21,7 +21,7 @@ def csv(frame: pd.DataFrame) -> str:
     flat = frame.copy()
     for name in flat:
         if not is_numeric_dtype(flat[name]):
-            cells = [inert(cell) for cell in flat[name]]
+            cells = [inert(cell) for cell in flat[name].astype(object).tolist()]
             flat[name] = pd.Series(cells, index=flat.index, dtype=object)
     buffer = io.StringIO()
     # Quoted, or a carriage return in a label would begin a line of its own.

@@ -31,7 +31,9 @@ def test_two_processes_draw_what_one_draws(folder: Any, monkeypatch: pytest.Monk
     for path in before:
         path.unlink()
     monkeypatch.setattr(drawing, "MANY", 1)
-    drawing.draw(wanted, folder.root, processes=2)
+    done: list[str] = []
+    drawing.draw(wanted, folder.root, processes=2, meanwhile=lambda: done.append("once"))
+    assert done == ["once"]
     assert {path: path.read_bytes() for path in before} == before
 
 

@@ -26,6 +26,7 @@ from ablations.store.stamp import ROOT
 from analysis.reference import unpack
 
 REFERENCE = ROOT / "results" / "reference"
+_PAUSE = 2.0  # seconds between two looks at the memory, which take their time, too
 _TRIAL = re.compile(rb'"([0-9a-f]{12})"')
 
 
@@ -72,7 +73,7 @@ def reported(root: Path) -> tuple[float, float]:
             own = psutil.Process(process.pid)
             most = max(most, _memory([own, *own.children(recursive=True)]))
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.2)
+            process.wait(_PAUSE)
     assert process.returncode == 0
     return time.monotonic() - begun, most / 2**20
 
