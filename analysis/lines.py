@@ -157,7 +157,7 @@ def legend(frame: pd.DataFrame, ax: Axes) -> None:
         Line2D(
             [], [], color=row["colour"], marker=row["marker"], markersize=3.6, markeredgewidth=0,
             linewidth=1.0, linestyle=(0, row["dash"]) if row["dash"] else "-",
-            label=style.fit(row["label"], each, style.SMALL),
+            label=style.fit_name(row["label"], each, style.SMALL),
         )
         for row in listed(frame.drop_duplicates("label"))
     ]  # fmt: skip

@@ -90,7 +90,7 @@ def label(
             detail = style.fit(group.detail, whole, style.SMALL)
             _write(ax, group.y + 1, margin, detail, color=style.QUIET, size=style.SMALL)
         for row in group.rows:
-            _write(ax, row.y, margin - 0.08, style.fit(row.label, margin - 0.16))
+            _write(ax, row.y, margin - 0.08, style.fit_name(row.label, margin - 0.16))
             _count(ax, row.y, beyond, row.count)
             if row.remark:
                 remark = style.fit(row.remark, whole - 0.16, style.SMALL)

@@ -148,6 +148,17 @@ def fit(text: str, inches: float, size: float = BODY, weight: str = "normal") ->
     return line[:kept].rstrip() + "…"
 
 
+def fit_name(name: str, inches: float, size: float = BODY) -> str:
+    """A variant's name in one line; where it is crossed, the crossing stays: `no resi… [depth=2]`,
+    since it alone may tell two rows apart."""
+    label, _, across = name[:200].rpartition(" [")
+    end = fit(f"[{across}", inches, size)
+    room = inches - width(f" {end}", size)
+    if not label or not end.endswith("]") or room < 0.4 * inches:
+        return fit(name, inches, size)
+    return f"{fit(label, room, size)} {end}"
+
+
 def svg(figure: Figure) -> str:
     """The figure as SVG text; the same figure gives the same bytes."""
     buffer = io.StringIO()

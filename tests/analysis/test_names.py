@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis import figures, tables
+from analysis import figures, style, tables
 from analysis.evidence import Evidence, gather
 from analysis.names import cell_name
 from analysis.provenance import failures
@@ -55,3 +55,18 @@ def test_a_unit_is_named_in_every_place(folder: Any) -> None:
     assert ax.get_xlabel() == "variant − control (nats/token)"
     assert "0.100 nats/token higher" in answer
     assert "phone error rate (nats/token)" in tables.contrasts_views(evidence)["heads"]
+
+
+@pytest.mark.parametrize(
+    "name", ["no residual connections [depth=2]", "no residual connections at all [depth=8]"]
+)
+def test_a_name_that_is_cut_keeps_its_crossing(name: str) -> None:
+    told = style.fit_name(name, 1.1)
+    assert told.endswith(f"… [{name.split('[')[1]}")
+    assert style.width(told) <= 1.1
+    assert style.fit_name(name, 9.0) == name
+
+
+@pytest.mark.parametrize("name", ["a" * 90, "a [" + "b" * 90 + "]", "[tuned]", "one\n[two]", " [x"])
+def test_any_other_name_is_cut_at_its_end(name: str) -> None:
+    assert style.fit_name(name, 1.1) == style.fit(name, 1.1)
