@@ -12,8 +12,6 @@ COLOURS = LinearSegmentedColormap.from_list(
     "amounts", ["#f4f4f2", style.SKY, style.BLUE, "#001d33"]
 )
 
-HINTED = 0.03  # inches by which a line on a screen may be wider than its letters
-
 
 def size(ax: Axes) -> tuple[float, float]:
     """Width and height of a panel's axis, in inches."""
@@ -37,7 +35,7 @@ def place(ax: Axes, left: float, top: float, width: float, height: float) -> Axe
 def title(inset: Axes, words: str, room: float, above: float = 0.0, quiet: bool = False) -> None:
     """A line over a picture, cut to so many inches, so many points above the one below it."""
     inset.annotate(
-        style.fit(words, room - HINTED, style.SMALL), (0, 1), xycoords="axes fraction",
+        style.fit(words, room, style.SMALL), (0, 1), xycoords="axes fraction",
         xytext=(0, 2 + above), textcoords="offset points", annotation_clip=False, ha="left",
         size=style.SMALL, color=style.QUIET if quiet else style.INK,
     )  # fmt: skip

@@ -26,6 +26,7 @@ MARGINS = style.Margins(left=0.32, right=0.08, above=0.32, below=0.36)
 ACROSS = 3  # arms beside each other
 GAP, OVER, BETWEEN = 0.14, 0.27, 0.3  # inches: across, for two lines over each, down
 TALL, APART = 0.26, 0.05  # inches: of the histogram, and between it and its diagram
+HINTED = 0.03  # inches by which letters on a screen may be wider than measured
 FEWEST = 20  # labels, for a bin to be shown
 TRIAL = ["ablation", "label", "across", "seed"]
 BIN = ["lower", "upper", "confidence", "accuracy", "count"]
@@ -84,7 +85,7 @@ def draw(frame: pd.DataFrame, ax: Axes) -> Axes:
         _diagram(diagram, own, beside=column == 0)
         below = index + ACROSS >= len(labels)
         _histogram(insets.place(ax, left, top + side + APART, side, TALL), own, below)
-        insets.title(diagram, str(label), side, above=9)
+        insets.title(diagram, str(label), side - HINTED, above=9)
         mean = own.groupby("seed")["error"].first().mean()
         insets.title(diagram, f"error {number(mean) or 'unknown'}", side, quiet=True)
     first = frame.iloc[0]
