@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 
 Stamp = dict[str, str]
 """File → twelve hex digits. A file of this project by its path in it, a user's by its module."""
