@@ -26,7 +26,7 @@ from ablations.measure.session import time_session
 from ablations.measure.timing import TimingConfig
 from ablations.plan.identity import identity_of
 from ablations.plan.missing import needs_weights
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.stamp import changed, short
 from ablations.sweep.launch import Changed

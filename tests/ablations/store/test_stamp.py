@@ -14,7 +14,7 @@ from ablations.plan.merge import expand
 from ablations.plan.profile import read_profile
 from ablations.plan.question import catalogue, read_ablation
 from ablations.plan.resolve import resolve_trial
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.stamp import changed, digest_of, stamp
 
 Rewrite = Callable[[str], str]
