@@ -75,7 +75,8 @@ def litter(results: Results) -> Iterator[Litter]:
     planned = {trial for trials in results.planned().values() for trial in trials}
     for name in _WRITTEN:
         for file in _files(results.root / name):
-            if file.name.startswith(".") and file.name.endswith(".tmp") and is_left(Path(file.path)):
+            is_temporary = file.name.startswith(".") and file.name.endswith(".tmp")
+            if is_temporary and file.name.split(".")[1] not in live and is_left(Path(file.path)):
                 yield _litter(file, "left by a write that did not end")
     for file in checkpoints:
         trial = file.name.partition(".")[0]

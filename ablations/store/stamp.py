@@ -7,6 +7,7 @@ prose do not count. It is made and compared from the files alone; nothing of the
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -15,6 +16,7 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ablations.store.identity import freeze
@@ -24,7 +26,10 @@ Stamp = dict[str, str]
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ("model", "ablations")
-_LIBRARIES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")}
+_LOADED: dict[str, tuple[ModuleType, bytes]] = {}
+_LIBRARIES = tuple(
+    os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib", "stdlib")
+)
 
 
 def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: False) -> Stamp:
@@ -66,6 +71,34 @@ def changed(made_by: Mapping[str, str]) -> list[str]:
     return found
 
 
+def note_loaded() -> None:
+    """Remember the source of each module that counts, once for each time it is loaded.
+
+    Called right after an import, it knows the code that this process runs, whatever happens to the
+    files later.
+    """
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if not file.endswith(".py") or (file.startswith(_LIBRARIES) and not _is_ours(name)):
+            continue
+        path = Path(file)
+        if _is_ours(name) and path.is_relative_to(ROOT):
+            name = path.relative_to(ROOT).as_posix()
+        if name not in _LOADED or _LOADED[name][0] is not module:
+            with contextlib.suppress(OSError):
+                _LOADED[name] = module, path.read_bytes()
+
+
+def loaded_otherwise(made_by: Mapping[str, str]) -> list[str]:
+    """The files of a stamp that this process has loaded with other code than the stamp says."""
+    note_loaded()
+    return [
+        name
+        for name, digest in made_by.items()
+        if name in _LOADED and _digest_of_source(_LOADED[name][1]) != digest
+    ]
+
+
 def short(made_by: Mapping[str, str] | None) -> str:
     """Twelve hex digits for a whole stamp."""
     return hashlib.sha256(freeze(made_by).encode()).hexdigest()[:12]
@@ -79,15 +112,16 @@ def digest_of(path: Path) -> str:
 
 @cache
 def _digest(path: Path, version: tuple[int, ...]) -> str:
-    tree = _parse(path)
+    return _digest_of_source(path.read_bytes())
+
+
+@cache
+def _digest_of_source(source: bytes) -> str:
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [line for line in node.body if not _is_text(line)]
     return hashlib.sha256(repr(_plain(tree)).encode()).hexdigest()[:12]
-
-
-def _parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _plain(node: Any) -> Any:
@@ -112,7 +146,7 @@ def _is_text(line: ast.stmt) -> bool:
 def _imports(module: str) -> frozenset[str]:
     """What a module imports at its top level from this project, or from a user's own code."""
     found: set[str] = set()
-    for node in _parse(_file(module)).body:
+    for node in ast.parse(_file(module).read_bytes()).body:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -142,7 +176,7 @@ def is_counted(module: str) -> bool:
     path = _found(module)
     if path is None or _is_ours(module):
         return path is not None
-    return not any(path.is_relative_to(place) for place in _LIBRARIES)
+    return not str(path).startswith(_LIBRARIES)
 
 
 def _is_ours(module: str) -> bool:
