@@ -92,7 +92,8 @@ def _refuse(word: str) -> float:
 def _problem(error: ErrorDetails) -> str:
     where = ""
     for part in error["loc"]:
-        where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else part
+        name = f"[{part}]" if isinstance(part, int) else f".{part[:40]}"
+        where += name if where else name[1:]
     words = error["msg"].removeprefix("Value error, ")
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         words = "unknown field"
@@ -101,7 +102,7 @@ def _problem(error: ErrorDetails) -> str:
     elif error["type"] not in ("value_error", "json_invalid"):
         got = repr(error["input"])
         words += f", got {got[:40] + '…' * (len(got) > 40)}"
-    return f"{where[:100]!r}: {words}" if where else words
+    return f"{where!r}: {words}" if where else words
 
 
 def _checked(data: bytes) -> bytes:

@@ -13,9 +13,10 @@ import pytest
 from processes import PATH
 from small import SETTINGS
 
+from ablations.plan.code import code
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.results import Results
-from ablations.store.stamp import loaded_otherwise, note_loaded, stamp
+from ablations.store.stamp import changed, loaded_otherwise, note_loaded, stamp
 from ablations.sweep.jobs import Setting, TrialPiece
 from ablations.sweep.launch import Changed
 from ablations.sweep.launch.local import LocalLauncher
@@ -96,7 +97,9 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), PATH]))
     importlib.import_module(PART)
+    code.cache_clear()  # which reads a part's file once
     yield folder / f"{PART}.py"
+    code.cache_clear()
     del NORM.parts[PART], sys.modules[PART]
 
 
@@ -135,6 +138,7 @@ def test_a_worker_refuses_code_that_is_not_what_its_process_has_loaded(
     part.write_text(SOURCE.replace("super()", "1.0 * super()"))
     plan = own_plan(ask)
     ours = next(want for want in plan.wanted.values() if PART in want.code)
+    assert changed(ours.code) == []
     job = TrialPiece(ours, Setting(plan, Results(tmp_path / "out"), "cpu", [PART])).job()
     assert job is not None
     with pytest.raises(Changed, match=f"{PART} changed"):
