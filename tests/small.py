@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ablations.store.identity import decisive, identity
 from ablations.store.record import Record
 
 SETTINGS = {
@@ -47,12 +48,17 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-DATA = {"sha256": "0", "files": []}
+DATA: dict[str, Any] = {"sha256": "0", "files": []}
 
 
 def config(label: str = "with", seed: int = 0) -> dict[str, Any]:
     """Settings that say which cell they are of, and no more."""
     return {"task": {"name": "g2p"}, "model": {"label": label}, "train": {}, "seed": seed}
+
+
+def trial_of(config: Mapping[str, Any]) -> str:
+    """The id of a trained trial with these settings and `DATA`."""
+    return identity(decisive(config, DATA["sha256"], DATA["files"]), config["seed"])
 
 
 def plan_document(

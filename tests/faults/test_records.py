@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small import DATA, config, plan_document
+from small import DATA, config, plan_document, trial_of
 from sweep_jobs import toy_plan
 
 import ablations.store.files
 from ablations.commands.clean import litter
 from ablations.plan.missing import missing
 from ablations.store.files import beside, write_atomic
-from ablations.store.identity import decisive, identity
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, seal
@@ -242,7 +241,7 @@ def test_a_record_of_another_trial_is_refused_whether_it_says_so_or_not(results:
     results.write(record(trial="0123456789ab"))
     assert "0123456789ab" in reason(results, results.path("0123456789ab").read_bytes())
     own = config()
-    trial = identity(decisive(own, DATA["sha256"], DATA["files"]), own["seed"])
+    trial = trial_of(own)
     results.write(Record(trial, "ok", own, data=DATA))
     others: list[dict[str, Any]] = [
         {"config": config(seed=1)},
