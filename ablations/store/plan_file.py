@@ -45,8 +45,8 @@ class _Quantity(TypedDict):
     unit: str
     better: Better
     label: str
-    repeats: Literal["seeds", "processes", "nothing"]
-    matters: Number | None
+    repeats: NotRequired[Literal["seeds", "processes", "nothing"]]
+    matters: NotRequired[Number | None]
     beside: NotRequired[dict[str, Any]]
     """Where its reference was measured, if that is elsewhere."""
 

@@ -49,15 +49,16 @@ def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: Fa
 def sources(modules: Iterable[str]) -> dict[str, Path]:
     """The user's own files that these modules are made of, by where Python would look for them."""
     own = {name for name in stamp(modules) if not name.endswith(".py")}
-    own |= {above for name in own for above in _above(name)}
-    found: dict[str, Path] = {}
-    for name in sorted(own):
-        path = _elsewhere(name)
-        if path is not None:
-            is_package = path.name == "__init__.py"
-            place = name.replace(".", "/")
-            found[f"{place}/__init__.py" if is_package else f"{place}.py"] = path
-    return found
+    own |= {
+        ".".join(words[:depth])
+        for words in [name.split(".") for name in own]
+        for depth in range(1, len(words))
+    }
+    paths = {name: path for name in sorted(own) if (path := _elsewhere(name))}
+    return {
+        name.replace(".", "/") + ("/__init__.py" if path.stem == "__init__" else ".py"): path
+        for name, path in paths.items()
+    }
 
 
 def changed(made_by: Mapping[str, str]) -> list[str]:
@@ -120,8 +121,12 @@ def _digest_of_source(source: bytes) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [line for line in node.body if not _is_text(line)]
+            node.body = [line for line in node.body if not _is_prose(line)]
     return hashlib.sha256(repr(_plain(tree)).encode()).hexdigest()[:12]
+
+
+def _is_prose(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(getattr(line.value, "value", None), str)
 
 
 def _plain(node: Any) -> Any:
@@ -132,14 +137,6 @@ def _plain(node: Any) -> Any:
         return node
     filled = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
     return type(node).__name__, [(name, _plain(value)) for name, value in filled]
-
-
-def _is_text(line: ast.stmt) -> bool:
-    return (
-        isinstance(line, ast.Expr)
-        and isinstance(line.value, ast.Constant)
-        and isinstance(line.value.value, str)
-    )
 
 
 @cache
@@ -160,12 +157,9 @@ def _imports(module: str) -> frozenset[str]:
 
 def _absolute(module: str, node: ast.ImportFrom) -> str:
     """The module that `from … import` names, also where it is written with dots."""
-    if not node.level:
-        return node.module or ""
     is_package = _file(module).name == "__init__.py"
-    package = module.split(".")[: None if is_package else -1]
-    package = package[: len(package) - node.level + 1]
-    return ".".join([*package, node.module] if node.module else package)
+    package = module if is_package else module.rpartition(".")[0]
+    return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
 
 
 @cache
@@ -186,12 +180,6 @@ def _is_ours(module: str) -> bool:
 def _name(module: str) -> str:
     """How a stamp calls a module."""
     return _file(module).relative_to(ROOT).as_posix() if _is_ours(module) else module
-
-
-def _above(module: str) -> list[str]:
-    """The packages that a module is in."""
-    words = module.split(".")
-    return [".".join(words[:depth]) for depth in range(1, len(words))]
 
 
 def _file(module: str) -> Path:
