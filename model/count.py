@@ -15,8 +15,8 @@ from model.feedforward import FEEDFORWARD
 from model.head import Head
 from model.meter import Meter
 from model.norm import NORM
-from model.position import Position
-from model.recurrent.score import MLP
+from model.positions import Position
+from model.recurrent.seq2seq import MLP
 from model.residual import Residual
 
 KINDS = (

@@ -14,7 +14,7 @@ from model.attention import PATH, Path
 from model.build import FAMILIES, resolve
 from model.count import Cost
 from model.extrapolate import Sketch, sketch
-from model.linear import Joint
+from model.layers import Joint
 from model.meter import signature
 from model.recurrent.cell import Layer
 

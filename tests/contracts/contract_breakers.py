@@ -33,7 +33,7 @@ from model.initialise import INITIAL, Normal
 from model.mixer import MIXER, Context, MixerState
 from model.mixer.attention import Attention
 from model.norm import NORM, LayerNorm
-from model.position import POSITION, Position
+from model.positions import POSITION, Position
 
 BROKEN: list[tuple[Check, Family, Any, str]] = []
 

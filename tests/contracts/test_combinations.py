@@ -26,7 +26,7 @@ from model.feedforward import FEEDFORWARD
 from model.mixer import MIXER
 from model.mixer.attention import Heads
 from model.norm import NORM
-from model.position import POSITION
+from model.positions import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE
 

@@ -19,9 +19,9 @@ from contract_subjects import Subject, around, recipe, temporary
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from model.architecture import MODEL
 from model.attention import Path
 from model.build import FAMILIES, resolve
+from model.family import MODEL
 from model.feedforward import FEEDFORWARD, ReLU
 from model.initialise import INITIAL
 from model.mixer import MIXER

@@ -17,7 +17,7 @@ from ablations.train.settings import TrainConfig
 from ablations.train.step import update
 from model.batch import IGNORE, Batch
 from model.build import build
-from model.position import POSITION, Position
+from model.positions import POSITION, Position
 
 CPU = torch.device("cpu")
 STILL = {"name": "sgd", "rate": 1e-30}  # so that gradients can be compared after a step

@@ -12,12 +12,11 @@ from contract_checks import OF_DECODERS, checks
 from contract_subjects import RECIPES, Recipe, every_subject, temporary
 from torch import Tensor, nn
 
-from model.architecture import MODEL
 from model.batch import Batch, positions
-from model.family import Family, choice
+from model.family import MODEL, Family, choice
 from model.initialise import INITIAL
 from model.mixer import MIXER, Context, Mixer, MixerState
-from model.position import POSITION, Position
+from model.positions import POSITION, Position
 
 
 class BagOfWords(nn.Module):

@@ -19,7 +19,7 @@ from model.build import build
 from model.count import Cost, count, flops_per_token, parameters
 from model.describe import WIDTH, describe
 from model.mixer import MIXER
-from model.position import POSITION
+from model.positions import POSITION
 from model.residual import RESIDUAL
 
 D, HEADS, D_HEAD, DEPTH, V, S_V = 12, 2, 5, 3, 9, 11

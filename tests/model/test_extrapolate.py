@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from model.extrapolate import FEW, MANY, Sketch
 from torch import nn
 
 from model import preset
@@ -14,7 +15,6 @@ from model.block import Block
 from model.build import build, resolve
 from model.count import Cost, count
 from model.describe import as_text, describe
-from model.extrapolate import FEW, MANY, Sketch
 from model.mixer import MIXER
 from model.mixer.convolution import Convolution
 from model.residual import RESIDUAL, PreNorm

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from model.constant import Constant
 from torch import nn
 
 from model import preset
 from model.batch import Batch
 from model.build import build
-from model.constant import Constant
 
 SIZE = 40
 SMALL = {"d_model": 16, "n_heads": 4, "d_head": 4, "depth": 2, "max_len": 16}

@@ -22,8 +22,8 @@ from model.build import build
 from model.config import ConfigError
 from model.initialise import logical_parameters
 from model.mixer import MIXER, Context, Mixer
-from model.mixer.mingru import scan
-from model.position import POSITION, Position
+from model.mixer.recurrent import scan
+from model.positions import POSITION, Position
 from model.scale import SCALE
 
 D, HEADS = 8, 2

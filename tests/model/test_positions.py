@@ -20,9 +20,7 @@ from model.build import build
 from model.config import ConfigError
 from model.count import flops_per_token
 from model.mixer import Context
-from model.position import POSITION
-from model.position.alibi import exponents
-from model.position.t5 import bucket
+from model.positions import POSITION, bucket, exponents
 
 SIZES = {"d_model": 16, "n_heads": 2, "depth": 3, "max_len": 32}
 ABSOLUTE: dict[str, Any] = {

@@ -11,7 +11,7 @@ from transformers import T5Config, T5ForConditionalGeneration
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from model.batch import Batch
-from model.position.t5 import bucket
+from model.positions import bucket
 
 SMALL = {
     "d_model": 24, "n_heads": 3, "d_head": 5, "depth": 2, "mixer.n_kv_heads": 3,
