@@ -26,9 +26,10 @@ FLOAT = 4  # bytes
 NOTES = """
 FLOPs are matrix products and attention, a multiply and an add each; causal
 attention counts as full attention. Projections are the linear layers of a
-mixer, mixing is all else in it. Adam keeps two numbers a weight. Activations
-are what autograd saves up to the logits, with fused attention where the model
-has it; where its kernel refuses dropout or a trained bias, scores are saved too."""
+mixer, mixing is all else in it. The optimizer is Adam, with two numbers a
+weight. Activations are what autograd saves up to the logits, with fused
+attention where the model has it; a kernel that refuses dropout or a trained
+bias saves the scores too."""
 
 
 @dataclass(frozen=True)

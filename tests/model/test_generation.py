@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from model.batch import EOS, Batch
 from model.build import build
-from model.generate import Answer, Question, beam, generate, greedy, narrow, sample
+from model.generate import Answer, Question, beam, generate, greedy, sample
 
 SOURCE, TARGET = 9, 6
 MODELS = {
@@ -156,38 +154,6 @@ def test_beams_of_a_batch_are_those_of_each_question_alone(name: str, kind: str)
             assert answer.log_probability == pytest.approx(truth)
 
 
-def slow_narrow(logits: list[float], top_k: int | None, top_p: float | None) -> set[int]:
-    order = sorted(range(len(logits)), key=lambda token: -logits[token])
-    if top_k is not None:
-        order = order[:top_k]
-    if top_p is None:
-        return set(order)
-    total = sum(math.exp(logits[token]) for token in order)
-    kept, share = set(), 0.0
-    for token in order:
-        kept.add(token)
-        share += math.exp(logits[token]) / total
-        if share >= top_p:
-            break
-    return kept
-
-
-@settings(max_examples=60)
-@given(
-    logits=st.lists(st.integers(-40, 40), min_size=2, max_size=9, unique=True),
-    top_k=st.none() | st.integers(1, 10),
-    top_p=st.none() | st.sampled_from([0.1, 0.5, 0.9, 0.999]),
-)
-def test_only_the_likeliest_tokens_are_drawn_from(
-    logits: list[int], top_k: int | None, top_p: float | None
-) -> None:
-    values = [value / 8 for value in logits]
-    kept = narrow(torch.tensor([values], dtype=torch.float64), top_k, top_p)[0]
-    assert {at for at, value in enumerate(kept.tolist()) if value > -math.inf} == slow_narrow(
-        values, top_k, top_p
-    )
-
-
 def test_samples_come_as_often_as_they_are_probable() -> None:
     model = make("attention", "decoder")
     question = Question(prompt=torch.tensor([[3, 4]]).expand(4000, 2))
@@ -205,6 +171,14 @@ def test_the_same_seed_draws_the_same_answers() -> None:
         [answer.tokens for answer in sample(model, question, 6, seed=seed)] for seed in (1, 1, 2)
     )
     assert first == again != other
+
+
+@pytest.mark.parametrize("temperature", [1e-39, 1e-320, 1e-7])
+def test_the_colder_the_draws_the_nearer_to_greedy(temperature: float) -> None:
+    model, question = make("attention", "decoder"), ask("decoder")
+    cold = sample(model, question, 6, temperature=temperature)
+    likeliest = greedy(model, question, 6)
+    assert [answer.tokens for answer in cold] == [answer.tokens for answer in likeliest]
 
 
 def test_a_sequence_stops_at_its_own_end_and_others_go_on() -> None:
@@ -234,8 +208,7 @@ def test_the_mode_is_put_back_and_dropout_is_off_meanwhile() -> None:
     [
         (lambda model: sample(model, ask("decoder"), 3, temperature=0), "temperature"),
         (lambda model: sample(model, ask("decoder"), 3, temperature=math.nan), "temperature"),
-        (lambda model: sample(model, ask("decoder"), 3, top_k=0), "top_k"),
-        (lambda model: sample(model, ask("decoder"), 3, top_p=1.5), "top_p"),
+        (lambda model: sample(model, ask("decoder"), 3, temperature=math.inf), "finite"),
         (lambda model: beam(model, ask("decoder"), 3, width=0), "width"),
         (lambda model: beam(model, ask("decoder"), 3, length_power=-1), "length_power=-1: must"),
         (lambda model: beam(model, ask("decoder"), 3, length_power=math.nan), "length_power=nan"),
