@@ -71,11 +71,12 @@ def _describe(words: Sequence[str]) -> int:
     target_size = options.vocabulary or chosen.target_size
     source_size = options.vocabulary or chosen.source_size or target_size
 
+    written = overridden(chosen.model, overrides)
+
     from rich.console import Console
 
     from model.describe import WIDTH, as_json, as_page, describe
 
-    written = overridden(chosen.model, overrides)
     description = describe(written, source_size, target_size, options.length)
     if options.json:
         name = chosen.name if options.names else None
@@ -87,8 +88,6 @@ def _describe(words: Sequence[str]) -> int:
 
 def overridden(model: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """The choice with each `key=value` replaced whole: a new name drops the old one's options."""
-    from model.build import resolve
-
     values: dict[str, Any] = {}
     for word in words:
         path, _, text = word.partition("=")
@@ -100,10 +99,13 @@ def overridden(model: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]
         try:
             values[path] = parse_value(text)
         except ConfigError as error:
-            raise ConfigError([f"{word[:80]!r}: {error}"]) from None
+            problem = str(error).removeprefix("command line:1: ")
+            raise ConfigError([f"{word[:80]!r}: {problem}"]) from None
     if "name" in values:
         model = {}  # another model has other settings
     changed = {**model, **{path: value for path, value in values.items() if "." not in path}}
+    from model.build import resolve  # which imports torch
+
     defaults = resolve({"name": changed["name"]})
     for path in values.keys() - changed.keys():
         key, _, option = path.partition(".")
