@@ -22,9 +22,8 @@ from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.attention import Explicit, Infinity
 from model.batch import Batch, positions
-from model.evaluating import evaluating
+from model.evaluating import attention, evaluating
 from model.initialise import INITIAL, initialise
-from model.look import attention
 from model.loss import cross_entropy
 from model.mixer.attention import Heads
 

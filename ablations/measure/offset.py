@@ -14,7 +14,7 @@ from ablations.measure import MEASURE, Probe, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.build import build
-from model.position.input import InputScheme
+from model.positions import InputScheme
 
 OFFSETS = (1, 4, 16)
 TIMES = 8  # as many pairs as dimensions: with as few as dimensions, a map fits anything

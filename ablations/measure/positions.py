@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ablations.measure import MEASURE, Measure, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
-from model.position.input import InputScheme
+from model.positions import InputScheme
 
 METRIC, UNIT = "position_similarity", "cosine"
 MOST = 32  # positions

@@ -12,7 +12,7 @@ from ablations.tasks.task import Task
 from model import preset
 from model.block import Stack
 from model.build import build
-from model.position.learned import Learned
+from model.positions import Learned
 
 
 @MEASURE.register("structure")

@@ -337,7 +337,7 @@ def pictures(ax: Axes) -> dict[tuple[str, str], Any]:
 def test_sinusoids_are_those_of_the_model_and_their_cosines_follow(evidence: Evidence) -> None:
     import torch
 
-    from model.position.sinusoidal import Sinusoidal
+    from model.positions import Sinusoidal
 
     own = Sinusoidal(Sinusoidal.Config(base=100.0), 64).vectors(torch.arange(32)).numpy()
     np.testing.assert_allclose(sinusoid.sinusoids(64, 100.0), own, atol=1e-5)
@@ -371,7 +371,7 @@ def test_learned_positions_are_those_of_the_first_seed_and_stack(evidence: Evide
 def test_vectors_that_are_appended_are_as_wide_as_the_model_makes_them(
     scheme: dict[str, Any], width: int
 ) -> None:
-    from model.position.sinusoidal import Sinusoidal
+    from model.positions import Sinusoidal
 
     assert sinusoid.width_of(scheme, 64) == width == Sinusoidal.Config(**scheme).choose(64)
 

@@ -31,9 +31,8 @@ from ablations.tasks.task import Task
 from ablations.train.validation import validate
 from model.batch import IGNORE, Batch
 from model.build import build
-from model.linear import Joint
-from model.mixer.attention import Heads
-from model.mixer.basic import Basic
+from model.layers import Joint
+from model.mixer.attention import Basic, Heads
 
 CPU = torch.device("cpu")
 few = settings(max_examples=25)

@@ -18,8 +18,8 @@ from ablations.tasks import TASK
 from ablations.tasks.task import Task
 from model.batch import BOS, Batch
 from model.build import build
-from model.linear import Joint
-from model.look import attention
+from model.evaluating import attention
+from model.layers import Joint
 
 CPU = torch.device("cpu")
 LAYERS = ["encoder.blocks.0.mixer", "decoder.blocks.0.mixer", "decoder.blocks.0.cross"]

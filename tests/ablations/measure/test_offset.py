@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ablations.measure.offset import OFFSETS, TIMES, Offset, residual, vectors
 from model.build import build
-from model.position.input import InputScheme
+from model.positions import InputScheme
 
 CPU = torch.device("cpu")
 WIDTH = 8
