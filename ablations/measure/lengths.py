@@ -27,7 +27,9 @@ class Lengths(Measure):
     many as the next, padding not counted (as Koehn & Knowles 2017 bucket their sentences)."""
 
     quantities: ClassVar = {
-        "loss_at_source": Quantity("nats/token", "lower", "loss by length of the source")
+        "loss_at_source": Quantity(
+            "nats/token", "lower", "loss by length of the source", matters=0.02
+        )
     }
 
     def take(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Taken:

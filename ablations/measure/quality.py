@@ -8,7 +8,7 @@ from torch import nn
 from ablations.measure import MEASURE, Measure, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Example, Score, Task
-from ablations.train.validation import validate
+from ablations.train.step import validate
 
 
 @MEASURE.register("quality")

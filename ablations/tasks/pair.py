@@ -19,8 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
-from ablations.tasks.generated.lookup import Lookup
-from ablations.tasks.generated.rows import too_few
+from ablations.tasks.generated import Lookup, too_few
 from ablations.tasks.task import TASK
 from model.config import ConfigError, too_small
 

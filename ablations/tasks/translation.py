@@ -5,7 +5,7 @@ The Bible is split by chapter, so that neighbouring verses stay together: a hash
 the gospels) and may still be on both sides.
 
 Source and target share one vocabulary, learned from both sides of train. A model's
-answers are scored by BLEU and chrF (`scores/bleu.py`), on all sentences, and apart on those
+answers are scored by BLEU and chrF (`scoring.py`), on all sentences, and apart on those
 whose source has an `unseen` word: one that no training source has, in capitals or not. Much of a
 verse may stay as it was: the card says what copying the source would score.
 """
@@ -25,12 +25,11 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ablations.tasks.batches.frequency import unigram_loss
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded, unigram_loss
 from ablations.tasks.data import bible
 from ablations.tasks.data.sentences import FILES, SPLITS, choose, from_files
 from ablations.tasks.data.tokens import TOKENS, Tokens
-from ablations.tasks.scores.bleu import overlap, signatures
+from ablations.tasks.scoring import overlap, signatures
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import torch
@@ -42,6 +43,43 @@ def restore(model: nn.Module | Mapping[str, Tensor], weights: Mapping[str, Tenso
             raise ValueError(f"{name} has the shape {shapes}")
     for name, tensor in into.items():
         tensor.copy_(weights[name])
+
+
+@contextmanager
+def holding(model: nn.Module, weights: Mapping[str, Tensor] | None) -> Iterator[None]:
+    """The model with these weights in place of its own; with its own where there are none."""
+    if weights is None:
+        yield
+        return
+    own = copied(model)
+    restore(model, weights)
+    try:
+        yield
+    finally:
+        restore(model, own)
+
+
+class Average:
+    """A running mean of the weights over training: θ̄ ← d θ̄ + (1 − d) θ (Polyak & Juditsky 1992).
+
+    At step t the decay is at most (1 + t) / (10 + t), so that the first weights are soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.weights = copied(model)
+        pairs = zip(self.weights.values(), named(model).values(), strict=True)
+        self._pairs = [pair for pair in pairs if pair[0].is_floating_point()]
+
+    @torch.no_grad()
+    def follow(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        means, now = zip(*self._pairs, strict=True)
+        torch._foreach_lerp_(means, now, 1 - decay)
+
+    def applied(self) -> AbstractContextManager[None]:
+        """The model with the mean in place of its own weights."""
+        return holding(self.model, self.weights)
 
 
 def save_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from torch import nn
 
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded
 from ablations.tasks.task import Budget, Task
 from ablations.train.loop import train
 from ablations.train.settings import TrainConfig

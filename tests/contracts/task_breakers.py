@@ -34,9 +34,9 @@ from task_batch_checks import (
 )
 from torch import nn
 
-from ablations.tasks.copy import Copy
 from ablations.tasks.g2p import G2P
 from ablations.tasks.pair import Pair
+from ablations.tasks.strings import Copy
 from ablations.tasks.task import Budget, Decode, Example, Metric, Score
 from ablations.tasks.text import Text
 from model.batch import Batch

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ablations.measure.calibration import Calibration
 from ablations.tasks import TASK, Task
-from ablations.train.validation import validate
+from ablations.train.step import validate
 from model.batch import Batch
 from model.generate import Decoding
 
@@ -54,8 +54,8 @@ class Breaks(nn.Module):
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that every task has a second batch to ask."""
-    monkeypatch.setattr("ablations.tasks.generated.rows.EVALUATION_BATCH", 32)
-    monkeypatch.setattr("ablations.tasks.batches.padded.EVALUATION_TOKENS", 512)
+    monkeypatch.setattr("ablations.tasks.generated.EVALUATION_BATCH", 32)
+    monkeypatch.setattr("ablations.tasks.batching.EVALUATION_TOKENS", 512)
 
 
 @pytest.mark.parametrize("door", DOORS)

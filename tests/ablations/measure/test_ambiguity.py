@@ -10,7 +10,7 @@ from torch import nn
 
 from ablations.measure.ambiguity import Ambiguity
 from ablations.store.record import Reading
-from ablations.tasks.scores.edits import METRICS, score
+from ablations.tasks.scoring import METRICS, score
 from ablations.tasks.task import Task
 
 CPU = torch.device("cpu")

@@ -15,7 +15,7 @@ from torch import nn
 
 from ablations.measure import diagonal
 from ablations.measure.diagonal import SEQUENCES, TOKENS, Diagonal, distinct
-from ablations.tasks.copy import Copy
+from ablations.tasks.strings import Copy
 from model.batch import EOS
 from model.build import build
 

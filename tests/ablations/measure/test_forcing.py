@@ -12,7 +12,7 @@ from small_task import Backwards, small_model
 from torch import Tensor, nn
 
 from ablations.measure.forcing import Forcing
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded
 from ablations.tasks.task import Task
 from model.batch import BOS, EOS, Batch
 from model.build import build

@@ -13,7 +13,7 @@ from torch import nn
 from ablations.measure import fresh
 from ablations.measure.fresh import Fresh, relative_changes
 from ablations.measure.padding import padded
-from ablations.tasks.copy import Copy
+from ablations.tasks.strings import Copy
 from ablations.tasks.task import Budget
 from model.batch import Batch, positions
 from model.build import build

@@ -12,7 +12,7 @@ from torch import nn
 
 from ablations.measure import gradients
 from ablations.measure.gradients import Gradients, gradient_norms, second_matrices
-from ablations.tasks.copy import Copy
+from ablations.tasks.strings import Copy
 from ablations.tasks.task import Budget
 from ablations.tasks.text import Text
 from model.batch import IGNORE, Batch

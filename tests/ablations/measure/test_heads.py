@@ -28,7 +28,7 @@ from ablations.measure.heads import (
 )
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
-from ablations.train.validation import validate
+from ablations.train.step import validate
 from model.batch import IGNORE, Batch
 from model.build import build
 from model.linear import Joint

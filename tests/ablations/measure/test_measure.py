@@ -39,7 +39,7 @@ from ablations.sweep.worker import run_session
 from ablations.tasks.g2p import G2P
 from ablations.tasks.listops import ListOps
 from ablations.tasks.translation import Translation
-from ablations.train.validation import validate
+from ablations.train.step import validate
 from model.build import build
 
 Ask = Callable[..., str]

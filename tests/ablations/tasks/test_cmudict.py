@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablations.tasks.data.cmudict import LETTERS, PHONES, STRESSED, choose, find, read
-from ablations.tasks.data.stem import stem
+from ablations.tasks.data.cmudict import LETTERS, PHONES, STRESSED, choose, find, read, stem
 
 RELATIVES = [
     "run runs runner runners runner's running",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.tasks.data.cmudict import PHONES
-from ablations.tasks.scores.edits import METRICS, edits, equal_or_first, nearest, score
+from ablations.tasks.scoring import METRICS, edits, equal_or_first, nearest, score
 from ablations.tasks.task import Score
 
 

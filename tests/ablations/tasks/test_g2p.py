@@ -17,7 +17,7 @@ from ablations.tasks import TASK
 from ablations.tasks.data import cmudict
 from ablations.tasks.data.cmudict import PHONES, read
 from ablations.tasks.g2p import G2P
-from ablations.tasks.scores.edits import METRICS, edits
+from ablations.tasks.scoring import METRICS, edits
 from ablations.tasks.task import Budget, Score
 from model.batch import BOS, EOS, IGNORE, PAD
 from model.config import ConfigError

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ablations.tasks import TASK
-from ablations.tasks.generated.rows import SHARES, Generated, splits_of
-from ablations.tasks.scores.examples import some_of_each
+from ablations.tasks.generated import SHARES, Generated, splits_of
+from ablations.tasks.scoring import some_of_each
 from ablations.tasks.task import Budget
 from model.batch import Batch
 from model.build import build

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded
 from ablations.tasks.g2p import G2P
 from ablations.tasks.task import Budget
 from model.batch import BOS, EOS, IGNORE, PAD, Batch

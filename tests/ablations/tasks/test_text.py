@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from ablations.tasks.batches.windows import Windows
-from ablations.tasks.data.tokens import TOKENS
-from ablations.tasks.data.tokens.words import split
+from ablations.tasks.batching import Windows
+from ablations.tasks.data.tokens import TOKENS, split
 from ablations.tasks.task import TASK, Budget
 from ablations.tasks.text import EXAMPLES, Text
 from model.batch import BOS, IGNORE, Batch

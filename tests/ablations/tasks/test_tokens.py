@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
-from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, bpe
-from ablations.tasks.data.tokens.words import join, split
+from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, join, learn, split
 from ablations.tasks.data.vocabulary import SPECIAL
 from model.config import ConfigError
 
@@ -160,7 +159,7 @@ def test_characters_are_those_of_the_training_text_in_order() -> None:
 
 
 def test_learning_pieces_twice_gives_the_same_model() -> None:
-    assert bpe.learn(VERSE, 300) == bpe.learn(VERSE, 300)
+    assert learn(VERSE, 300) == learn(VERSE, 300)
 
 
 def test_frequent_runs_become_pieces(pieces: Tokens) -> None:

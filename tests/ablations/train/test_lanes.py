@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ablations.train.lanes import side_by_side
+from ablations.train.pack import side_by_side
 from model.batch import IGNORE, PAD, Batch
 
 

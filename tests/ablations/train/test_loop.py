@@ -20,11 +20,9 @@ from ablations.plan.tree import replaced
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
 from ablations.train.loop import CURVE_POINTS, Trainer, Training, train
-from ablations.train.optimiser import OPTIMISER
-from ablations.train.schedule import SCHEDULE
+from ablations.train.optimiser import OPTIMISER, SCHEDULE
 from ablations.train.settings import TrainConfig
-from ablations.train.step import update
-from ablations.train.validation import validate
+from ablations.train.step import update, validate
 from model.batch import IGNORE, Batch
 from model.build import build
 from model.config import ConfigError

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ablations.train.optimiser import OPTIMISER
-from ablations.train.schedule import SCHEDULE
+from ablations.train.optimiser import OPTIMISER, SCHEDULE
 from model.config import ConfigError
 
 few = settings(max_examples=60)

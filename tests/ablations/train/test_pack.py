@@ -14,7 +14,7 @@ from small_task import DIGITS, SIZES, Backwards
 from torch import Tensor, nn
 
 from ablations.tasks import TASK
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded
 from ablations.tasks.task import Budget, Task
 from ablations.train.loop import Training, train
 from ablations.train.pack import Pack

@@ -16,12 +16,19 @@ from small import Trap
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
-from ablations.train.average import Average
 from ablations.train.loop import Trainer
 from ablations.train.settings import TrainConfig
+from ablations.train.step import validate
 from ablations.train.tensors import pack
-from ablations.train.validation import validate
-from ablations.train.weights import copied, load_weights, named, restore, save_weights, stamp_of
+from ablations.train.weights import (
+    Average,
+    copied,
+    load_weights,
+    named,
+    restore,
+    save_weights,
+    stamp_of,
+)
 from model.batch import Batch
 from model.config import ConfigError
 
