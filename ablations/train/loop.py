@@ -63,11 +63,9 @@ class Trainer:
         seed: int,
         device: torch.device,
         devices: Devices = ALONE,
-        scored: bool = True,
     ) -> None:
         self.model, self.task, self.config, self.seed = model, task, config, seed
         self.device, self.devices = device, devices
-        self.score_at = score_step(config.steps) if scored else None
         self.optimiser = OPTIMISER.build(config.optimiser, parameters=model.parameters())
         self.schedule = SCHEDULE.build(config.schedule, steps=config.steps)
         self.peaks = [group["lr"] for group in self.optimiser.param_groups]
@@ -82,7 +80,7 @@ class Trainer:
     def run(self, report: Callable[[float, str], None], keeper: Keeper | None) -> Training:
         steps = self.config.steps
         evaluate_at = _spread(steps, self.config.evaluations)
-        note_at = _spread(steps, CURVE_POINTS)
+        note_at, score_at = _spread(steps, CURVE_POINTS), score_step(steps)
         if keeper is not None and (kept := keeper.load()) is not None:
             self.resume(*kept)
         else:
@@ -97,7 +95,7 @@ class Trainer:
                 return self.training
             if self.step in evaluate_at:
                 self.evaluate()
-            if self.step == self.score_at:
+            if self.step == score_at:
                 self.score()
             if keeper is not None and keeper.is_due() and self.step < steps:
                 keeper.save(*self.remember())
@@ -278,13 +276,9 @@ def train(
     report: Callable[[float, str], None],
     keeper: Keeper | None = None,
     devices: Devices = ALONE,
-    scored: bool = True,
 ) -> Training:
-    """Train the model in place, from where the keeper has it or from the start.
-
-    `scored`: take the task's scores at two thirds of the steps too.
-    """
-    return Trainer(model, task, config, seed, device, devices, scored).run(report, keeper)
+    """Train the model in place, from where the keeper has it or from the start."""
+    return Trainer(model, task, config, seed, device, devices).run(report, keeper)
 
 
 def score_step(steps: int) -> int | None:

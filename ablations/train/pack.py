@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from ablations.tasks.task import Task
-from ablations.train.loop import CURVE_POINTS, Trainer, Training, _spread
+from ablations.train.loop import CURVE_POINTS, Trainer, Training, _spread, score_step
 from ablations.train.optimiser import OPTIMISER
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Stopped
@@ -50,15 +50,11 @@ class Pack:
         config: TrainConfig,
         seeds: Sequence[int],
         device: torch.device,
-        scored: bool = True,
     ) -> None:
         self.task, self.config, self.device = task, config, device
         alone = replace(config, average=None)  # which is taken of all lanes at once
         pairs = zip(models, seeds, strict=True)
-        self.lanes = [
-            Trainer(model, task, alone, seed, device, scored=scored) for model, seed in pairs
-        ]
-        self.score_at = self.lanes[0].score_at
+        self.lanes = [Trainer(model, task, alone, seed, device) for model, seed in pairs]
         self.going = list(self.lanes)  # those whose loss is a number
         self.model = written_out(copy.deepcopy(models[0]))
         # Before its weights are stacked: which of them decay is told by their dimensions.
@@ -91,7 +87,7 @@ class Pack:
                 break
             if self.step in evaluate_at:
                 self.evaluate()
-            if self.step == self.score_at:
+            if self.step == score_step(steps):
                 self.each(Trainer.score)
         self.each(Trainer.finish)  # each is judged as a training alone is
         return [lane.training for lane in self.lanes]

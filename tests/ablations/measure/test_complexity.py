@@ -15,7 +15,7 @@ from small_models import TEXT, transformer
 from torch import Tensor
 
 from ablations.measure.complexity import Complexity, longest_path, operations
-from ablations.measure.layer import first_mixer
+from ablations.measure.throughput import first_mixer
 from model.build import build
 from model.count import count
 from model.mixer import Context, Mixer

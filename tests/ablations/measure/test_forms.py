@@ -10,8 +10,8 @@ import torch
 from small_models import PAIRS, TEXT, transformer
 from torch import Tensor, nn
 
-from ablations.measure import forms
-from ablations.measure.forms import DRAWS, Forms, batch_of, both, gap
+from ablations.measure import checks
+from ablations.measure.checks import DRAWS, Forms, batch_of, both, gap
 from model.attention import PATH, Explicit, Path
 from model.build import build
 
@@ -159,7 +159,7 @@ def test_a_path_that_forgets_a_key_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         return model
 
     assert read(path={"name": "row"}) < 1e-12
-    monkeypatch.setattr(forms, "build", forgetful)
+    monkeypatch.setattr(checks, "build", forgetful)
     assert read(path={"name": "row"}) > 1e-3
     assert read(path={"name": "explicit"}) == 0
 

@@ -19,8 +19,8 @@ from ablations.measure.landscape import (
     mean_loss,
     restoring,
 )
-from ablations.measure.subset import some
 from ablations.store.record import Reading
+from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.batch import IGNORE, Batch
 from model.evaluating import evaluating

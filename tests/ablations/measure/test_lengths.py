@@ -11,8 +11,8 @@ import torch
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
-from ablations.measure import lengths
-from ablations.measure.lengths import ENDS, FEWEST, Lengths
+from ablations.measure import quality
+from ablations.measure.quality import ENDS, FEWEST, Lengths
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE, PAD, Batch
@@ -116,7 +116,7 @@ def test_a_label_counts_once_whatever_example_it_is_in() -> None:
 
 
 def test_a_real_model_has_the_loss_of_each_example_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lengths, "FEWEST", 1)
+    monkeypatch.setattr(quality, "FEWEST", 1)
     model, task = small_model(dropout=0.3), Backwards()
     nats, labels = defaultdict(float), defaultdict(int)
     with evaluating(model), torch.inference_mode():

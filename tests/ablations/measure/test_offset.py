@@ -10,7 +10,7 @@ import torch
 from small_models import PAIRS, TEXT, transformer
 from torch import Tensor
 
-from ablations.measure.offset import OFFSETS, TIMES, Offset, residual, vectors
+from ablations.measure.positions import OFFSETS, TIMES, Offset, residual, vectors
 from model.build import build
 from model.position.input import InputScheme
 
@@ -87,7 +87,7 @@ def test_the_worse_of_two_stacks_counts(monkeypatch: pytest.MonkeyPatch) -> None
         vars(scheme)["vectors"] = lambda at_T: at_T[:, None].double() ** 2
         return model
 
-    monkeypatch.setattr("ablations.measure.offset.build", uneven)
+    monkeypatch.setattr("ablations.measure.positions.build", uneven)
     assert min(read(PAIRS, **given).values()) > 1e-3
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ablations.measure.penalty import SURE, WORDS, Penalty, least, loss_at
+from ablations.measure.checks import SURE, WORDS, Penalty, least, loss_at
 
 TASK: Any = None  # has no part in it
 

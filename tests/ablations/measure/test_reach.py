@@ -9,7 +9,7 @@ import torch
 from small_models import PAIRS, TEXT, transformer
 from torch import nn
 
-from ablations.measure.reach import Reach
+from ablations.measure.checks import Reach
 from model.batch import Batch
 
 CPU = torch.device("cpu")
@@ -51,7 +51,7 @@ class Answers(nn.Module):
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     def ask(model: Answers) -> float | None:
-        monkeypatch.setattr("ablations.measure.reach.build", lambda *_: model)
+        monkeypatch.setattr("ablations.measure.checks.build", lambda *_: model)
         return read(transformer())
 
     return ask

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_models import TEXT, transformer
 
-from ablations.measure.structure import Structure, sizes
+from ablations.measure.checks import Structure, sizes
 from model import preset
 from model.build import build
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ablations.measure.beam import Beam
+from ablations.measure.quality import Beam
 from ablations.tasks import TASK
 from ablations.tasks.data import cmudict
 from ablations.tasks.data.cmudict import PHONES, read

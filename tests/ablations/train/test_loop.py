@@ -410,7 +410,7 @@ def test_a_curve_has_a_bounded_number_of_points_and_ends_with_the_last_step(
     curve = losses(training, "train")
     assert len(curve) == min(steps, CURVE_POINTS)
     assert max(curve) == steps
-    assert len(training.readings) <= 3 * CURVE_POINTS + 3 + 2
+    assert len(training.readings) <= 3 * CURVE_POINTS + 3 + 3
 
 
 def test_a_point_of_the_curve_is_the_mean_since_the_last_one(task: G2P) -> None:
