@@ -111,15 +111,15 @@ def test_every_optimiser_trains_a_model_without_matrices(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "option", "value", "sentence"),
     [
-        *((name, "rate", 0.0, "must be above 0 and below infinity") for name in ("adam", "adamw", "sgd")),
-        *((name, "eps", 0.0, "must be above 0 and below infinity") for name in ("adam", "adamw")),
+        *((name, "rate", 0.0, "must be above 0 and finite") for name in ("adam", "adamw", "sgd")),
+        *((name, "eps", 0.0, "must be above 0 and finite") for name in ("adam", "adamw")),
         ("adam", "beta1", 1.0, "must be from 0 to below 1"),
         ("adamw", "beta1", -0.1, "must be from 0 to below 1"),
         ("adam", "beta2", 1.0, "must be from 0 to below 1"),
         ("sgd", "momentum", 1.0, "must be from 0 to below 1"),
         ("sgd", "momentum", -0.5, "must be from 0 to below 1"),
-        ("adamw", "weight_decay", -0.1, "must be from 0 to below infinity"),
-        ("sgd", "weight_decay", -0.1, "must be from 0 to below infinity"),
+        ("adamw", "weight_decay", -0.1, "must be from 0 up and finite"),
+        ("sgd", "weight_decay", -0.1, "must be from 0 up and finite"),
     ],
 )
 def test_an_optimiser_that_cannot_be_is_refused(
