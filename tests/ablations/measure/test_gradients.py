@@ -77,14 +77,6 @@ def test_what_is_read_is_the_model_of_that_depth(text: Text) -> None:
         assert found["last_gradient", depth] == found["layer_gradient", depth][-1]
 
 
-def test_the_layers_of_an_array_are_named_from_one(text: Text) -> None:
-    readings = Gradients().take(config(), text, CPU).readings
-    arrays = [r for r in readings if r.metric == "layer_gradient"]
-    assert [r.axes for r in arrays] == [
-        {"layer": list(range(1, depth + 1))} for depth in gradients.DEPTHS
-    ]
-
-
 def test_with_depth_it_shrinks_with_pre_norm_and_not_with_post_norm(text: Text) -> None:
     def ratio(residual: str) -> float:
         found = read(config(residual=residual, d_model=32), text)

@@ -88,12 +88,6 @@ def test_a_bucket_holds_its_upper_end_and_not_its_lower_one(target: int | None) 
     )
 
 
-def test_padding_is_no_part_of_a_source() -> None:
-    narrow, wide = (by_end(Wearies(), Given(sources(6, 30, width))) for width in (6, 40))
-    assert narrow == pytest.approx(wide)
-    assert list(wide) == [8]
-
-
 def test_few_examples_and_sources_that_are_too_long_are_left_out() -> None:
     many, few = sources(3, FEWEST, 5), sources(10, FEWEST - 1, 12)
     long = sources(ENDS[-1] + 1, 50, 80)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_task import Backwards, small_model
 from torch import Tensor, nn
 
 from ablations.measure import beyond
@@ -154,9 +153,3 @@ def test_without_a_past_to_shuffle_it_is_null_with_a_reason(tmp_path: Path) -> N
     found = reading(Bag(task.target_size), task)
     assert found.value is None
     assert "choose a length of at least 3" in (found.reason or "")
-
-
-def test_a_task_that_is_no_running_text_is_refused_in_a_line() -> None:
-    found = reading(small_model(), Backwards())
-    assert found.value is None
-    assert found.reason == "shuffled reads the past of running text: choose the task text"
