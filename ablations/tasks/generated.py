@@ -24,10 +24,9 @@ from torch import nn
 
 from ablations.tasks.data.vocabulary import Vocabulary
 from ablations.tasks.scoring import some_of_each
-from ablations.tasks.task import Budget, Decode, Example, Metric, Score, Task
-from model.batch import IGNORE, Batch
-from model.evaluating import evaluating
-from model.generate import Question, greedy
+from ablations.tasks.task import Budget, Decode, Example, Score, Task
+from model.batch import Batch
+from model.generate import greedy
 
 ENOUGH = 1000  # different examples of one size, so that no split is left without any
 EVALUATION_BATCH = 512
@@ -231,42 +230,3 @@ def share_right(outputs: Sequence[Any], truths: Sequence[Any]) -> float:
 def _generator(*key: object) -> np.random.Generator:
     digest = sha256(" ".join(map(str, key)).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
-
-
-class Lookup(Generated):
-    """Rows end in the token that is to be said; nothing else is to be learned."""
-
-    kind: ClassVar[str] = "decoder"
-    metrics: ClassVar[dict[str, Metric]] = {
-        "accuracy": Metric("right/question", "higher", "accuracy", 0.05)
-    }
-    source_size = None
-    writes = False
-
-    def batch(self, rows_NW: np.ndarray) -> Batch:
-        rows = torch.from_numpy(rows_NW)
-        labels_NT = torch.full_like(rows[:, 1:], IGNORE)
-        labels_NT[:, -1] = rows[:, -1]
-        return Batch(labels_NT, inputs=rows[:, :-1])
-
-    def questions(self, rows_NW: np.ndarray) -> list[list[int]]:
-        return rows_NW[:, :-1].tolist()
-
-    def truths(self, rows_NW: np.ndarray) -> list[list[int]]:
-        return rows_NW[:, -1:].tolist()
-
-    def answers(
-        self, model: nn.Module, rows_NW: np.ndarray, device: torch.device | str, decode: Decode
-    ) -> list[list[int]]:
-        with evaluating(model), torch.inference_mode():
-            logits_NTV = model(self.batch(rows_NW).to(device))
-        return logits_NTV[:, -1:].argmax(dim=-1).tolist()
-
-    def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, float]:
-        return {"accuracy": share_right(outputs, truths)}
-
-    def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
-        return {"accuracy": each_right(outputs, truths)}
-
-    def ask(self, text: str) -> Question:
-        return Question(prompt=torch.tensor([self.read(text)]))

@@ -11,7 +11,7 @@ from task_batch_checks import OF_DATA, OF_FILES, teaches_by_the_seed_alone
 from task_subjects import OWN_FILES, broken, failures, task_subject, tree_of
 
 from ablations.tasks import TASK
-from ablations.tasks.pair import Pair
+from ablations.tasks.lookup import Pair
 from ablations.tasks.strings import Copy
 
 

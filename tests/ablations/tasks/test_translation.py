@@ -15,9 +15,8 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from torch import Tensor, nn
 
 from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
-from ablations.tasks.data.sentences import FILES
 from ablations.tasks.task import TASK, Score
-from ablations.tasks.translation import Translation
+from ablations.tasks.translation import FILES, Translation
 from model.batch import BOS, EOS, PAD
 from model.config import ConfigError
 from model.generate import Decoding

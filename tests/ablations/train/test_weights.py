@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from ablations.train.loop import Trainer
 from ablations.train.settings import TrainConfig
 from ablations.train.step import validate
-from ablations.train.tensors import pack
 from ablations.train.weights import (
     Average,
     copied,
     load_weights,
     named,
+    pack,
     save_weights,
     stamp_of,
 )
