@@ -16,8 +16,8 @@ from model.family import Family
 OPTIMISER = Family("optimiser")
 SCHEDULE = Family("schedule")
 
-_POSITIVE = (lambda x: 0 < x < math.inf, "must be above 0 and finite")
-_NOT_NEGATIVE = (lambda x: 0 <= x < math.inf, "must be from 0 up and finite")
+_POSITIVE = (lambda x: x > 0, "must be positive")
+_NOT_NEGATIVE = (lambda x: x >= 0, "must not be negative")
 _BELOW_ONE = (lambda x: 0 <= x < 1, "must be from 0 to below 1")
 _SHARE = (lambda x: 0 <= x <= 1, "must be from 0 to 1")
 RANGES: dict[str, tuple[Callable[[float], bool], str]] = {

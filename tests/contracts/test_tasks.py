@@ -21,6 +21,13 @@ def test_every_task_keeps_every_contract(name: str) -> None:
     assert not failures(checks, task_subject(name))
 
 
+def test_what_matters_is_registered_for_the_scores_that_decide() -> None:
+    deciding = {"g2p": "per", "text": "bits_per_character", "copy": "sequence_accuracy",
+                "recall": "accuracy", "translation": "bleu"}  # fmt: skip
+    found = {name: TASK.part(name).metrics[metric].matters for name, metric in deciding.items()}
+    assert found == {"g2p": 0.02, "text": 0.03, "copy": 0.05, "recall": 0.05, "translation": None}
+
+
 class TeachesTheSameEveryTime(Copy):
     def steps(self, seed: int, *rest: Any) -> Any:
         return super().steps(0, *rest)

@@ -94,15 +94,15 @@ def test_sgd_is_its_formula_and_matrices_alone_decay(
 @pytest.mark.parametrize(
     ("name", "option", "value", "sentence"),
     [
-        *((name, "rate", 0.0, "must be above 0 and finite") for name in ("adam", "adamw", "sgd")),
-        *((name, "eps", 0.0, "must be above 0 and finite") for name in ("adam", "adamw")),
+        *((name, "rate", 0.0, "must be positive") for name in ("adam", "adamw", "sgd")),
+        *((name, "eps", 0.0, "must be positive") for name in ("adam", "adamw")),
         ("adam", "beta1", 1.0, "must be from 0 to below 1"),
         ("adamw", "beta1", -0.1, "must be from 0 to below 1"),
         ("adam", "beta2", 1.0, "must be from 0 to below 1"),
         ("sgd", "momentum", 1.0, "must be from 0 to below 1"),
         ("sgd", "momentum", -0.5, "must be from 0 to below 1"),
-        ("adamw", "weight_decay", -0.1, "must be from 0 up and finite"),
-        ("sgd", "weight_decay", -0.1, "must be from 0 up and finite"),
+        ("adamw", "weight_decay", -0.1, "must not be negative"),
+        ("sgd", "weight_decay", -0.1, "must not be negative"),
     ],
 )
 def test_an_optimiser_that_cannot_be_is_refused(
