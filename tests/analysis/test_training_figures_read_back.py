@@ -306,7 +306,7 @@ def test_a_question_crossed_with_a_rate_has_a_map_of_its_scores(folder: Any) -> 
 
 
 def test_a_schedule_is_drawn_as_the_trainer_moves_the_rate(evidence: Evidence) -> None:
-    from ablations.train.schedule import SCHEDULE as SCHEDULES
+    from ablations.train.optimiser import SCHEDULE as SCHEDULES
 
     _, ax = panel("schedules", evidence, SCHEDULE)
     for label, (name, warmup) in lab.SCHEDULES.items():

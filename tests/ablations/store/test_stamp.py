@@ -103,10 +103,9 @@ def test_what_a_trial_uses_counts_and_how_its_parts_are_joined() -> None:
         "model/loss.py",
         "ablations/train/loop.py",
         "ablations/train/optimiser.py",
-        "ablations/train/schedule.py",
         "ablations/tasks/g2p.py",
-        "ablations/tasks/batches/padded.py",
-        "ablations/tasks/data/stem.py",
+        "ablations/tasks/batching.py",
+        "ablations/tasks/data/cmudict.py",
     }
     beside = ("commands", "plan", "sweep", "measure", "store", "tasks/scores")
     assert not {name for name in counted for room in beside if f"ablations/{room}/" in name}
@@ -133,7 +132,7 @@ def test_the_code_that_takes_a_score_counts_for_its_measure_alone() -> None:
     trained_by, taken_by = code(*sections()), measure_code("quality", *sections())
     assert set(taken_by) >= {
         "ablations/measure/quality.py",
-        "ablations/tasks/scores/edits.py",
+        "ablations/tasks/scoring.py",
         "model/generate.py",
     }
     assert not set(taken_by) & set(trained_by)

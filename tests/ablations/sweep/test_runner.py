@@ -27,7 +27,7 @@ from ablations.sweep.launch import Event, Job, Outcome, Progress
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.lease import Leases
 from ablations.sweep.runner import EARLIER, run
-from ablations.train.tensors import read_words
+from ablations.train.weights import read_words
 from model.positions import POSITION
 
 Ask = Callable[..., str]
