@@ -76,7 +76,7 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
 
     from model.build import build
     from model.head import HEAD, Head
-    from model.position import Position
+    from model.positions import Position
 
     try:
         task = task_facts(frozen_task)

@@ -104,7 +104,7 @@ def seconds_a_trial(
     from ablations.train.loop import Trainer
     from ablations.train.pack import Pack
     from ablations.train.settings import TrainConfig
-    from ablations.train.validation import validate
+    from ablations.train.step import validate
     from model.build import build
 
     task = load_task(freeze(config["task"]))

@@ -34,8 +34,7 @@ from ablations.sweep.orders import Order, SessionOrder, TrialOrder
 from ablations.sweep.together import run_together
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
-from ablations.train.accelerators import own_device
-from ablations.train.device import device_name, numerics
+from ablations.train.device import device_name, numerics, own_device
 from ablations.train.loop import train
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice, Stopped, noticing

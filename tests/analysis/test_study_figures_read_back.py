@@ -289,7 +289,7 @@ def test_an_arm_that_lost_seeds_is_hollow_and_not_on_the_front(folder: Any) -> N
 
 
 def test_the_curve_is_the_projects_own_loss_and_turns_where_it_was_found_to(drawn: Any) -> None:
-    from ablations.measure.penalty import SURE, WORDS, loss_at
+    from ablations.measure.checks import SURE, WORDS, loss_at
     from analysis.figures import penalty
 
     assert penalty.WORDS == WORDS

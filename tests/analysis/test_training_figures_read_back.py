@@ -306,7 +306,7 @@ def test_a_question_crossed_with_a_rate_has_a_map_of_its_scores(folder: Any) -> 
 
 
 def test_a_schedule_is_drawn_as_the_trainer_moves_the_rate(evidence: Evidence) -> None:
-    from ablations.train.schedule import SCHEDULE as SCHEDULES
+    from ablations.train.optimiser import SCHEDULE as SCHEDULES
 
     _, ax = panel("schedules", evidence, SCHEDULE)
     for label, (name, warmup) in lab.SCHEDULES.items():
@@ -337,7 +337,7 @@ def pictures(ax: Axes) -> dict[tuple[str, str], Any]:
 def test_sinusoids_are_those_of_the_model_and_their_cosines_follow(evidence: Evidence) -> None:
     import torch
 
-    from model.position.sinusoidal import Sinusoidal
+    from model.positions import Sinusoidal
 
     own = Sinusoidal(Sinusoidal.Config(base=100.0), 64).vectors(torch.arange(32)).numpy()
     np.testing.assert_allclose(sinusoid.sinusoids(64, 100.0), own, atol=1e-5)
@@ -371,7 +371,7 @@ def test_learned_positions_are_those_of_the_first_seed_and_stack(evidence: Evide
 def test_vectors_that_are_appended_are_as_wide_as_the_model_makes_them(
     scheme: dict[str, Any], width: int
 ) -> None:
-    from model.position.sinusoidal import Sinusoidal
+    from model.positions import Sinusoidal
 
     assert sinusoid.width_of(scheme, 64) == width == Sinusoidal.Config(**scheme).choose(64)
 

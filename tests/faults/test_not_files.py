@@ -20,9 +20,8 @@ from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.sweep.lease import Leases
 from ablations.tasks.data.lines import read_text
-from ablations.train.tensors import read_words, unpack
 from ablations.train.unfinished import Keeper
-from ablations.train.weights import load_weights
+from ablations.train.weights import load_weights, read_words, unpack
 from analysis.load import load
 from model.config import ConfigError
 

@@ -23,7 +23,7 @@ from ablations.train.settings import TrainConfig
 from ablations.train.weights import load_weights, save_weights, stamp_for
 from model.batch import EOS, Batch
 from model.build import build
-from model.look import attention
+from model.evaluating import attention
 
 Trained = tuple[Results, Record]
 
