@@ -32,6 +32,7 @@ MODELS = {
     "lstm, one vector": {"name": "recurrent", "score": "none"},
 }
 KINDS = ("encoder_decoder", "decoder")
+QUICK = ("attention", "window", "lstm")  # wide beams of the others are for the soak tests
 
 
 def make(name: str, kind: str) -> torch.nn.Module:
@@ -112,7 +113,10 @@ def rank(longest: int, power: float, answer: Answer) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.soak) for n in MODELS],
+)
 def test_a_wide_beam_finds_what_exhaustive_search_finds(name: str, kind: str) -> None:
     for power in [0.0, 0.6, 1.0]:
         model, question = make(name, kind), alone(ask(kind), 0)

@@ -84,17 +84,13 @@ def test_gradients_reach_the_vectors_of_the_segments_that_are_used() -> None:
     assert used.tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_segments_that_cannot_be_are_refused() -> None:
+    for changes, message in [
         ({"segments": -1}, r"model\.segments=-1: must be at least 0"),
         ({"kind": "decoder"}, r"model\.segments=3: only a source has segments; choose kind="),
-    ],
-    ids=str,
-)
-def test_segments_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        made(**changes)
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            made(**changes)
 
 
 def test_segments_that_are_not_there_are_named() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from bart_weights import TABLE, sizes
 from library_weights import SIZE, Twin, Weights, assert_same, each_precision, padded, throughout
-from transformers import BartConfig, BartForConditionalGeneration
 
 from model.batch import Batch
 from model.build import build
@@ -21,7 +20,9 @@ THEIR_SMALL = sizes(24, 2, 3, 96) | {"vocab_size": SIZE, "max_position_embedding
 PUBLISHED = sizes(768, 6, 12, 3072)
 
 
-def library(**sizes: Any) -> BartForConditionalGeneration:
+def library(**sizes: Any) -> Any:
+    from transformers import BartConfig, BartForConditionalGeneration
+
     config = BartConfig(**sizes, use_cache=False, attn_implementation="eager")
     return BartForConditionalGeneration(config)
 

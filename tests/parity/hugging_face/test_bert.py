@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from library_weights import SIZE, Twin, assert_same, each_precision, padded, throughout
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 from model.batch import Batch
 
@@ -45,15 +44,21 @@ TOKENS_TABLE = BODY | {
 CLASSES_TABLE = BODY | {"head.dense": "bert.pooler.dense", "head.classify": "classifier"}
 
 
-def config(sizes: dict[str, Any]) -> BertConfig:
+def config(sizes: dict[str, Any]) -> Any:
+    from transformers import BertConfig
+
     return BertConfig(**sizes, use_cache=False, attn_implementation="eager")
 
 
-def masked_tokens(**sizes: Any) -> BertForMaskedLM:
+def masked_tokens(**sizes: Any) -> Any:
+    from transformers import BertForMaskedLM
+
     return BertForMaskedLM(config(sizes))
 
 
-def classes(**sizes: Any) -> BertForSequenceClassification:
+def classes(**sizes: Any) -> Any:
+    from transformers import BertForSequenceClassification
+
     return BertForSequenceClassification(config(sizes))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from library_weights import SIZE, Twin, Weights, assert_same, each_precision, padded, throughout
-from transformers import BloomConfig, BloomForCausalLM
 
 from model.batch import Batch
 
@@ -29,7 +28,9 @@ TABLE = {
 }
 
 
-def library(**sizes: Any) -> BloomForCausalLM:
+def library(**sizes: Any) -> Any:
+    from transformers import BloomConfig, BloomForCausalLM
+
     return BloomForCausalLM(BloomConfig(**sizes, use_cache=False, attn_implementation="eager"))
 
 

@@ -15,7 +15,6 @@ from library_weights import (
     throughout,
     trained,
 )
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from model.batch import IGNORE, Batch
 from model.loss import cross_entropy
@@ -41,7 +40,9 @@ TABLE = {
 }
 
 
-def library(**sizes: Any) -> GPT2LMHeadModel:
+def library(**sizes: Any) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     return GPT2LMHeadModel(GPT2Config(**sizes, use_cache=False, attn_implementation="eager"))
 
 

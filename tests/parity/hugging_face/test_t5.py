@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from library_weights import SIZE, Twin, assert_same, each_precision, padded, throughout
-from transformers import T5Config, T5ForConditionalGeneration
 
 from model.batch import Batch
 
@@ -46,7 +45,9 @@ TABLE = {
 }  # fmt: skip
 
 
-def library(**sizes: Any) -> T5ForConditionalGeneration:
+def library(**sizes: Any) -> Any:
+    from transformers import T5Config, T5ForConditionalGeneration
+
     return T5ForConditionalGeneration(
         T5Config(**sizes, use_cache=False, attn_implementation="eager")
     )

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from library_weights import SIZE, Twin, assert_same, each_precision, padded, throughout
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from model.batch import Batch
 
@@ -40,7 +39,9 @@ TABLE = {
 }
 
 
-def library(**sizes: Any) -> LlamaForCausalLM:
+def library(**sizes: Any) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     config = LlamaConfig(**sizes, rms_norm_eps=1e-5, use_cache=False, attn_implementation="eager")
     return LlamaForCausalLM(config)
 
