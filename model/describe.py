@@ -126,7 +126,7 @@ def _bytes(number: int) -> str:
 def _table(title: str, rows: list[tuple[str, str, str]]) -> Group:
     table = Table.grid(padding=(0, 2))
     for side in ("left", "right", "right"):
-        table.add_column(justify=side)  # type: ignore[arg-type]
+        table.add_column(justify=side)
     for row in rows:
         table.add_row(*map(Text, row))
     return Group(Text(f"\n{title}"), table)

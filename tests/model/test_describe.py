@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from model.__main__ import main
-from model.attention import PATH, Fused
+from model.attention import PATH
 from model.batch import Batch
 from model.build import build
 from model.count import Cost, count, flops_per_token, parameters
@@ -177,7 +177,6 @@ def test_the_bytes_kept_for_backward_are_those_that_autograd_keeps() -> None:
         model = on_meta(written)
         cost = count(model, M, N)
         assert cost.kept_bytes == really_kept(written, M, N)
-        assert cost == count(model, M, N, fold=False)
 
 
 def test_explicit_attention_keeps_its_scores_and_fused_attention_does_not() -> None:
@@ -191,24 +190,6 @@ def test_explicit_attention_keeps_its_scores_and_fused_attention_does_not() -> N
     surplus = [more - less for more, less in zip(explicit, fused, strict=True)]
     linear = surplus[0] - scores * 256**2
     assert surplus == [scores * n**2 + linear * n // 256 for n in (256, 512, 1024)]
-
-
-def test_a_deep_stack_runs_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[int] = []
-    forward = Fused.forward
-    monkeypatch.setattr(Fused, "forward", lambda *given: runs.append(1) or forward(*given))
-    deep = counted(transformer(depth=40))
-    assert len(runs) == 2
-    assert deep.flops["mixing"] == 2 * N * 40 * 2 * N * W
-
-
-def test_a_block_that_differs_is_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = on_meta(transformer(depth=5))
-    odd = model.get_submodule("decoder.blocks.3")
-    odd.feedforward = nn.Linear(D, D, device="meta")
-    cost = count(model, None, N)
-    assert cost == count(model, None, N, fold=False)
-    assert cost.flops["feedforward"] == 2 * N * 4 * 2 * D * F
 
 
 def test_counting_leaves_a_model_as_it_was() -> None:
