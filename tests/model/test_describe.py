@@ -14,7 +14,6 @@ from model.attention import PATH
 from model.batch import Batch
 from model.build import build
 from model.count import Cost, count, flops_per_token, parameters
-from model.describe import WIDTH
 from model.mixer import MIXER
 from model.positions import POSITION
 from model.residual import RESIDUAL
@@ -226,7 +225,7 @@ def test_the_page_fits_a_terminal_and_folds_equal_blocks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = run(capsys, "gpt2")
-    assert max(map(len, page.splitlines())) <= WIDTH
+    assert max(map(len, page.splitlines())) <= 80
     words = " ".join(page.split())
     assert "12 × block 85,054,464" in words
     assert "project 768 → 50,257, tied" in words
