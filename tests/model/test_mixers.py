@@ -412,20 +412,6 @@ def test_the_work_of_a_window_doubles_with_the_length() -> None:
                 assert counts[2] / counts[1] > 3.5
 
 
-def test_work_is_so_many_products_of_a_matrix_with_each_token() -> None:
-    for written, products in [
-        ({"name": "convolution", "kernel": 5}, 5),
-        ("rnn", 2),
-        ({"name": "rnn", "form": "steps"}, 2),
-        ("gru", 6),
-        ("lstm", 8),
-        ({"name": "lstm", "form": "steps"}, 8),
-        ("mingru", 2),
-    ]:
-        for length in (4, 8):
-            assert flops(make(written), length, causal=True) == 2 * products * length * D**2
-
-
 # The scan.
 
 

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from model.batch import BOS, Batch
@@ -18,15 +15,12 @@ from model.build import build, resolve
 from model.config import ConfigError
 from model.count import parameters
 from model.recurrent import CELL, SCORE
-from model.recurrent.seq2seq import BidirectionalEncoder
 
 torch.set_num_threads(1)
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
 SOURCE_LENGTHS, LENGTHS = (5, 1, 3), (4, 2, 1)
 CELLS = pytest.mark.parametrize("cell", sorted(CELL.parts))
-few = settings(max_examples=15)
-sizes = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=4)
 MODELS: list[dict[str, Any]] = [
     {"kind": "decoder"},
     {"kind": "decoder", "tied": True},
@@ -171,40 +165,6 @@ def test_the_encoder_decoder_is_its_formula_also_under_padding(cell: str) -> Non
 
 
 # The encoder against the library.
-
-
-def library_encoder(encoder: BidirectionalEncoder) -> nn.LSTM:
-    lstm = nn.LSTM(WIDTH, WIDTH // 2, 2, batch_first=True, bidirectional=True).double()
-    named = {
-        f"{name.removesuffix('_l0')}_l{layer}{suffix}": weight
-        for cells, suffix in ((encoder.forwards, ""), (encoder.backwards, "_reverse"))
-        for layer, cell in enumerate(cells)
-        for name, weight in cell.state_dict().items()  # type: ignore[attr-defined]
-    }
-    lstm.load_state_dict(named)
-    return lstm
-
-
-@few
-@given(sizes, st.integers(0, 3), st.integers(0, 99))
-def test_the_encoder_and_its_ends_are_those_of_packed_sequences(
-    lengths: list[tuple[int, int]], extra: int, seed: int
-) -> None:
-    encoder = made(cell="lstm").encoder
-    batch = sample(*zip(*lengths, strict=True), extra=extra, seed=seed)
-    with torch.no_grad():
-        memory_BSH, ends = encoder(batch.source, batch.source_lengths)
-        packed = pack_padded_sequence(
-            encoder.embedding.tokens(batch.source),
-            batch.source_lengths,
-            batch_first=True,
-            enforce_sorted=False,
-        )
-        given_back, (hidden, _) = library_encoder(encoder)(packed)
-        expected_BSH, _ = pad_packed_sequence(given_back, batch_first=True)
-    for row, (length, _) in enumerate(lengths):
-        assert_same(memory_BSH[row, :length], expected_BSH[row, :length])
-    assert_same(torch.stack(ends), torch.cat((hidden[0::2], hidden[1::2]), dim=-1))
 
 
 # Steps, batches, padding.
