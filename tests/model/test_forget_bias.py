@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -44,20 +43,6 @@ def test_the_forget_gates_biases_sum_to_what_was_asked_for_and_no_other_moves() 
                 plain.named_parameters(), opened.named_parameters(), strict=True
             ):
                 assert torch.equal(one, other) == ("bias_ih_l0" not in name)
-
-
-@pytest.mark.parametrize("form", ["kernel", "steps"])
-def test_without_weights_a_cell_keeps_the_stated_share_of_itself(form: str) -> None:
-    """σ(forget_bias): half at 0, 73 % at 1."""
-    for bias in (0.0, 1.0):
-        written = {"name": "lstm", "form": form, "forget_bias": bias}
-        (layer,) = layers(recurrent(written, kind="decoder"))
-        with torch.no_grad():
-            layer.weight_ih_l0.zero_()
-            layer.weight_hh_l0.zero_()
-            _, (_, cell) = layer.run(torch.zeros(1, 1, D), (torch.zeros(1, D), torch.ones(1, D)))
-        share = 1 / (1 + math.exp(-bias))
-        torch.testing.assert_close(cell, torch.full((1, D), share))
 
 
 def test_what_has_no_forget_gate_refuses_it_in_one_line() -> None:

@@ -179,17 +179,6 @@ def test_a_sequence_stops_at_its_own_end_and_others_go_on() -> None:
     assert [answer.tokens for answer in answers] == [[3], [], [4, 5, 5, 5]]
 
 
-def test_the_mode_is_put_back_and_dropout_is_off_meanwhile() -> None:
-    model = build(
-        {"name": "transformer", "kind": "decoder", "d_model": 8, "n_heads": 2, "dropout": 0.9},
-        None, TARGET, seed=0,
-    ).train()  # fmt: skip
-    question = Question(prompt=torch.tensor([[3, 4]]))
-    first, second = (greedy(model, question, 5)[0] for _ in range(2))
-    assert first == second
-    assert model.training
-
-
 def test_what_cannot_be_asked_is_said_in_words() -> None:
     for wrong, named in [
         (lambda model: sample(model, ask("decoder"), 3, temperature=0), "temperature"),

@@ -99,13 +99,6 @@ def made(choice: Any, dropout: float = 0.0) -> Any:
     return FEEDFORWARD.build(choice, d_model=6, feedforward_dropout=dropout)
 
 
-def test_two_linear_layers_are_worth_one() -> None:
-    part = randomised(made("linear"))
-    x, y = random(4, 6), random(4, 6, seed=2)
-    zero = part(torch.zeros(4, 6).double())
-    torch.testing.assert_close(part(x + y) - zero, part(x) - zero + part(y) - zero)
-
-
 @pytest.mark.parametrize("name", sorted(set(FEEDFORWARD.parts) - {"none"}))
 def test_dropout_acts_between_the_layers_and_in_training_alone(name: str) -> None:
     """Nearly everything inside is dropped, so what is left is the bias of the last layer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from model.batch import BOS, Batch
+from model.batch import Batch
 from model.build import build, resolve
 from model.config import ConfigError
 from model.count import parameters
@@ -170,46 +169,7 @@ def test_the_encoder_decoder_is_its_formula_also_under_padding(cell: str) -> Non
 # Steps, batches, padding.
 
 
-def test_a_language_model_goes_on_from_a_prompt_without_a_source() -> None:
-    model = made(kind="decoder")
-    prompt = torch.tensor([[BOS, 4, 5], [BOS, 6, 3]])
-    logits, decoding = model.step(prompt, model.begin(2, 9, None, None))
-    word = logits[:, -1].argmax(dim=-1, keepdim=True)
-    swapped = torch.tensor([1, 0])
-    after, _ = model.step(word[swapped], decoding.select(swapped))
-    whole = torch.cat((prompt, word), dim=1)[swapped]
-    assert_same(after[:, -1], model(Batch(whole, whole))[:, -1])
-
-
 # What passes from the source to the target.
-
-
-def test_only_where_the_score_reads_does_the_memory_reach_the_answer() -> None:
-    """With `none` all comes through the first states; with the others a middle position counts."""
-    for score in sorted(SCORE.parts):
-        model, batch = made(score=score), sample((5, 5, 5))
-        decoding = model.begin(3, 0, batch.source, batch.source_lengths)
-        layers, _ = decoding.states
-        assert decoding.memory is not None
-        memory = decoding.memory.clone()
-        memory[:, 2] += 1.0
-        moved = replace(decoding, memory=memory, states=(layers, model.score.keys(memory)))
-        before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
-        assert torch.equal(before, after) == (not SCORE.parts[score].reads)
-
-
-def test_the_first_states_reach_the_answer_with_every_score() -> None:
-    for score in sorted(SCORE.parts):
-        model, batch = made(score=score), sample((5, 5, 5))
-        decoding = model.begin(3, 0, batch.source, batch.source_lengths)
-        (lower, upper), keys = decoding.states
-        for states in (
-            [tuple(part + 1 for part in lower), upper],
-            [lower, tuple(part + 1 for part in upper)],
-        ):
-            moved = replace(decoding, states=(states, keys))
-            before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
-            assert (after - before).abs().amax(dim=-1).min() > 1e-6
 
 
 def test_scores_share_every_weight_but_their_own() -> None:
@@ -311,21 +271,3 @@ def test_a_bad_option_is_named() -> None:
 
 def test_an_odd_width_is_no_trouble_to_a_language_model() -> None:
     assert resolve({"name": "recurrent", "kind": "decoder", "d_model": 7})["d_model"] == 7
-
-
-def test_an_encoder_decoder_asks_for_a_source() -> None:
-    with pytest.raises(ValueError, match=r"model\.kind=encoder_decoder needs a task with a source"):
-        build({"name": "recurrent"}, None, TARGET_SIZE, 0)
-    inputs = torch.ones(1, 2, dtype=torch.long)
-    with pytest.raises(ValueError, match="the batch has no source"):
-        made()(Batch(inputs, inputs))
-
-
-def test_tokens_that_are_not_there_are_named() -> None:
-    inputs = torch.ones(1, 2, dtype=torch.long)
-    with pytest.raises(ValueError, match="the batch has no inputs"):
-        made(kind="decoder")(Batch(inputs, source=inputs))
-    with pytest.raises(ValueError, match="inputs holds token 9: the vocabulary has 0 to 8"):
-        made()(Batch(inputs, inputs * TARGET_SIZE, source=inputs))
-    with pytest.raises(ValueError, match="source holds token 11: the vocabulary has 0 to 10"):
-        made()(Batch(inputs, inputs, source=inputs * SOURCE_SIZE))
