@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -115,7 +115,6 @@ class Case:
     ablation: str
     prediction: Prediction
     crossings: tuple[dict[str, str], ...]
-    _held: dict[Any, dict[int, float]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -228,12 +227,6 @@ class Case:
 
     def values(self, label: str, spot: Spot) -> dict[int, float]:
         """Seed, or process, → the value of a variant at a place."""
-        key = label, spot.across, spot.x
-        if key not in self._held:
-            self._held[key] = self._values(label, spot)
-        return self._held[key]
-
-    def _values(self, label: str, spot: Spot) -> dict[int, float]:
         p = self.prediction
         if self.is_timed:
             found = self._places(label, spot)
@@ -358,7 +351,7 @@ def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found
         found = _estimated(apart, (-p.within, p.within), case)
         return _unless_moving(case, p, found, units)
     is_higher = isinstance(p, Better) == (case.better == "higher")
-    return _estimated(apart, (p.by, None) if is_higher else (None, -p.by), case)
+    return _estimated(apart, (p.by, None) if is_higher else (None, 0.0 - p.by), case)
 
 
 def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> Found:
@@ -400,7 +393,7 @@ def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
     n, more = len(seeds), sides[0] - sides[1]
     low, high = stats.difference_ends(more, n)
     return Found(
-        bounds=(p.by, None) if isinstance(p, Better) else (None, -p.by),
+        bounds=(p.by, None) if isinstance(p, Better) else (None, 0.0 - p.by),
         n=n,
         effect=more / n,
         low=low,
@@ -497,7 +490,7 @@ def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
     """Every draw within rounding, and the positive control in none."""
     control = case
     if p.fails_at is not None:
-        control = replace(case, prediction=p.model_copy(update={"at": p.fails_at}), _held={})
+        control = replace(case, prediction=p.model_copy(update={"at": p.fails_at}))
     own = case.matrix(p.of[0], units).ravel()
     other = control.matrix(p.fails_for or p.of[0], units).ravel()
     bounds = p.value - p.within, p.value + p.within
