@@ -187,22 +187,18 @@ class Case:
         arms = [(self.ablation, *arm) for arm in self.arms]
         planned = [self.loaded.trials.get(arm, {}).keys() for arm in arms]
         ended = [self.loaded.outcomes.get(arm, {}).keys() for arm in arms]
-        batches = [
-            [seed for seed in batch if all(seed in own for own in planned)]
-            for batch in self.entry["batches"]
-        ]
-        passes = [
-            (batch, [seed for seed in batch if all(seed in own for own in ended)])
-            for batch in batches
-            if batch
-        ]
-        for batch, done in reversed(passes):
-            if batch == done and len(batch) >= least:
-                return batch, ""
-        batch, done = passes[-1] if passes else ([], [])
-        if len(done) < len(batch):
-            return done, f"pass {len(done)} of {len(batch)}"
-        return done, f"{_count(len(done), 'seed')}; {least} are needed for a verdict"
+        reason, done = "not planned for every variant that it looks at", []
+        for batch in self.entry["batches"]:
+            asked = [seed for seed in batch if all(seed in own for own in planned)]
+            have = [seed for seed in asked if all(seed in own for own in ended)]
+            if not asked or (not reason and (have != asked or len(have) < least)):
+                continue  # of a batch that is not whole nothing is judged, once another was
+            done, reason = have, ""
+            if have != asked:
+                reason = f"pass {len(have)} of {len(asked)}"
+            elif len(have) < least:
+                reason = f"{_count(len(have), 'seed')}; {least} are needed for a verdict"
+        return done, reason
 
     def _processes(self) -> tuple[list[int], str]:
         sessions = {
@@ -273,11 +269,9 @@ class Case:
         found = []
         for arm in self.arms:
             trials = self.loaded.trials.get((self.ablation, *arm), {}).values()
-            records = [self.loaded.records[t] for t in trials if t in self.loaded.records]
-            spent = [
-                float(s) for r in records if isinstance(s := r.env.get("seconds"), int | float)
-            ]
-            found.append(float(np.mean(spent)) if spent else math.nan)
+            held = [self.loaded.records[t].env for t in trials if t in self.loaded.records]
+            spent = [env["seconds"] for env in held if env.get("seconds") is not None]
+            found.append(math.fsum(spent) / len(spent) if spent else math.nan)
         return math.fsum(found) if found else math.nan
 
 

@@ -63,13 +63,13 @@ def items(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> 
 
 def slope(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
     """The logarithm of the width moves neither of the two, but for luck of each seed's slope."""
+    tilt = 0.05 * noise(draw, len(seeds))
     for across in FACTOR:
-        x = math.log2(float(across["width"]))
+        x = math.log2(float(across["width"])) - 4.5
         luck = draw.normal(0, 0.01, (2, len(seeds)))
         for i, seed in enumerate(seeds):
-            tilt = 0.05 * (x - 4.5) * noise(np.random.default_rng([seed, hash(name) % 997]), 1)[0]
             p.record("a", seed, 2.0 + luck[0, i], name=name, across=across)
-            p.record("b", seed, 2.0 + luck[1, i] + tilt, name=name, across=across)
+            p.record("b", seed, 2.0 + luck[1, i] + tilt[i] * x, name=name, across=across)
 
 
 def power(p: Planted, name: str, seeds: list[int], draw: Draw, noise: Noise) -> None:
