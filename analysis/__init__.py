@@ -15,14 +15,15 @@ if TYPE_CHECKING:  # libraries are loaded when one of these is called
 
 
 def frame(results: str | Path) -> pd.DataFrame:
-    """Every reading of a results folder, one a row; its columns are told in tables/readings.md."""
-    from analysis import notebook
+    """Every reading of a results folder, one a row; tables/readings.md explains its columns."""
+    from analysis import readings
+    from analysis.load import load
 
-    return notebook.frame(results)
+    return readings.tidy(load(results))
 
 
 def figure(name: str, results: str | Path, question: str | None = None) -> Figure:
-    """A figure of a results folder, or of one of its questions."""
+    """A figure of a results folder, or of one of its questions: its first panel."""
     from analysis import notebook
 
     return notebook.figure(name, results, question)
