@@ -61,7 +61,7 @@ def tidy(loaded: Loaded) -> pd.DataFrame:
 
 def coordinates(loaded: Loaded) -> list[str]:
     """Where readings were taken, besides the step: what each measure says of its own."""
-    return sorted(set(loaded.readings.columns) - set(COLUMNS) - {"at"})
+    return sorted(set(loaded.readings.columns) - set(COLUMNS) - {"at", "place"})
 
 
 def packed(text: str) -> bytes:

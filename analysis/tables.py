@@ -131,7 +131,7 @@ def latex_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
     """Tables with booktabs, which a document takes with \\input."""
     parts = [r"% \usepackage{booktabs}"]
     for title, view in views.items():
-        caption = tex(f"{title}. {lead}".strip())
+        caption = tex(f"{title}{'' if title.endswith('?') else '.'} {lead}".strip())
         if view.empty:
             parts.append(f"% {caption} Nothing yet.")
             continue
