@@ -68,9 +68,9 @@ def write(evidence: Evidence, processes: int = 1) -> list[Path]:
 
 
 def figure_files(panel: Any, root: Path) -> list[Path]:
-    """The files of a figure: a drawing for the page and one for a paper; for the README a PNG."""
-    endings = ("svg", "pdf", "png") if panel.kind == "overview" else ("svg", "pdf")
-    return [root / "figures" / f"{panel.name}.{ending}" for ending in endings]
+    """The files of a figure: a drawing for the page, one for papers, for the README a PNG."""
+    forms = plots.KINDS[panel.kind].forms
+    return [root / "figures" / f"{panel.name}.{form}" for form in forms]
 
 
 def render(evidence: Evidence, panels: Sequence[Any]) -> str:
