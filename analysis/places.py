@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import lines, stats
+from analysis import stats
 from analysis.curves import walked, with_looks
 from analysis.evidence import Evidence
 from analysis.load import listed
@@ -51,7 +51,7 @@ def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
 
 def panels(evidence: Evidence, coordinates: Sequence[str]) -> list[pd.DataFrame]:
     """A panel for each curve that has more than one place."""
-    found = lines.by(points(evidence, coordinates), *PANEL)
+    found = [own.copy() for _, own in points(evidence, coordinates).groupby(PANEL, sort=False)]
     return [each for each in found if each["x"].nunique() > 1]
 
 

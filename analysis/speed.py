@@ -16,7 +16,7 @@ SAME = "control against itself"
 TOKENS = "tokens"  # a budget, which the batch of a place follows from
 COLUMNS = [
     *("ablation", "task", "label", "across", "name", "control", "seed", "trial", "metric", "at"),
-    *("place", "against", "session", "machine", "noisy", "n", "ratio", "low", "high", "floor"),
+    *("place", "against", "session", "machine", "noisy", "n", "ratio", "low", "high", "logs", "floor"),
     *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
     *("peak_memory", "control_peak_memory", "tokens_per_second"),
 ]
@@ -56,6 +56,7 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
                 "machine": environment.machine(record, session),
                 "noisy": environment.is_noisy(record, session),
                 **vars(ratio),
+                "logs": _log_ratios(group, "samples") if ratio.n else [],
                 "seconds": seconds.ratio,
                 "seconds_low": seconds.low,
                 "seconds_high": seconds.high,
