@@ -19,7 +19,7 @@ from analysis import places, stats
 from analysis.curves import looks_of
 from analysis.evidence import Evidence
 from analysis.scores import final_readings, scores
-from analysis.style import INK, Look
+from analysis.plots.style import INK, Look
 
 NUMBERS = Path(__file__).with_name("published.yaml")
 OURS, THEIRS = "ours", "published"

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 FACET = "facet"
 """A column whose every value gets an axis of its own."""
-ABREAST = 3  # such axes beside each other
 LEAST = 3  # seeds for an interval
 ONE = {"seeds": "seed", "processes": "process"}
 
@@ -114,14 +113,24 @@ def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
     with style.look():
         figure = (kind or Figure)(figsize=panel.size, layout="constrained")
         parts = _facets(panel.frame)
-        across = min(ABREAST, len(parts))
-        axes = figure.subplots(math.ceil(len(parts) / across), across, squeeze=False).ravel()
+        across = abreast(len(parts))
+        rows, is_one = math.ceil(len(parts) / across), len(parts) == 1
+        axes = figure.subplots(
+            rows, across, squeeze=False, sharex=not is_one, sharey=not is_one
+        ).ravel()
         for ax, part in zip(axes, parts, strict=False):
             panel.plot(part, ax)
+            if FACET in part:
+                ax.set_title(cut(part[FACET].iloc[0], 46 // across))
         for ax in axes[len(parts) :]:
             ax.set_axis_off()
         _write_around(figure, panel)
     return figure
+
+
+def abreast(axes: int) -> int:
+    """How many of so many axes stand beside each other."""
+    return 2 if axes == 4 else min(3, axes)
 
 
 def _facets(frame: pd.DataFrame) -> list[pd.DataFrame]:
@@ -204,13 +213,15 @@ def name_lines(ax: Axes, ends: pd.DataFrame, inches: float) -> None:
         )  # fmt: skip
 
 
-def put_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+def put_ticks(
+    ax: Axes, places: Sequence[float], names: Sequence[str], facets: int = 1
+) -> None:
     """Ticks at places that were measured, as many as stand clear of each other."""
     shown: list[tuple[float, str]] = []
     last = -math.inf
     for place, name in sorted(zip(places, names, strict=True)):
         at = float(ax.transAxes.inverted().transform(ax.transData.transform((place, 1.0)))[0])
-        room = 0.045 * len(name) / 2
+        room = 0.045 * facets * len(name) / 2
         if at - room >= last:
             shown.append((place, name))
             last = at + room + 0.03

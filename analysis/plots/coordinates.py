@@ -101,12 +101,12 @@ def _means(arm: pd.DataFrame) -> Rows:
     seeds, found = fine["seed"].nunique(), []
     for _, here in fine.groupby("x"):
         if len(here) == seeds:
-            told = {**here.iloc[0].to_dict(), "seed": None, **_mean(here["value"])}
+            told = {**here.iloc[0].to_dict(), "seed": None, **mean_of(here["value"])}
             found.append(told)
     return found
 
 
-def _mean(values: Iterable[float]) -> dict[str, Any]:
+def mean_of(values: Iterable[float]) -> dict[str, Any]:
     """Mean, interval and count of some seeds."""
     mean = stats.mean_of(list(values))
     low, high = mean.ends() if mean.n >= canvas.LEAST else (math.nan, math.nan)
@@ -208,7 +208,7 @@ def _crossed(evidence: Evidence) -> list[Panel]:
 def _by_factor(loaded: Loaded, name: str, entry: dict[str, Any]) -> Rows:
     """Every trial of a crossed question that has ended, once for each of its factors."""
     known = {crossing(cell["across"]): cell["across"] for cell in entry["cells"]}
-    scored = _scored(loaded, name)
+    scored = scored(loaded, name)
     metric = entry["metric"]
     trivial = final_readings(loaded, name, f"trivial_{metric['name']}", metric["split"], {})
     chance = {row["across"]: float(row["value"]) for row in listed(trivial)}
@@ -237,7 +237,7 @@ def _numbers(levels: Sequence[str]) -> dict[str, float]:
     return found if all(map(math.isfinite, found.values())) else {}
 
 
-def _scored(loaded: Loaded, name: str) -> Rows:
+def scored(loaded: Loaded, name: str) -> Rows:
     """Each trial of a table that has ended: its last score, and whether it ended well."""
     metric = loaded.ablations[name]["metric"]
     final = final_readings(loaded, name, metric["name"], metric["split"], {}, ended=TRAINED)
@@ -258,7 +258,7 @@ def _of_seeds(own: pd.DataFrame) -> dict[str, Any]:
     """One place of a line: the mean over the seeds that ended well, each of them, and the lost."""
     fine = own[~own["is_lost"] & own["value"].notna()]["value"].tolist()
     lost = [math.inf if v != v else v for v in own[own["is_lost"]]["value"]]
-    mean = _mean(fine) if fine else dict.fromkeys(("value", "low", "high"), math.nan) | {"n": 0}
+    mean = mean_of(fine) if fine else dict.fromkeys(("value", "low", "high"), math.nan) | {"n": 0}
     return {**own.iloc[0].to_dict(), **mean, "points": fine, "lost": lost}
 
 
@@ -267,7 +267,7 @@ def _heads(evidence: Evidence) -> list[Panel]:
     loaded, found = evidence.loaded, []
     for name, entry in loaded.ablations.items():
         rows = []
-        scored = _scored(loaded, name)
+        scored = scored(loaded, name)
         models = {row["trial"]: _without_heads(loaded, row["trial"]) for row in scored}
         base = {
             (row["across"], row["seed"]): models[row["trial"]][1]

@@ -47,7 +47,7 @@ def panels(evidence: Evidence) -> list[Panel]:
         frame = own.assign(
             value=own["difference"],
             lost=[lost.get((row["label"], row["across"]), []) for row in listed(own)],
-            beside=[_beside(row, is_even) for row in listed(own)],
+            beside=[beside(row, is_even) for row in listed(own)],
         ).reset_index(drop=True)
         frame = without_thin_intervals(frame.rename(columns={"differences": "points"}))
         frame.attrs |= {
@@ -90,7 +90,7 @@ def _lost(loaded: Loaded, ablation: str) -> dict[tuple[str, str], list[float]]:
     return found
 
 
-def _beside(row: dict[str, Any], is_even: bool) -> str:
+def beside(row: dict[str, Any], is_even: bool) -> str:
     """What dots and bars cannot show: a tie, what failed, what is still to be run."""
     control = row["control_failures"] and f"baseline: {row['control_failures']}"
     words = [each for each in (row["failures"], control) if each]
@@ -140,8 +140,10 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
         ).reset_index(drop=True)  # fmt: skip
         rows = without_thin_intervals(rows)
         where = rows["metric"].str.replace("_", " ") + ", " + rows["at"]
-        rows["group"] = where + " (over " + rows["against"] + ")"
+        elsewhere = (" over " + rows["against"]).mask(rows["against"] == rows["control"], "")
+        rows["group"] = where + elsewhere
         rows = rows.sort_values("group", kind="stable").reset_index(drop=True)
+        groups = rows["group"].unique()
         rows.attrs |= {"x_label": "times the baseline's time", "sides": ("faster", "slower")}
         rows.attrs["ratio"] = True
         device = str(machine).split(",")[0].removeprefix("device ")
@@ -149,8 +151,9 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
             Panel(
                 kind="speed", ablation=str(name), frame=rows, plot=plot,
                 title=canvas.heading(name, "time over the baseline's"),
-                subtitle=device, note=canvas.counted(rows, "processes"),
-                size=(style.WIDTH, 1.25 + 0.17 * (len(rows) + rows["group"].nunique())),
+                subtitle=groups[0] if len(groups) == 1 else "",
+                note=f"{device}; {canvas.counted(rows, 'processes')}",
+                size=(style.WIDTH, 1.25 + 0.17 * (len(rows) + len(groups))),
             )
         )  # fmt: skip
     return found
@@ -190,7 +193,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 def _places(frame: pd.DataFrame) -> tuple[list[float], list[tuple[float, str]]]:
     """The height of each row, and of each heading with its words."""
-    if "group" not in frame:
+    if "group" not in frame or frame["group"].nunique() == 1:
         return [float(y) for y in range(len(frame))], []
     places, headings, y, before = [], [], 0.0, None
     for group in frame["group"]:
@@ -242,44 +245,50 @@ def _row(ax: Axes, row: dict[str, Any], y: float) -> None:
 
 
 def _scale(frame: pd.DataFrame, ax: Axes, base: float) -> None:
-    from matplotlib.ticker import (
-        FixedLocator,
-        FuncFormatter,
-        LogLocator,
-        MaxNLocator,
-        NullFormatter,
-        NullLocator,
-    )
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    if not frame.attrs.get("ratio"):
+        scale_differences(frame, ax)
+        return
+    low, high = _ends(frame, base)
+    low, high = min(low, 0.9), max(high, 1.1)
+    room, wide = (high / low) ** 0.06, high / low
+    ax.grid(axis="x")
+    ax.set_xscale("log")
+    ax.set_xlim(low / room, high * room)
+    even = MaxNLocator(4, steps=[1, 2, 5, 10]) if wide < 4 else None
+    ax.xaxis.set_major_locator(even or LogLocator(10, (1, 2, 5) if wide < 40 else (1,)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.3g}×"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def scale_differences(frame: pd.DataFrame, ax: Axes) -> None:
+    """A linear axis over all that is drawn; a logarithmic one on both sides of `linear_to`."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     far = frame.attrs.get("linear_to")
-    ends = [base, *frame["value"], *frame["low"], *frame["high"]]
-    ends += [x for column in ("points", "lost") for own in frame[column] for x in own]
-    known = [x for x in ends if math.isfinite(x)]
-    low, high = min(known), max(known)
+    low, high = _ends(frame, 0.0)
     ax.grid(axis="x")
-    if frame.attrs.get("ratio"):
-        low, high = min(low, 0.9), max(high, 1.1)
-        room = (high / low) ** 0.06
-        ax.set_xscale("log")
-        ax.set_xlim(low / room, high * room)
-        wide = high / low
-        even = MaxNLocator(4, steps=[1, 2, 5, 10]) if wide < 4 else None
-        ax.xaxis.set_major_locator(even or LogLocator(10, (1, 2, 5) if wide < 40 else (1,)))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.3g}×"))
-    elif far:
+    if far:
         ax.set_xscale("symlog", linthresh=far)
-        ax.set_xlim(min(low * 1.5, -far if low < 0 else -far / 2), max(high * 1.5, far / 2))
-        ends = [(end, -1 if end < 0 else 1) for end in ax.get_xlim()]
-        outer = [side * 10 ** math.floor(math.log10(abs(end))) for end, side in ends]
-        shown = [x for x in outer if abs(x) > 2 * far]
-        sides = [x for x in (-far, far) if ax.get_xlim()[0] <= x <= ax.get_xlim()[1]]
-        ax.xaxis.set_major_locator(FixedLocator(sorted({*shown, *(sides[-1:]), 0.0})))
-        ax.xaxis.set_major_formatter(FuncFormatter(canvas.signed))
+        ax.set_xlim(min(1.5 * low, -far / 2), max(1.5 * high, far / 2))
+        left, right = ax.get_xlim()
+        outer = [math.copysign(10 ** math.floor(math.log10(abs(x))), x) for x in (left, right)]
+        near = far if right >= far else -far
+        shown = {0.0, near, *(x for x in outer if abs(x) > 2 * far)}
+        ax.xaxis.set_major_locator(FixedLocator(sorted(shown)))
     else:
         room = 0.06 * (high - low or 1.0)
         ax.set_xlim(low - room, high + room)
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        ax.xaxis.set_major_formatter(FuncFormatter(canvas.signed))
+    ax.xaxis.set_major_formatter(FuncFormatter(canvas.signed))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
 
+
+def _ends(frame: pd.DataFrame, base: float) -> tuple[float, float]:
+    """The least and the most of all that is drawn."""
+    ends = [base, *frame["value"], *frame["low"], *frame["high"]]
+    lists = [frame[column] for column in ("points", "lost") if column in frame]
+    ends += [x for column in lists for own in column for x in own]
+    known = [x for x in ends if math.isfinite(x)]
+    return min(known), max(known)

@@ -33,14 +33,14 @@ class Look:
 
 
 KNOWN = {
-    **dict.fromkeys(("lstm", "lstm matched", "t5", "fused, t5", "sandwich"), Look(AMBER, "s", SOLID)),
-    "lstm, step by step": Look(AMBER, "s", DASHED),
-    **dict.fromkeys(("gru", "gru matched", "rotary", "post"), Look(PLUM, "^", SOLID)),
-    "gru, step by step": Look(PLUM, "^", DASHED),
-    **dict.fromkeys(("rnn", "rnn matched", "alibi", "fused, alibi", "no norm"), Look(TEAL, "D", SOLID)),
+    **dict.fromkeys(("lstm", "t5", "fused, t5", "sandwich"), Look(AMBER, "s", SOLID)),
+    **dict.fromkeys(("lstm matched", "lstm, step by step"), Look(AMBER, "s", DASHED)),
+    **dict.fromkeys(("gru", "rotary", "post"), Look(PLUM, "^", SOLID)),
+    **dict.fromkeys(("gru matched", "gru, step by step"), Look(PLUM, "^", DASHED)),
+    **dict.fromkeys(("rnn", "alibi", "fused, alibi", "no norm"), Look(TEAL, "D", SOLID)),
     **dict.fromkeys(("sqrt d_model", "16 heads", "0.1"), Look(TEAL, "D", SOLID)),
     "1 head": Look(PLUM, "^", SOLID),
-    "rnn, step by step": Look(TEAL, "D", DASHED),
+    **dict.fromkeys(("rnn matched", "rnn, step by step"), Look(TEAL, "D", DASHED)),
     **dict.fromkeys(("attention, explicit", "explicit"), Look(INK, "o", DASHED)),
     "learned": Look(INK, "X", DOTTED),
     "none": Look(TIE, "v", SOLID),
