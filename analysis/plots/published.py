@@ -1,0 +1,93 @@
+"""What was found here beside what a paper reports: each over its own baseline, never blended."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis.evidence import Evidence
+from analysis.load import listed
+from analysis.plots import canvas, style
+from analysis.plots.canvas import FACET, Panel
+from analysis.published import OURS, comparisons
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CAPTION = (
+    "What was found here (left, filled) beside what a paper reports (right, open diamonds), each "
+    "over its own baseline and on one scale: tasks, sizes and budgets differ, so shapes can be "
+    "compared and values cannot. Bars: 95 % intervals over seeds; small dots: seeds; papers give "
+    "single numbers. The level line is the baseline."
+)
+QUANTITIES = {
+    "perplexity": "perplexity over that of its own baseline",
+    "gain": "share of what the baseline has gained over knowing nothing",
+    "past": "perplexity over that at the trained length",
+}
+
+
+def panels(evidence: Evidence) -> list[Panel]:
+    found = []
+    known = canvas.looks_of(evidence)  # of a variant that this folder has; a paper may have others
+    elsewhere = style.Look(style.INK, "s", ())
+    for frame in comparisons(evidence):
+        each = [vars(known.get(label, elsewhere)) for label in frame["label"]]
+        frame = frame.assign(**{key: [look[key] for look in each] for key in vars(elsewhere)})
+        first, ours = frame.iloc[0], frame["side"] == OURS
+        names = frame["side"].map({OURS: "here"}).fillna("published")
+        drawn = frame.assign(n=frame["seeds"].map(len), **{FACET: names})
+        drawn["name"] = names + ": " + frame["name"].astype(str)
+        drawn.attrs |= {"x_label": first["across"], "quantity": first["quantity"]}
+        drawn.attrs["x_log"] = bool(frame["x"].min() > 0)
+        drawn.attrs["places"] = sorted({(row["x"], row["tick"]) for row in listed(frame)})
+        found.append(
+            Panel(
+                kind="published", ablation=str(first["ablation"]), frame=drawn, plot=plot,
+                title=canvas.heading(first["ablation"], first["title"]),
+                subtitle=QUANTITIES[first["quantity"]],
+                note=f"{canvas.counted(drawn[ours])}; published: {first['source']}",
+                size=(style.WIDTH, 2.75),
+            )
+        )  # fmt: skip
+    return found
+
+
+def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """`side`, `label`, `x`, `value`, `low`, `high`, `seeds`: of one side."""
+    told, is_ours = frame.attrs, bool((frame["side"] == OURS).all())
+    several = told["quantity"] == "past"
+    ax.axhline(1, color=style.INK, linewidth=0.8, zorder=1)
+    places, names = zip(*told["places"], strict=True)
+    if told["x_log"]:
+        ax.set_xscale("log")
+        room = (max(places) / min(places)) ** 0.1
+        ax.set_xlim(min(places) / room, max(places) * room)
+    else:
+        ax.set_xlim(min(places) - 0.5, max(places) + 0.5)
+    for label, own in frame.groupby("label" if several else "side", sort=False):
+        first, points = own.iloc[0], own.sort_values("x")
+        colour = first["colour"] if several else style.INK if is_ours else style.TEXT
+        joined = "" if told["quantity"] == "gain" else "-"
+        ax.plot(
+            points["x"], points["value"], ls=joined, lw=1.0, color=colour, ms=4.2, mew=0.8,
+            marker="o" if is_ours else "D", mfc=colour if is_ours else "white", zorder=4,
+        )  # fmt: skip
+        for row in listed(points):
+            if row["n"] >= canvas.LEAST and math.isfinite(row["low"]):
+                ax.plot([row["x"]] * 2, [row["low"], row["high"]], color=colour, lw=style.BAR)
+            if row["n"] > 1:
+                ax.plot([row["x"]] * row["n"], row["seeds"], "o", ms=style.SEED, mew=0, alpha=0.75,
+                        color=colour, zorder=3)  # fmt: skip
+        if several:
+            last = points.iloc[-1]
+            ax.annotate(
+                canvas.cut(label, 12), (last["x"], last["value"]), (0, 4), size=style.NOTE,
+                textcoords="offset points", color=style.INK, ha="right", zorder=5,
+            )  # fmt: skip
+    canvas.put_ticks(ax, places, [canvas.cut(name, 14) for name in names], facets=2)
+    canvas.scale_values(ax, "", log=several)
+    ax.set_xlabel(told["x_label"])
+    return ax
