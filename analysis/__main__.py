@@ -19,9 +19,10 @@ from typing import Any, NoReturn
 
 from ablations.store.door import complain, guarded
 from ablations.store.schema import RecordError
-from analysis.names import choose
+from analysis.names import choose, short
 
 PROCESSES = 2  # that draw: a figure takes a third of a second
+LONGEST = 500  # characters of a line: names of any length are allowed
 
 
 class _Parser(argparse.ArgumentParser):
@@ -94,7 +95,7 @@ def _claims(options: argparse.Namespace) -> int:
     if options.json:
         return _print_json(found)
     for claim in found:
-        print("\n".join(lines(claim)))
+        print("\n".join(short(line, LONGEST) for line in lines(claim)))
     if not found:
         print("The plan registers no claims.")
     return 0
@@ -125,7 +126,7 @@ def _compare(options: argparse.Namespace) -> int:
     document = compare(*sides)
     if options.json:
         return _print_json(document)
-    print("\n".join(lines(document)))
+    print("\n".join(short(line, LONGEST) for line in lines(document)))
     return 0
 
 

@@ -16,16 +16,14 @@ from markupsafe import Markup, escape
 
 from ablations.store.files import write_atomic
 from analysis import environment, plots, tables, text
-from analysis.claims import claims
+from analysis.claims import VERDICTS, claims, expected_errors, verdicts
 from analysis.evidence import Evidence
-from analysis.load import WAITING, Loaded
+from analysis.load import UNREADABLE, WAITING, Loaded
 from analysis.names import asked, safe
 from analysis.sentences import CLOSE, OPEN, duration
 
 PAGE = Path("report") / "index.html"
 TEMPLATES = Path(__file__).parent / "templates"
-VERDICTS = ("supported", "refuted", "mixed", "undecided", "not run")  # as they are listed
-MARKS = (*text.DIFFERS, text.TIE, text.NOT_RESOLVED)
 ASIDE = ("parameters", "FLOPs/token", "tokens/s", "noise floor")  # columns only the files have
 FIRST_SEED = 300  # reported seeds start here; lower ones were chosen under an earlier rule
 
@@ -102,7 +100,7 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
             {**claim, "anchor": f"claim-{index + 1}", "section": by_name[_question(claim)]}
             for index, claim in enumerate(_with_texts(evidence, decided))
         ],
-        judged=judged(evidence, decided),
+        errors=expected_errors(verdicts(loaded), evidence.contrasts),
         sections=sections,
         anchors={name: section["anchor"] for name, section in by_name.items()},
         overview=[figure for own, figure in figures if own is None],
@@ -159,21 +157,9 @@ def passes(loaded: Loaded, ablation: str | None = None) -> tuple[int, int]:
     cells = loaded.cells
     cells = cells if ablation is None else cells[cells["ablation"] == ablation]
     rank = cells.groupby("ablation")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
-    waiting = cells["outcome"].eq(WAITING).groupby(rank).any()
+    waiting = cells["outcome"].isin([WAITING, UNREADABLE]).groupby(rank).any()
     complete = waiting.sort_index().cummax()
     return int((~complete.astype(bool)).sum()), len(complete)
-
-
-def judged(evidence: Evidence, decided: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many predictions an interval decides, and how many differences the tables mark."""
-    findings = [
-        finding
-        for claim in decided
-        for finding in claim["findings"]
-        if finding["role"] == "predicts" and finding["low"] is not None
-    ]
-    marked = evidence.contrasts["mark"].isin(MARKS)
-    return {"predictions": len(findings), "differences": int(marked.sum())}
 
 
 def _has_old_seeds(loaded: Loaded) -> bool:
@@ -190,11 +176,12 @@ def _with_texts(evidence: Evidence, decided: Sequence[Mapping[str, Any]]) -> lis
     return [
         {
             **claim,
-            "texts": [
-                ("requires " if finding["role"] == "requires" else "")
-                + text.finding_text(finding, entries[_question(claim)]["metrics"])
-                for finding in claim["findings"]
-            ],
+            "texts": list(
+                dict.fromkeys(
+                    text.finding_text(finding, entries[_question(claim)]["metrics"])
+                    for finding in claim["findings"]
+                )
+            ),
         }
         for claim in decided
     ]

@@ -13,7 +13,6 @@ from analysis.names import printable, short
 from analysis.sentences import bounds, joined, named, number
 from analysis.units import UNITLESS, after_number
 
-BETTER, WORSE = ("better", "lower"), ("worse", "higher")
 DIFFERS = ("better", "worse", "higher", "lower")
 TIE, NOT_RESOLVED, FEW, NOT_RUN = "tie", "not resolved", "few seeds", "not run"
 SHOWN = 4  # an answer names this many variants that differ; the table has the rest
@@ -39,33 +38,30 @@ def answer(evidence: Evidence, question: str) -> str:
         if done == planned:  # read at several places, or timed: no one number stands for an arm
             return f"No single {rows[0]['metric_label']} is compared; the tables have all of them."
         return f"Not run yet: {done} of {planned} trials done."
-    ranked = sorted(by_mark.get("differs", []), key=lambda row: -abs(row["difference"]))
+    told = by_mark.pop("differs", []) + by_mark.pop(FEW, [])
+    ranked = sorted(told, key=lambda row: (row["mark"] == FEW, -abs(row["difference"])))
     clauses = [_difference(row, i == 0) for i, row in enumerate(ranked[:SHOWN])]
     if len(ranked) > SHOWN:
         clauses.append(f"and {len(ranked) - SHOWN} more in the table")
-    clauses += [_rest(mark, members) for mark, members in by_mark.items() if mark != "differs"]
+    clauses += [_rest(mark, members) for mark, members in by_mark.items()]
     text = "; ".join(clauses)
     return f"{text[0].upper()}{text[1:]}.{partial}"
 
 
 def _difference(row: Row, is_first: bool) -> str:
     """`with post the loss is 0.310 nats/token higher than with pre (95 % interval …), worse`."""
-    size, half = row["difference"], (row["high"] - row["low"]) / 2
-    ends = sorted((row["low"], row["high"]) if size >= 0 else (-row["low"], -row["high"]))
-    change = f"{number(abs(size), half)}{after_number(row['unit'])} "
+    size, low, high = row["difference"], row["low"], row["high"]
+    change = f"{number(abs(size), (high - low) / 2)}{after_number(row['unit'])} "
     change += "higher" if size > 0 else "lower"
     than = f" than with {named(row['control'])}" if is_first else ""
     subject = f"the {row['metric_label']} is " if is_first else ""
+    ends = f"95 % interval {bounds(*sorted((abs(low), abs(high))))}, n = {row['n']}"
     judged = f", {row['mark']}" if row["mark"] in ("better", "worse") else ""
-    failed = "".join(
-        f", {whose}{row[name]}"
-        for whose, name in (("", "failures"), ("control: ", "control_failures"))
-        if row[name]
-    )
-    return (
-        f"with {named(row['name'])} {subject}{change}{than} "
-        f"(95 % interval {bounds(*ends)}, n = {row['n']}){judged}{failed}"
-    )
+    if row["mark"] == FEW:
+        ends = f"n = {row['n']}: no mark from fewer than three"
+    lost = [row["failures"], row["control_failures"] and f"control: {row['control_failures']}"]
+    failed = "".join(f", {words}" for words in lost if words)
+    return f"with {named(row['name'])} {subject}{change}{than} ({ends}){judged}{failed}"
 
 
 def _rest(mark: str, rows: list[Row]) -> str:
@@ -74,9 +70,6 @@ def _rest(mark: str, rows: list[Row]) -> str:
         return f"a tie with {named(rows[0]['control'])}: {names}"
     if mark == NOT_RESOLVED:
         return f"no difference is resolved for {names}"
-    if mark == FEW:
-        most = max(row["n"] for row in rows)
-        return f"fewer than three seeds (n = {most}), so no mark, for {names}"
     lost = [f"{named(row['name'])} ({row['failures']})" for row in rows if row["failures"]]
     return f"{mark}: {joined(lost) if len(lost) == len(rows) else names}"
 
@@ -92,7 +85,8 @@ def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     label = known.get("label") or told["metric"].replace("_", " ")
     places = {**(told.get("across") or {}), **(told.get("at") or {})}
     where = ", ".join(f"{name.replace('_', ' ')} {place}" for name, place in places.items())
-    parts = [f"{label}{f' at {where}' if where else ''}: {_subject(finding)}"]
+    required = "requires " if finding["role"] == "requires" else ""
+    parts = [f"{required}{label}{f' at {where}' if where else ''}: {_subject(finding)}"]
     if finding["rates"]:
         rates = [f"{named(name)} {hits} of {n}" for name, (hits, n) in finding["rates"].items()]
         parts.append(f" success {', '.join(rates)};")
@@ -128,7 +122,8 @@ def _size(finding: Mapping[str, Any], unit: str) -> str:
 def _predicted(finding: Mapping[str, Any]) -> str:
     low, high = finding["bounds"] or (None, None)
     if low is not None and high is not None:
-        return f"; predicted {low:g} to {high:g}".replace("-", "−")
+        told = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        return f"; predicted {told}".replace("-", "−")
     if low is not None:
         return f"; predicted at least {low:g}".replace("-", "−")
     return f"; predicted at most {high:g}".replace("-", "−") if high is not None else ""
