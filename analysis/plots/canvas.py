@@ -227,7 +227,7 @@ def put_ticks(
     last = -math.inf
     for place, name in sorted(zip(places, names, strict=True)):
         at = float(ax.transAxes.inverted().transform(ax.transData.transform((place, 1.0)))[0])
-        room = 0.045 * facets * len(name) / 2
+        room = 0.045 * facets * max(map(len, name.split("\n"))) / 2
         if at - room >= last:
             shown.append((place, name))
             last = at + room + 0.03

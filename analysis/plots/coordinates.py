@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from ablations.store.frozen import freeze
 from ablations.store.record import TRAINED
 from ablations.store.schema import FAILED
 from analysis import places, stats
 from analysis.curves import crossings, curves
 from analysis.evidence import Evidence
 from analysis.load import WAITING, Loaded, crossing, listed
-from analysis.names import cell_name
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.scores import FINE, final_readings
@@ -45,6 +44,7 @@ TIMED = {
 RATE = "train.optimiser.rate"
 MULTIPLIED = 3  # times the smallest level: from there on levels are multiplied, not added
 ARM = ["ablation", "label", "across"]
+CURVE = ["ablation", "across", "metric", "series"]
 Rows = list[dict[str, Any]]
 
 
@@ -118,9 +118,7 @@ def panels(evidence: Evidence) -> list[Panel]:
     return [
         *_read(evidence),
         *_crossed(evidence),
-        *_heads(evidence),
         *_tuning(evidence),
-        *_gradients(evidence),
         *_walked(evidence),
         *_ratios(evidence),
     ]
@@ -208,15 +206,14 @@ def _crossed(evidence: Evidence) -> list[Panel]:
 def _by_factor(loaded: Loaded, name: str, entry: dict[str, Any]) -> Rows:
     """Every trial of a crossed question that has ended, once for each of its factors."""
     known = {crossing(cell["across"]): cell["across"] for cell in entry["cells"]}
-    scored = scored(loaded, name)
-    metric = entry["metric"]
+    ended, metric = scored(loaded, name), entry["metric"]
     trivial = final_readings(loaded, name, f"trivial_{metric['name']}", metric["split"], {})
     chance = {row["across"]: float(row["value"]) for row in listed(trivial)}
     rows = []
     for factor in dict.fromkeys(factor for across in known.values() for factor in across):
         levels = list(dict.fromkeys(a[factor] for a in known.values() if factor in a))
         at = _numbers(levels)
-        for row in scored:
+        for row in ended:
             across = known[row["across"]]
             if factor in across:
                 level = across[factor]
@@ -262,51 +259,6 @@ def _of_seeds(own: pd.DataFrame) -> dict[str, Any]:
     return {**own.iloc[0].to_dict(), **mean, "points": fine, "lost": lost}
 
 
-def _heads(evidence: Evidence) -> list[Panel]:
-    """The score by the number of heads, where variants differ in nothing else."""
-    loaded, found = evidence.loaded, []
-    for name, entry in loaded.ablations.items():
-        rows = []
-        scored = scored(loaded, name)
-        models = {row["trial"]: _without_heads(loaded, row["trial"]) for row in scored}
-        base = {
-            (row["across"], row["seed"]): models[row["trial"]][1]
-            for row in scored
-            if row["label"] == entry["control"]
-        }
-        for row in scored:
-            heads, rest = models[row["trial"]]
-            if heads and base.get((row["across"], row["seed"])) == rest:
-                rows.append({**row, "x": float(heads), "name": "mean", "label": entry["control"]})
-        if len(rows) * 2 <= len(scored):
-            continue
-        for own in _split(pd.DataFrame(rows), ["across"]):
-            metric = entry["metric"]
-            points = [_of_seeds(each) for _, each in own.groupby("x")]
-            found.append(
-                _panel(
-                    pd.DataFrame(points), evidence,
-                    canvas.heading(name, own["across"].iloc[0], f"{metric['label']} by heads"),
-                    metric["label"] + after_heading(metric["unit"]) + f"; {metric['better']} is better",
-                    "heads, at equal width", "seeds", unit=metric["unit"], y_log=False, x_log=True,
-                )
-            )  # fmt: skip
-    return found
-
-
-def _without_heads(loaded: Loaded, trial: str) -> tuple[int | None, str]:
-    """How many heads a trial's model has, and one word for all else but what follows from them:
-    their width, and the learning rate where it is tuned."""
-    if trial not in loaded.records:
-        return None, ""
-    config = loaded.records[trial].config
-    model, train = dict(config.get("model") or {}), dict(config.get("train") or {})
-    heads, _ = model.pop("n_heads", None), model.pop("d_head", None)
-    optimiser = {k: v for k, v in (train.get("optimiser") or {}).items() if k != "rate"}
-    rest = {"model": model, "train": {**train, "optimiser": optimiser}}
-    return heads, freeze({**config, **rest})
-
-
 def _tuning(evidence: Evidence) -> list[Panel]:
     """What tuning has tried for each variant: the loss by learning rate, the choice ringed."""
     rows: Rows = []
@@ -345,95 +297,52 @@ def _tuning(evidence: Evidence) -> list[Panel]:
 
 
 def _noted(panel: Panel, words: str) -> Panel:
-    from dataclasses import replace
-
     return replace(panel, note="; ".join(part for part in (panel.note, words) if part))
-
-
-def _gradients(evidence: Evidence) -> list[Panel]:
-    """The first gradient of each block, of the deepest stack that was read."""
-    frame = evidence.loaded.readings
-    read = frame[(frame["metric"] == "layer_gradient") & frame["values"].notna()]
-    read = read[read["status"] == FINE]
-    rows = [
-        {**{key: row[key] for key in (*ARM, "seed", "unit")}, "name": row["label"], "x": float(i),
-         "is_lost": value is None, "value": math.nan if value is None else float(value)}
-        for (_, _), own in read.groupby(["ablation", "across"], sort=False)
-        for row in listed(own[own["values"].map(len) == own["values"].map(len).max()])
-        for i, value in enumerate(row["values"], start=1)
-    ]  # fmt: skip
-    found = []
-    for own in _split(pd.DataFrame(rows), ["ablation", "across"]) if rows else []:
-        first = own.iloc[0]
-        points = [_of_seeds(each) for _, each in own.groupby(["label", "x"], sort=False)]
-        found.append(
-            _panel(
-                pd.DataFrame(points), evidence,
-                canvas.heading(first["ablation"], first["across"], "first gradient of each block"),
-                f"norm of the gradient before the first step{after_heading(first['unit'])}",
-                f"block of {own['x'].max():g}, from the input", "seeds", unit=first["unit"],
-                x_log=True,
-            )
-        )  # fmt: skip
-    return found
 
 
 def _walked(evidence: Evidence) -> list[Panel]:
     """Times and bytes by length or position, and of what is counted what a question is about."""
     frame, known = curves(evidence), evidence.loaded.ablations
     asked = frame["metric"] == frame["ablation"].map(lambda name: known[name]["metric"]["name"])
-    shown = (frame["metric"].isin(TIMED) | asked) & ~(frame["value"] <= 0)
-    frame = frame[shown].assign(name=frame["label"])
+    shown = frame[(frame["metric"].isin(TIMED) | asked) & ~(frame["value"] <= 0)]
     found = []
-    for own in _split(frame, ["ablation", "across", "metric", "series"]):
+    for own in _split(shown.assign(logs=shown["log_seconds"]), CURVE):
         first = own.iloc[0]
         told = known[first["ablation"]]["metrics"].get(first["metric"], {})
-        what = TIMED.get(first["metric"]) or told.get("label") or first["metric"]
-        unit = told.get("unit") or ("s" if own["log_seconds"].map(len).any() else "")
-        counts = own["log_seconds"].map(len)
-        where = ", ".join(part for part in (first["across"], first["series"]) if part)
-        found.append(
-            _panel(
-                own.assign(n=counts, points=own["log_seconds"].map(_times)), evidence,
-                canvas.heading(first["ablation"], what), where, str(first["along"]), "processes",
-                unit=unit, x_log=True, y_log=True,
-            )
-        )  # fmt: skip
+        unit = told.get("unit") or ("s" if own["logs"].map(len).any() else "")
+        found.append(_curve(own, evidence, TIMED.get(first["metric"]) or told["label"], unit=unit))
     return found
-
-
-def _times(logs: Sequence[float]) -> list[float]:
-    return [math.exp(log) for log in logs]
 
 
 def _ratios(evidence: Evidence) -> list[Panel]:
     """Times over the baseline's by length, with where the two change places."""
-    frame = curves(evidence)
-    known = frame[frame["logs"].map(len) > 0]
-    keys = ["ablation", "across", "label", "metric", "series"]
-    where = crossings(known)[[*keys, "changes", "low", "high", "at"]]
+    known = curves(evidence)
+    known = known[known["logs"].map(len) > 0]
+    where = crossings(known)[[*CURVE, "label", "changes", "low", "high", "at"]]
     where = where.rename(columns={end: f"cross_{end}" for end in ("low", "high", "at")})
     drawn = known.drop(columns=["value", "low", "high"]).rename(
         columns={"ratio": "value", "ratio_low": "low", "ratio_high": "high"}
     )
-    drawn = drawn[drawn["label"] != drawn["control"]].merge(where, on=keys, how="left")
+    drawn = drawn[drawn["label"] != drawn["control"]]
     found = []
-    for own in _split(drawn, ["ablation", "across", "metric", "series"]):
+    for own in _split(drawn.merge(where, on=[*CURVE, "label"], how="left"), CURVE):
         first = own.iloc[0]
         what = f"{TIMED.get(first['metric'], first['metric'])} over {first['control']}"
-        place = ", ".join(part for part in (first["across"], first["series"]) if part)
-        own = own.assign(name=own["label"], n=own["logs"].map(len), points=own["logs"].map(_times))
-        panel = _panel(
-            own, evidence, canvas.heading(first["ablation"], what), place, str(first["along"]),
-            "processes", unit="", x_log=True, y_log=True, level=1.0,
-        )  # fmt: skip
+        panel = _curve(own, evidence, what, unit="", level=1.0)
         for row in listed(own[own["changes"] == 1].drop_duplicates("label")):
-            ends = f"{_end(row['cross_low'])}–{_end(row['cross_high'])}"
-            name = canvas.cut(cell_name(row["label"], ""), 24)
-            panel = _noted(panel, f"{name} and {first['control']} cross at {ends}")
+            ends = "–".join(f"{row[end]:,.0f}" for end in ("cross_low", "cross_high"))
+            panel = _noted(panel, f"{canvas.cut(row['label'], 24)} crosses the baseline at {ends}")
         found.append(panel)
     return found
 
 
-def _end(value: float) -> str:
-    return f"{value:,.0f}" if math.isfinite(value) else "…"
+def _curve(own: pd.DataFrame, evidence: Evidence, what: str, **attrs: Any) -> Panel:
+    """Of one timed or counted quantity, on two logarithmic axes; `logs` are its processes."""
+    first = own.iloc[0]
+    points = [[math.exp(log) for log in logs] for logs in own["logs"]]
+    return _panel(
+        own.assign(name=own["label"], n=own["logs"].map(len), points=points), evidence,
+        canvas.heading(first["ablation"], what),
+        ", ".join(part for part in (first["across"], first["series"]) if part),
+        str(first["along"]), "processes", x_log=True, y_log=True, **attrs,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Values over two coordinates: ratios of times, rates, attention, loss surfaces, positions."""
+"""Values over two coordinates: ratios of times, attention, loss surfaces, positions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ablations.store.frozen import freeze
-from ablations.store.record import Record
 from analysis.curves import curves
 from analysis.evidence import Evidence
-from analysis.load import Loaded, crossing, listed
+from analysis.load import Loaded, listed
 from analysis.names import cell_name, printable
 from analysis.plots import canvas, style
 from analysis.plots.canvas import FACET, Panel
-from analysis.plots.coordinates import RATE, scored
 from analysis.scores import FINE
 from analysis.units import after_heading
 
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "A value over two coordinates: the darker, the higher; of ratios and cosines blue is low, "
-    "orange high. Empty: not tried, not finite, or took too long."
+    "orange high. Empty: not timed, not finite, or took too long."
 )
 CELL = 0.2  # inches
 MOST = 32  # positions
@@ -39,7 +36,6 @@ ARM = ["ablation", "label", "across"]
 def panels(evidence: Evidence) -> list[Panel]:
     return [
         *_ratios(evidence),
-        *_rates(evidence),
         *_attention(evidence.loaded),
         *_surfaces(evidence.loaded),
         *_positions(evidence.loaded),
@@ -128,70 +124,6 @@ def _ratios(evidence: Evidence) -> list[Panel]:
             )
         )  # fmt: skip
     return found
-
-
-def _rates(evidence: Evidence) -> list[Panel]:
-    """Learning rate against warm-up, all else equal: as reported, and while tuning."""
-    loaded, rows = evidence.loaded, []
-    for name, entry in loaded.ablations.items():
-        kinds = {
-            (cell["label"], cell["across"]): kind
-            for cell in listed(loaded.cells[loaded.cells["ablation"] == name])
-            if cell["trial"] in loaded.records
-            if (kind := _schedule(loaded.records[cell["trial"]]))
-        }
-        if len({kind["row"] for kind in kinds.values()}) < 2:
-            continue
-        metric = entry["metric"]
-        heading = metric["label"] + after_heading(metric["unit"])
-        for each in scored(loaded, name):
-            if kind := kinds.get((each["label"], each["across"])):
-                rows.append({**each, **kind, "heading": heading})
-        for choice in entry["tuning"]:
-            kind = kinds.get((choice["label"], crossing(choice["across"])))
-            for tried in choice["tried"] if kind else []:
-                for loss in tried["losses"] if set(tried["set"]) == {RATE} else []:
-                    told = {"ablation": name, "heading": "loss on validation data, while tuning"}
-                    told |= {"name": choice["label"], "is_lost": loss is None}
-                    value = math.nan if loss is None else float(loss)
-                    rows.append({**(kind or {}), **told, "column": tried["set"][RATE], "value": value})
-    found = []
-    for (name, heading, _), own in _split(pd.DataFrame(rows), ["ablation", "heading", "rest"]):
-        cells = pd.DataFrame([_cell(cell) for _, cell in own.groupby(["row", "column"])])
-        if all(cells[side].duplicated().any() for side in ("row", "column")):
-            log = cells["value"].min() > 0 and cells["value"].max() > 3 * cells["value"].min()
-            found.append(
-                _panel(
-                    name, cells, canvas.heading(name, "learning rate against warm-up"), heading,
-                    x_label="learning rate", y_label="steps of warm-up", gap=0.5, log=bool(log),
-                )
-            )  # fmt: skip
-    return found
-
-
-def _schedule(record: Record) -> dict[str, Any] | None:
-    """A trial's rate, its warm-up, and one word for all else."""
-    config = {name: value for name, value in record.config.items() if name != "seed"}
-    train = dict(config.get("train") or {})
-    optimiser, schedule = dict(train.get("optimiser") or {}), dict(train.get("schedule") or {})
-    rate, warmup = optimiser.pop("rate", None), schedule.pop("warmup", None)
-    if rate is None or warmup is None:
-        return None
-    rest = freeze({**config, "train": {**train, "optimiser": optimiser, "schedule": schedule}})
-    return {"row": int(warmup), "column": float(rate), "rest": rest}
-
-
-def _cell(own: pd.DataFrame) -> dict[str, Any]:
-    """The mean over the seeds that ended well, and how many failed."""
-    first, lost = own.iloc[0], int(own["is_lost"].sum())
-    value = own[~own["is_lost"].astype(bool)]["value"].mean()
-    words = ["" if math.isnan(value) else f"{value:.3g}", f"{lost}/{len(own)} failed" * bool(lost)]
-    row, column = first["row"], float(first["column"])
-    return {
-        "name": f"{first['name']} at rate {column:g}", "row": row, "column": column,
-        "row_name": canvas.number(row), "column_name": f"{column:g}", "value": value,
-        "text": "\n".join(word for word in words if word),
-    }  # fmt: skip
 
 
 def _attention(loaded: Loaded) -> list[Panel]:

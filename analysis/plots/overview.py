@@ -83,7 +83,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     ends = [*frame["value"], *frame["low"], *frame["high"], *(x for p in frame["points"] for x in p)]
     low, high = min([*ends, -LINEAR]), max([*ends, LINEAR])
     ax.set_xscale("symlog", linthresh=LINEAR)
-    ax.set_xlim(1.4 * low, 1.6 * high)
+    ax.set_xlim(1.4 * low, 2.5 * high)
     ax.grid(axis="x")
     ax.axvline(0, color=style.INK, linewidth=1.0, zorder=2)
     seeds = [
@@ -110,9 +110,9 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     for i, (axis, own) in enumerate(frame.groupby("axis", sort=False)):
         if i % 2 == 0:
             ax.axhspan(top - 0.5, top + len(own) - 0.5, color=style.BAND, linewidth=0, zorder=0)
-        control = ", ".join(dict.fromkeys(own["control"]))
+        control = "; ".join(dict.fromkeys(own["control"]))
         words = f"{axis}\n" if len(own) > 1 else f"{axis}: "
-        ax.text(1.01, top, f"{words}baseline: {canvas.cut(control, 30)}", va="top", linespacing=1.4,
+        ax.text(1.05, top - 0.3, f"{words}baseline: {canvas.cut(control, 30)}", va="top", linespacing=1.4,
                 transform=ax.get_yaxis_transform(), size=style.TICK)  # fmt: skip
         top += len(own)
     shown = [tick for tick in TICKS if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]

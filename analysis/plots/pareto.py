@@ -10,10 +10,11 @@ import pandas as pd
 from ablations.store.frozen import freeze
 from ablations.store.record import TRAINED
 from analysis.evidence import Evidence
-from analysis.load import listed
+from analysis.load import Loaded, listed
 from analysis.names import cell_name
 from analysis.plots import canvas, style
 from analysis.plots.canvas import Panel
+from analysis.scores import scores
 from analysis.units import after_heading
 
 if TYPE_CHECKING:
@@ -81,16 +82,22 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
                     "high": high if n >= canvas.LEAST else math.nan,
                     "is_broken": arm in broke,
                     "cost": 3.0 * row[f"{side}flops_per_token"] * tokens,
+                    "points": _seeds(evidence.loaded, row, label),
                     "data": str(record.data.get("sha256", ""))[:8],
                     "model": freeze([row["task"], record.config["model"]]),
                     "settings": first[arm]["settings"],
                 }
             )
-    columns = [*KEYS[:-1], *ARM, "name", "n", "value", "low", "high", "is_broken", "cost"]
+    columns = [*KEYS[:-1], *ARM, "name", "n", "value", "low", "high", "points", "is_broken", "cost"]
     frame = pd.DataFrame(rows, columns=[*columns, "model", "settings"])
     frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]
     most = frame.sort_values("n", ascending=False, kind="stable")
     return most.drop_duplicates(["settings", "split", "metric_label"]).sort_index()
+
+
+def _seeds(loaded: Loaded, row: dict[str, Any], label: str) -> list[float]:
+    held = scores(loaded, row["ablation"], label, row["across"], row["metric"], row["split"], {})
+    return list(held.values())
 
 
 def _step_times(evidence: Evidence) -> dict[str, float]:
@@ -138,7 +145,8 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(frame.attrs.get("x_label", ""))
     looks = {"colour": style.INK, "marker": "o", "dash": [style.SOLID] * len(front)}
-    canvas.name_lines(ax, front.assign(**looks), 1.7)
+    names = front["ablation"] + ": " + front["name"]
+    canvas.name_lines(ax, front.assign(name=names, **looks), 1.7)
     return ax
 
 
@@ -148,6 +156,8 @@ def _points(known: pd.DataFrame, ax: Axes) -> None:
     for row in listed(known):
         colour: dict[str, Any] = {"color": style.INK if row["is_front"] else style.TIE}
         ax.plot([row["cost"]] * 2, [row["low"], row["high"]], lw=0.8, alpha=0.8, zorder=1, **colour)
+        ax.plot([row["cost"]] * len(row["points"]), row["points"], "o", ms=1.8, mew=0, alpha=0.5,
+                zorder=2, **colour)  # fmt: skip
     whole = known[~known["is_broken"].astype(bool)]
     colours = {True: style.INK, False: style.TIE}
     sns.scatterplot(

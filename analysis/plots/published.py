@@ -40,15 +40,16 @@ def panels(evidence: Evidence) -> list[Panel]:
         names = frame["side"].map({OURS: "here"}).fillna("published")
         drawn = frame.assign(n=frame["seeds"].map(len), **{FACET: names})
         drawn["name"] = names + ": " + frame["name"].astype(str)
-        drawn.attrs |= {"x_label": first["across"], "quantity": first["quantity"]}
+        drawn.attrs["quantity"] = first["quantity"]
         drawn.attrs["x_log"] = bool(frame["x"].min() > 0)
         drawn.attrs["places"] = sorted({(row["x"], row["tick"]) for row in listed(frame)})
+        measured = drawn[ours & (drawn["n"] > 1)]  # at its own baseline a ratio is 1 by definition
         found.append(
             Panel(
                 kind="published", ablation=str(first["ablation"]), frame=drawn, plot=plot,
                 title=canvas.heading(first["ablation"], first["title"]),
-                subtitle=QUANTITIES[first["quantity"]],
-                note=f"{canvas.counted(drawn[ours])}; published: {first['source']}",
+                subtitle=f"{QUANTITIES[first['quantity']]}, by {first['across']}",
+                note=f"{canvas.counted(measured if len(measured) else drawn[ours])}; published: {first['source']}",
                 size=(style.WIDTH, 2.75),
             )
         )  # fmt: skip
@@ -66,7 +67,8 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
         room = (max(places) / min(places)) ** 0.1
         ax.set_xlim(min(places) / room, max(places) * room)
     else:
-        ax.set_xlim(min(places) - 0.5, max(places) + 0.5)
+        room = 0.2 * (max(places) - min(places))
+        ax.set_xlim(min(places) - room, max(places) + room)
     for label, own in frame.groupby("label" if several else "side", sort=False):
         first, points = own.iloc[0], own.sort_values("x")
         colour = first["colour"] if several else style.INK if is_ours else style.TEXT
@@ -81,13 +83,9 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
             if row["n"] > 1:
                 ax.plot([row["x"]] * row["n"], row["seeds"], "o", ms=style.SEED, mew=0, alpha=0.75,
                         color=colour, zorder=3)  # fmt: skip
-        if several:
-            last = points.iloc[-1]
-            ax.annotate(
-                canvas.cut(label, 12), (last["x"], last["value"]), (0, 4), size=style.NOTE,
-                textcoords="offset points", color=style.INK, ha="right", zorder=5,
-            )  # fmt: skip
-    canvas.put_ticks(ax, places, [canvas.cut(name, 14) for name in names], facets=2)
+    canvas.put_ticks(ax, places, [name.replace(" ", "\n") for name in names], facets=2)
     canvas.scale_values(ax, "", log=several)
-    ax.set_xlabel(told["x_label"])
+    if several and not is_ours:
+        ends = frame.sort_values("x").drop_duplicates("label", keep="last")
+        canvas.name_lines(ax, ends.assign(name=ends["label"], hollow=True), 1.3)
     return ax
