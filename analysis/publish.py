@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from ablations.store.files import read_file, write_atomic
 from ablations.store.results import Results
 from analysis import plots, report
-from analysis.claims import claims
+from analysis.claims import VERDICTS, claims
 from analysis.evidence import Evidence
 from analysis.sentences import plain
 from analysis.tables import escape
@@ -145,7 +145,7 @@ def headlines(evidence: Evidence) -> str:
     """As Markdown: how many claims came out how, and some of them with their numbers."""
     decided = claims(evidence)
     ids = len({claim["id"] for claim in decided})
-    words = verdict_counts(decided, report.VERDICTS)
+    words = verdict_counts(decided, VERDICTS)
     lines = [f"{ids} claims, {len(decided)} verdicts, each at its own task and size: {words}.", ""]
     lines += ["| claim | verdict | measured |", "|---|---|---|"]
     chosen = [

@@ -117,7 +117,13 @@ def _shares(evidence: Evidence) -> list[Panel]:
             continue
         told = {name: row[name] for name in ("ablation", "label", "across", "metric")}
         who = str(row["at"].get("preset", row["label"]))
-        told |= {"whose": who, "name": part, "part": part, "x": at, "tick": f"{at:g} tokens a width"}
+        told |= {
+            "whose": who,
+            "name": part,
+            "part": part,
+            "x": at,
+            "tick": f"{at:g} tokens a width",
+        }
         rows.append({**told, "value": math.fsum(each) / len(each)})
     found = []
     keys = ["ablation", "label", "across", "metric", "whose"]

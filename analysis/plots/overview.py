@@ -80,7 +80,12 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     """`axis`, `name`, `value`, `low`, `high`, `points`, `mark`: a row each, shaded by axis."""
     import seaborn as sns
 
-    ends = [*frame["value"], *frame["low"], *frame["high"], *(x for p in frame["points"] for x in p)]
+    ends = [
+        *frame["value"],
+        *frame["low"],
+        *frame["high"],
+        *(x for p in frame["points"] for x in p),
+    ]
     low, high = min([*ends, -LINEAR]), max([*ends, LINEAR])
     ax.set_xscale("symlog", linthresh=LINEAR)
     ax.set_xlim(1.4 * low, 2.5 * high)

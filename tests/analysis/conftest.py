@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -213,12 +214,26 @@ def sweep() -> Callable[[Path], Folder]:
 
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of such a sweep, among all that it links to."""
-    from analysis import report
+    """The page of such a sweep, among all that it links to; of each kind one figure is drawn, and
+    the others are copies."""
+    from analysis import plots, report
     from analysis.evidence import gather
 
+    drawn: dict[str, list[Path]] = {}
+
+    def save_all(panels: Sequence[Any], folder: Path, jobs: int = 1) -> None:
+        for panel in panels:
+            first = drawn.setdefault(panel.kind, []) or plots.save(panel, folder)
+            drawn[panel.kind] = first
+            for path in first:
+                copy = folder / f"{panel.name}{path.suffix}"
+                if copy != path:
+                    shutil.copy(path, copy)
+
     root = build_sweep(tmp_path_factory.mktemp("shown") / "run").root
-    *_, page = report.write(gather(root))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "save_all", save_all)
+        *_, page = report.write(gather(root))
     assert page == root / "report" / "index.html"
     return page
 

@@ -84,7 +84,9 @@ def test_without_shared_seeds_two_samples_are_compared(two: tuple[Any, Any]) -> 
     b = fill(two[1], {"pre": 0.30, "post": 0.60}, seeds=[400, 401, 402])
     post = arm(compared(a, b), "post")
     ones = [0.40 + 1.1 * luck for luck in LUCK.values()]
-    test = scipy_stats.ttest_ind([0.60 + 1.1 * LUCK[s] for s in (300, 301, 302)], ones, equal_var=False)
+    test = scipy_stats.ttest_ind(
+        [0.60 + 1.1 * LUCK[s] for s in (300, 301, 302)], ones, equal_var=False
+    )
     ends = test.confidence_interval(0.95)
     assert (post["low"], post["high"]) == pytest.approx((ends.low, ends.high))
     assert (post["word"], post["paired"]) == ("worse", False)

@@ -10,6 +10,7 @@ import chromium
 import pytest
 
 from analysis import report
+from analysis.claims import VERDICTS
 from analysis.evidence import gather
 
 pytestmark = pytest.mark.soak
@@ -73,7 +74,7 @@ def test_a_heading_sorts_its_column_up_and_down_from_the_keyboard_too(
     assert browser.run(f"{head}.getAttribute('aria-sort')") == "descending"
     browser.run("document.querySelector('#claims-table thead button').click()")
     found = [words.split("\n")[0] for words in column(browser, 0)]
-    assert found == sorted(found, key=report.VERDICTS.index)
+    assert found == sorted(found, key=VERDICTS.index)
 
 
 def test_words_and_verdicts_filter_the_claims(browser: chromium.Browser, shown: Path) -> None:
