@@ -46,7 +46,8 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 def _ladders(evidence: Evidence) -> list[Panel]:
     known, frame, found = evidence.loaded.ablations, evidence.contrasts, []
-    asked = frame[frame["ablation"].map(lambda name: known[name]["name"] in LADDERS)]
+    is_ladder = [known[name]["name"] in LADDERS for name in frame["ablation"]]
+    asked = frame[pd.Series(is_ladder, index=frame.index, dtype=bool)]
     for (name, across), own in asked.groupby(["ablation", "across"], sort=False):
         if not (own["n"] > 0).any():
             continue
