@@ -16,7 +16,19 @@ SAME = "control against itself"
 TOKENS = "tokens"  # a budget, which the batch of a place follows from
 COLUMNS = [
     *("ablation", "task", "label", "across", "name", "control", "seed", "trial", "metric", "at"),
-    *("place", "against", "session", "machine", "noisy", "n", "ratio", "low", "high", "logs", "floor"),
+    *(
+        "place",
+        "against",
+        "session",
+        "machine",
+        "noisy",
+        "n",
+        "ratio",
+        "low",
+        "high",
+        "logs",
+        "floor",
+    ),
     *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
     *("peak_memory", "control_peak_memory", "tokens_per_second"),
 ]

@@ -213,9 +213,7 @@ def name_lines(ax: Axes, ends: pd.DataFrame, inches: float) -> None:
         )  # fmt: skip
 
 
-def put_ticks(
-    ax: Axes, places: Sequence[float], names: Sequence[str], facets: int = 1
-) -> None:
+def put_ticks(ax: Axes, places: Sequence[float], names: Sequence[str], facets: int = 1) -> None:
     """Ticks at places that were measured, as many as stand clear of each other."""
     shown: list[tuple[float, str]] = []
     last = -math.inf

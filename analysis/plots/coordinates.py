@@ -273,7 +273,10 @@ def _tuning(evidence: Evidence) -> list[Panel]:
                 words = [f"{key.split('.')[-1]} {value}" for key, value in others.items()]
                 fine = [float(loss) for loss in tried["losses"] if loss is not None]
                 told = {"ablation": name, "label": choice["label"], "across": across}
-                told |= {"name": ", ".join([choice["label"], *words]), "x": float(tried["set"][RATE])}
+                told |= {
+                    "name": ", ".join([choice["label"], *words]),
+                    "x": float(tried["set"][RATE]),
+                }
                 lost = [math.inf] * (len(tried["losses"]) - len(fine))
                 mean = sum(fine) / len(fine) if fine and not lost else math.nan
                 told |= {"value": mean, "low": math.nan, "high": math.nan, "n": len(fine)}

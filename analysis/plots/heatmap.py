@@ -176,7 +176,9 @@ def _surfaces(loaded: Loaded) -> list[Panel]:
         if panel["value"].notna().any():
             low, high = panel["value"].min(), panel["value"].max()
             mine = bent[(bent["ablation"] == name) & (bent["across"] == across)]
-            means = mine.groupby("label", sort=False)["value"].apply(lambda v: v.astype(float).mean())
+            means = mine.groupby("label", sort=False)["value"].apply(
+                lambda v: v.astype(float).mean()
+            )
             curvature = ", ".join(f"{canvas.cut(k, 20)} {v:.3g}" for k, v in means.items())
             found.append(
                 _panel(
