@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MANY = 24  # panels from which more processes pay for their start
-METADATA: dict[str, dict[str, None]] = {
+METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
@@ -96,13 +96,14 @@ def draw(panel: Panel, kind: type[Figure] | None = None) -> Figure:
 def save(panel: Panel, folder: Path) -> list[Path]:
     """Write NAME.svg and NAME.pdf, of the overview NAME.png too; each whole or not at all."""
     figure, paths = draw(panel), []
-    for form in KINDS[panel.kind].forms:
-        buffer = io.BytesIO()
-        with style.look():
-            metadata: dict[str, Any] = METADATA[form]
+    with style.look():
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # it is laid out, for every form alike
+        for form in KINDS[panel.kind].forms:
+            buffer, metadata = io.BytesIO(), METADATA[form]
             figure.savefig(buffer, format=form, dpi=style.DPI, metadata=metadata)
-        paths.append(folder / f"{panel.name}.{form}")
-        write_atomic(paths[-1], buffer.getvalue())
+            paths.append(folder / f"{panel.name}.{form}")
+            write_atomic(paths[-1], buffer.getvalue())
     return paths
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from analysis.evidence import Evidence
 from analysis.load import listed
-from analysis.plots import canvas, style
+from analysis.plots import canvas, forest, style
 from analysis.plots.canvas import Panel
-from analysis.plots.forest import COLOURS, beside, linear_to, without_thin_intervals
 from analysis.units import after_heading
 
 if TYPE_CHECKING:
@@ -45,68 +45,26 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def _ladders(evidence: Evidence) -> list[Panel]:
-    known, frame, found = evidence.loaded.ablations, evidence.contrasts, []
-    is_ladder = [known[name]["name"] in LADDERS for name in frame["ablation"]]
-    asked = frame[pd.Series(is_ladder, index=frame.index, dtype=bool)]
-    for (name, across), own in asked.groupby(["ablation", "across"], sort=False):
-        if not (own["n"] > 0).any():
+    """The forest of such a question turned so that a positive number is a cost, the dearest first."""
+    known, found = evidence.loaded.ablations, []
+    for panel in forest.panels(evidence):
+        first = panel.frame.iloc[0]
+        if known[str(panel.ablation)]["name"] not in LADDERS:
             continue
-        first = own.iloc[0]
         sign = 1 if first["better"] == "lower" else -1
-        ends = (sign * own[["low", "high"]]).apply(sorted, axis=1, result_type="expand")
-        costs = own.assign(
-            value=sign * own["difference"], low=ends[0], high=ends[1],
-            points=[[sign * value for value in values] for values in own["differences"]],
-            beside=[beside(row, is_even=True) for row in listed(own)],
-        )  # fmt: skip
-        costs = without_thin_intervals(costs).sort_values(
-            "value", ascending=False, na_position="first", kind="stable"
-        )
+        ends = sign * panel.frame[["low", "high"]]
+        costs = panel.frame.assign(
+            value=sign * panel.frame["value"], low=ends.min(axis=1), high=ends.max(axis=1),
+            **{side: [[sign * x for x in each] for each in panel.frame[side]]
+               for side in ("points", "lost")},
+        ).sort_values("value", ascending=False, na_position="first", kind="stable")  # fmt: skip
         costs = costs.reset_index(drop=True)
-        costs.attrs["linear_to"] = linear_to(costs["value"])
-        costs.attrs["x_label"] = f"cost: {first['metric_label']}{after_heading(first['unit'])}"
-        note = canvas.counted(costs)
-        if costs.attrs["linear_to"]:
-            note += f"; logarithmic beyond ± {costs.attrs['linear_to']:.2g}"
-        found.append(
-            Panel(
-                kind="bars", ablation=str(name), frame=costs, plot=plot_ladder, note=note,
-                title=canvas.heading(name, across, "what each piece is worth"),
-                subtitle=f"{first['metric_label']}: how much worse without it",
-                size=(style.WIDTH, 1.2 + 0.19 * len(costs)),
-            )
-        )  # fmt: skip
+        costs.attrs |= {**panel.frame.attrs, "bars": True, "sides": ("better", "worse")}
+        costs.attrs["x_label"] = f"cost{after_heading(first['unit'])}"
+        title = canvas.heading(panel.ablation, "what each piece is worth")
+        subtitle = f"{first['metric_label']}: how much worse without it"
+        found.append(replace(panel, kind="bars", frame=costs, title=title, subtitle=subtitle))
     return found
-
-
-def plot_ladder(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`label`, `value`, `low`, `high`, `points`, `mark`: a bar each, downwards."""
-    import seaborn as sns
-
-    from analysis.plots.forest import scale_differences
-
-    rows = frame.assign(place=[str(i) for i in range(len(frame))])
-    palette = {place: COLOURS.get(mark, style.TIE) for place, mark in zip(
-        rows["place"], rows["mark"], strict=True)}  # fmt: skip
-    scale_differences(frame, ax)
-    sns.barplot(
-        data=rows, x="value", y="place", hue="place", palette=palette, errorbar=None, width=0.65,
-        alpha=0.45, legend=False, ax=ax,
-    )  # fmt: skip
-    for y, row in enumerate(listed(rows)):
-        colour = palette[row["place"]]
-        ax.plot([row["low"], row["high"]], [y, y], color=colour, lw=style.BAR, zorder=4)
-        for value in row["points"]:
-            ax.plot(value, y + 0.18, "o", ms=style.SEED, mew=0, alpha=0.75, color=colour, zorder=5)
-        if row["beside"]:
-            ax.text(1.02, y, canvas.cut(row["beside"], 24), transform=ax.get_yaxis_transform(),
-                    size=style.NOTE, color=style.TEXT, va="center")  # fmt: skip
-    ax.axvline(0, color=style.INK, linewidth=0.9)
-    ax.set_yticks(range(len(rows)), [canvas.cut(label, 22) for label in rows["label"]])
-    ax.tick_params(axis="y", labelcolor=style.INK)
-    ax.set_xlabel(frame.attrs.get("x_label", ""))
-    ax.set_ylabel("")
-    return ax
 
 
 def _shares(evidence: Evidence) -> list[Panel]:

@@ -172,15 +172,20 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     _scale(frame, ax, base)
     ax.axvline(base, color=style.INK, linewidth=0.9, zorder=1)
     _points(frame, ax, places)
+    if frame.attrs.get("bars"):
+        colours = [COLOURS.get(mark, style.TIE) for mark in frame["mark"]]
+        ax.barh(places, frame["value"], height=0.65, color=colours, alpha=0.35, zorder=1)
     for row, y in zip(listed(frame), places, strict=True):
         _row(ax, row, y)
     for y, words in headings:
         ax.text(
-            0.0, y, canvas.cut(words, 52), transform=ax.get_yaxis_transform(), size=style.NOTE,
+            0.0, y, canvas.cut(words, 60), transform=ax.get_yaxis_transform(), size=style.NOTE,
             color=style.TEXT, va="center",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )  # fmt: skip
-    ax.set_yticks(places, [canvas.cut(name, LETTERS) for name in frame["name"]])
+    ax.set_yticks(
+        places, [canvas.cut(name, frame.attrs.get("letters", LETTERS)) for name in frame["name"]]
+    )
     ax.tick_params(axis="y", labelcolor=style.INK)
     ax.set_ylim(max(places) + 0.6, min([*places, *(y for y, _ in headings)]) - 0.6)
     left, right = frame.attrs.get("sides", ("", ""))

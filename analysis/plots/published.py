@@ -69,7 +69,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     else:
         room = 0.2 * (max(places) - min(places))
         ax.set_xlim(min(places) - room, max(places) + room)
-    for label, own in frame.groupby("label" if several else "side", sort=False):
+    for _, own in frame.groupby("label" if several else "side", sort=False):
         first, points = own.iloc[0], own.sort_values("x")
         colour = first["colour"] if several else style.INK if is_ours else style.TEXT
         joined = "" if told["quantity"] == "gain" else "-"

@@ -72,7 +72,7 @@ def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> di
     return found
 
 
-RC: dict[str, Any] = {
+RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": LABEL,
     "axes.labelsize": LABEL,
@@ -104,7 +104,6 @@ RC: dict[str, Any] = {
     "text.parse_math": False,  # a label with two dollar signs is still a label
     "svg.fonttype": "none",  # live text, so files stay small
     "svg.hashsalt": "attention-ablated",
-    "pdf.fonttype": 42,
 }
 
 
