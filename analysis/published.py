@@ -18,7 +18,6 @@ import yaml
 from analysis import places, stats
 from analysis.evidence import Evidence
 from analysis.scores import final_readings, scores
-from analysis.plots.style import INK, Look
 
 NUMBERS = Path(__file__).with_name("published.yaml")
 OURS, THEIRS = "ours", "published"
