@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from analysis import stats
+from analysis.environment import session_of
 from analysis.evidence import Evidence
 from analysis.load import listed
-from analysis.load import place as at
 from analysis.names import cell_name
 from analysis.speed import TOKENS, log_ratios
 
@@ -47,19 +47,18 @@ def on_curves(evidence: Evidence) -> pd.Series:
 
 
 def _timed_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    keys = ["ablation", "across", "metric", "at", "session"]
-    logs = {
-        (*(first[name] for name in keys[:3]), at(first["at"]), first["session"].partition(".")[0],
-         first["label"]): log_ratios(group)
-        for group in evidence.loaded.timings
-        for first in group[:1]
-    }  # fmt: skip
+    keys = ["ablation", "across", "metric", "place", "session"]
+    logs: dict[tuple[Any, ...], tuple[list[float], float]] = {}
+    for group in evidence.loaded.timings:
+        first = {**group[0], "session": session_of(group[0]["session"])}
+        # The first seed is as good as another.
+        logs.setdefault((*(first[name] for name in keys), first["label"]), log_ratios(group))
     rows = []
     for row in listed(evidence.speeds):
         place = walked(row["place"])
         if place is None:
             continue
-        key = tuple(row[name] for name in keys)
+        key = [row["at"] if name == "place" else row[name] for name in keys]
         nothing: tuple[list[float], float] = [], math.nan
         own, control = (logs.get((*key, row[side]), nothing) for side in ("label", "control"))
         rows.append(

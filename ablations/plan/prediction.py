@@ -53,13 +53,15 @@ def read_prediction(
     if not isinstance(written, Mapping):
         raise ConfigError([f"{place}: expected a word and a variant, got {str(written)[:60]!r}"])
     gone = [f"{place}.{key}: went: {WENT[key]}" for key in written if key in WENT]
+    if "role" in written:
+        gone.append(f"{place}.role: does not belong here: list it under 'require'")
     said = [key for key in written if key in KINDS]
     if len(said) != 1:
         words = ", ".join(KINDS)
         told = f"{place}: expected one of {words}; found {len(said)} of them"
         raise ConfigError(gone or [told])
     word = said[0]
-    given = {key: value for key, value in written.items() if key != word and key not in WENT}
+    given = {key: value for key, value in written.items() if key not in (word, "role", *WENT)}
     subject = written[word]
     of = [str(name) for name in (subject if isinstance(subject, list) else [subject])]
     fields = KINDS[word].model_fields
@@ -141,6 +143,8 @@ def _wrong_together(plain: Mapping[str, Any], place: str) -> list[str]:
         problems.append(f"{place}: lacks its positive control: fails_for: VARIANT, or fails_at")
     if plain.get("by") and not plain.get("because"):
         problems.append(f"{place}.by: say in a word why that size matters: because: …")
+    if plain["word"] == "equal" and not plain.get("because"):
+        problems.append(f"{place}: lacks 'because': say in a word why that size matters")
     between = plain.get("between")
     if isinstance(between, list) and not _is_range(between):
         problems.append(f"{place}.between: expected [low, high], null for an open end")
