@@ -48,7 +48,7 @@ def predicted(word: str, *of: str, **fields: Any) -> dict[str, Any]:
 
 def claim(name: str, *predicts: dict[str, Any]) -> dict[str, Any]:
     words = {"id": name, "statement": "It matters.", "source": "V17"}
-    return {**words, "predicts": list(predicts)}
+    return {**words, "predicts": list(predicts), "require": []}
 
 
 class Folder:
@@ -90,6 +90,11 @@ class Folder:
             **changes,
         }
         entry["metric"] = {"unit": "fraction", **entry["metric"]}
+        metrics = entry["metrics"].items()
+        entry["metrics"] = {
+            metric: {"unit": "1", **{k: v for k, v in told.items() if k not in ("name", "split")}}
+            for metric, told in metrics
+        }
         crossings = entry.pop("crossings", [{}])
         seeds = entry.pop("seeds")
         entry.setdefault("batches", [list(seeds)])

@@ -18,7 +18,7 @@ import pytest
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.store.seal import seal
+from ablations.store.schema import seal
 from ablations.store.stamp import ROOT, digest_of
 from analysis.claims import SUPPORTED, verdicts
 from analysis.evidence import gather

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from ablations.tasks.data.vocabulary import Vocabulary
-from ablations.tasks.scores.examples import some_of_each
+from ablations.tasks.scoring import some_of_each
 from ablations.tasks.task import Budget, Decode, Example, Score, Task
 from model.batch import Batch
 from model.generate import greedy

@@ -1,4 +1,6 @@
-"""How far answers are from what was asked for, where several answers may be right.
+"""How answers are graded, and which ones a record shows. Nothing here is used in training.
+
+Pronunciations, of which several may be right:
 
     PER = Σ edits to a reference / Σ phones of that reference
     WER = share of words with an edit
@@ -8,6 +10,10 @@ Which reference a word is measured against is the scoring:
 - nearest: the one with fewest edits and, among equals, most phones
 - any: the one that it equals or, if there is none, the first
 - first: the first
+
+Translations, by sacrebleu from 0 to 100: BLEU counts shared runs of words (Papineni et al. 2002),
+chrF shared runs of letters (Popović 2015). The signatures say which variants, so that others can
+compute the same.
 """
 
 from __future__ import annotations
@@ -17,6 +23,21 @@ from collections.abc import Callable, Sequence
 from rapidfuzz.distance import Levenshtein
 
 from ablations.tasks.task import Metric, Score
+
+EXAMPLES = 6  # of the right answers, and as many of the wrong
+
+
+def some_of_each(right: Sequence[bool]) -> list[int]:
+    """Where the first right and the first wrong ones are; if one kind is short, the other fills
+    in."""
+    kinds = [[index for index, each in enumerate(right) if each is kind] for kind in (True, False)]
+    left_over = [max(0, EXAMPLES - len(kind)) for kind in reversed(kinds)]
+    return sorted(
+        index
+        for kind, extra in zip(kinds, left_over, strict=True)
+        for index in kind[: EXAMPLES + extra]
+    )
+
 
 Ids = Sequence[int]
 References = Sequence[Ids]
@@ -52,10 +73,13 @@ SCORINGS: dict[str, Scoring] = {
 }
 METRICS = {
     f"{rate}{ending}": Metric(
-        unit, "lower", f"{label} error rate, {note}" if ending else f"{label} error rate"
+        unit, "lower", f"{label} error rate, {note}" if ending else f"{label} error rate", matters
     )
     for ending, (_, _, note) in SCORINGS.items()
-    for rate, unit, label in (("per", "edits/phone", "phone"), ("wer", "errors/word", "word"))
+    for rate, unit, label, matters in (
+        ("per", "edits/phone", "phone", 0.02),  # two phones in a hundred
+        ("wer", "errors/word", "word", None),
+    )
 }
 
 
@@ -85,3 +109,25 @@ def error_rates(counts: Sequence[int], measured: Sequence[tuple[Ids, Ids]]) -> t
     """PER and WER, by the edits between outputs and the references they are measured against."""
     wrong = sum(count > 0 for count in counts)
     return sum(counts) / sum(len(reference) for _, reference in measured), wrong / len(counts)
+
+
+def overlap(outputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """`bleu` and `chrf` of a whole corpus."""
+    return {name: float(score) for name, (score, _) in _score(outputs, references).items()}
+
+
+def signatures() -> dict[str, str]:
+    """How each score is taken, in sacrebleu's own words."""
+    return {name: signature for name, (_, signature) in _score(["a"], ["a"]).items()}
+
+
+def _score(outputs: Sequence[str], references: Sequence[str]) -> dict[str, tuple[float, str]]:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    assert len(outputs) == len(references) > 0
+    scored: dict[str, tuple[float, str]] = {}
+    for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
+        score = metric.corpus_score(list(outputs), [list(references)]).score
+        scored[name] = (score, str(metric.get_signature()))
+    return scored

@@ -1,11 +1,13 @@
-"""Sequences, padded once and handed out in batches of like length.
+"""How examples become batches: rows of like length, or windows of a stream.
 
-N: examples, B: examples of a batch, S: source positions, T: target positions.
+N: examples or tokens of the stream, B: examples of a batch, S: source positions, T: target
+positions, of a window with the token before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -16,8 +18,20 @@ import torch
 from torch import Tensor, nn
 
 from ablations.tasks.task import Budget, Decode
-from model.batch import PAD, Batch
+from model.batch import BOS, EOS, PAD, Batch
 from model.generate import Generator, Question
+
+
+def unigram_loss(train: Tensor, asked: Tensor, size: int) -> float:
+    """Nats per label where each is as likely as in train, counted once more than seen (add-one).
+
+    PAD and BOS, which nothing has to predict, are left out wherever they stand.
+    """
+    known, wanted = (
+        torch.bincount(labels.flatten(), minlength=size)[EOS:].double() for labels in (train, asked)
+    )
+    return float(-(wanted * ((known + 1) / (known + 1).sum()).log()).sum() / wanted.sum())
+
 
 # Batches that are cut from one sorted pool: enough for little padding (under 5 % on words).
 POOL = 100
@@ -147,3 +161,71 @@ def _trim(tokens_NL: Tensor, lengths_N: Tensor, rows_B: Tensor) -> tuple[Tensor,
     shortest, longest = (int(length) for length in lengths_B.aminmax())
     tokens_BL = tokens_NL[rows_B, :longest].long()
     return tokens_BL, None if shortest == longest else lengths_B
+
+
+class Windows:
+    """Windows of `length` tokens, in each of which every token is predicted from those before it;
+    of the whole stream, where it is shorter.
+
+    A window reads the token before its first one too, so that no token is left out; before the very
+    first stands BOS.
+    """
+
+    def __init__(self, ids: Sequence[int], length: int) -> None:
+        assert len(ids) > 0
+        self.stream_N = torch.tensor([BOS, *ids], dtype=torch.int32)
+        self.tokens = len(ids)
+        self.length = min(length, len(ids))
+
+    def in_order(self, tokens: int) -> list[Batch]:
+        """Every token once, about so many in a batch; the last window holds what is left over."""
+        whole = self.tokens // self.length
+        starts_N = self.length * torch.arange(whole)
+        batches = [
+            self._batch(starts_B, self.length)
+            for starts_B in starts_N.split(max(1, tokens // self.length))
+        ]
+        if left_over := self.tokens % self.length:
+            batches.append(self._batch(torch.tensor([whole * self.length]), left_over))
+        return batches
+
+    def steps(
+        self, seed: int, name: str, budget: Budget, start: int = 0
+    ) -> Iterator[tuple[Batch, ...]]:
+        """Epoch after epoch, each with its own order of windows and its own place for the first.
+
+        That place is up to a window from the start of the stream, so that borders move; what lies
+        before it and after the last whole window, less than two windows, is left out in that epoch.
+        """
+        count = max(1, self.tokens // self.length - 1)
+        places = min(self.length, self.tokens - count * self.length + 1)
+        part = max(1, budget.part // self.length)
+        steps = -(-count // (part * budget.parts))
+        epoch, first = divmod(start, steps)
+        while True:
+            digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
+            generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+            place = int(generator.integers(places))
+            starts_N = torch.from_numpy(place + self.length * generator.permutation(count))
+            for starts_B in starts_N.split(part * budget.parts)[first:]:
+                yield tuple(self._batch(each_B, self.length) for each_B in starts_B.split(part))
+            epoch, first = epoch + 1, 0
+
+    def _batch(self, starts_B: Tensor, length: int) -> Batch:
+        window_BT = self.stream_N[starts_B[:, None] + torch.arange(length + 1)]
+        return Batch.shifted(window_BT.long())
+
+
+def some(batches: Sequence[Batch], tokens: int) -> list[Batch]:
+    """Every so many-th example, so that about so many tokens are read; batches are of like length,
+    so all lengths stay."""
+    whole = sum(x.numel() for b in batches for x in (b.inputs, b.source) if x is not None)
+    every = max(1, whole // tokens)
+    chosen, seen = [], 0
+    for batch in batches:
+        rows = slice(-seen % every, None, every)
+        part = {name: x[rows] for name, x in vars(batch).items() if x is not None}
+        if len(part["labels"]):
+            chosen.append(replace(batch, **part))
+        seen += len(batch.labels)
+    return chosen

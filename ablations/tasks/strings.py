@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
-from ablations.tasks.generated.rows import Generated, each_right, share_right, too_few
-from ablations.tasks.scores.edits import edits
-from ablations.tasks.task import Decode, Metric
+from ablations.tasks.generated import Generated, each_right, share_right, too_few
+from ablations.tasks.scoring import edits
+from ablations.tasks.task import TASK, Decode, Metric
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError, too_small
 from model.generate import Generator, Question
@@ -65,7 +65,7 @@ class Strings(Generated):
     kind: ClassVar[str] = "encoder_decoder"
     coordinate: ClassVar[str] = "length"
     metrics: ClassVar[dict[str, Metric]] = {
-        "sequence_accuracy": Metric("right/string", "higher", "strings right"),
+        "sequence_accuracy": Metric("right/string", "higher", "strings right", 0.05),
         "token_error": Metric("edits/symbol", "lower", "symbol error rate"),
     }
 
@@ -141,3 +141,33 @@ class Strings(Generated):
 
     def symbols(self, text: str) -> list[str]:
         return [*text.split(), "end"]
+
+
+@TASK.register("copy")
+class Copy(Strings):
+    """The string itself."""
+
+    name = "copy"
+
+    def answer(self, rows_NL: np.ndarray) -> np.ndarray:
+        return rows_NL
+
+
+@TASK.register("reverse")
+class Reverse(Strings):
+    """The string from its end to its start."""
+
+    name = "reverse"
+
+    def answer(self, rows_NL: np.ndarray) -> np.ndarray:
+        return rows_NL[:, ::-1]
+
+
+@TASK.register("sort")
+class Sort(Strings):
+    """The symbols of the string, the smallest first."""
+
+    name = "sort"
+
+    def answer(self, rows_NL: np.ndarray) -> np.ndarray:
+        return np.sort(rows_NL, axis=1)
