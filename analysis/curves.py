@@ -13,8 +13,8 @@ from analysis import environment, stats
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import cell_name
-from analysis.speed import TOKENS, at, log_ratios, timed
 from analysis.plots.style import Look, looks
+from analysis.speed import TOKENS, at, log_ratios, timed
 
 WALKED = ("length", "position")  # coordinates that a curve goes along
 FEWEST = 3  # points of a curve

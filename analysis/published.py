@@ -18,8 +18,8 @@ import yaml
 from analysis import places, stats
 from analysis.curves import looks_of
 from analysis.evidence import Evidence
-from analysis.scores import final_readings, scores
 from analysis.plots.style import INK, Look
+from analysis.scores import final_readings, scores
 
 NUMBERS = Path(__file__).with_name("published.yaml")
 OURS, THEIRS = "ours", "published"
