@@ -90,16 +90,11 @@ _ENTRY = {
     "fixed": _is_text,
     "moves": _is_text,
     "claims": lambda value: isinstance(value, list) and all(map(_is_object, value)),
-    "declared": lambda value: _is_seed(value) and value >= 0,
     "tuning": lambda value: isinstance(value, list) and all(map(_is_object, value)),
-    "paces": lambda value: isinstance(value, list) and all(map(_is_object, value)),
     "overrides": _are_texts,
     "profile": _is_text,
     "metric": _is_object,
     "metrics": lambda value: _is_object(value) and all(map(_is_object, value.values())),
-    "fingerprint": _is_text,
-    "seeds_from": _is_seed,
-    "seeds": lambda value: isinstance(value, list) and all(map(_is_seed, value)),
     "cells": lambda value: isinstance(value, list),
 }
 _METRIC = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ablations.plan.prediction import VOCABULARY, Prediction
+from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import FAILED
@@ -41,8 +41,8 @@ PER = {"name": "per", "split": "valid", "better": "lower", "label": "phone error
 
 def predicted(word: str, *of: str, **fields: Any) -> dict[str, Any]:
     """A prediction as a plan tells it."""
-    known = {"metric": "per", "kind": VOCABULARY[word].kind, "split": "valid"}
-    return Prediction(word=word, of=of, **{**known, **fields}).to_dict()
+    known = {"metric": "per", "split": "valid"}
+    return prediction_of({"word": word, "of": of, **known, **fields}).to_dict()
 
 
 def claim(name: str, *predicts: dict[str, Any]) -> dict[str, Any]:
@@ -73,13 +73,9 @@ class Folder:
         entry = {
             "name": name,
             "arms": "fixed",
-            "declared": 1,
             "tuning": [],
             "grid": {},
-            "paces": [],
-            "left_out": [],
             "profile": "smoke",
-            "fingerprint": "0",
             "question": f"Does {name} matter?",
             "task": "g2p",
             "control": labels[0],
@@ -89,12 +85,13 @@ class Folder:
             "metrics": {},
             "overrides": [],
             "metric": PER,
-            "seeds_from": 200,
             "seeds": [0, 1, 2],
             **changes,
         }
         entry["metric"] = {"unit": "fraction", **entry["metric"]}
         crossings = entry.pop("crossings", [{}])
+        seeds = entry.pop("seeds")
+        entry.setdefault("batches", [list(seeds)])
         entry["cells"] = [
             {
                 "label": label,
@@ -109,7 +106,7 @@ class Folder:
             }
             for across in crossings
             for label in labels
-            for seed in entry["seeds"]
+            for seed in seeds
         ]
         self.plan["ablations"][name] = entry
         self.results.write_plan(self.plan)

@@ -14,7 +14,7 @@ from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.seal import seal, seal_whole
 from ablations.store.stamp import ROOT, digest_of
-from analysis.load import load
+from analysis.load import load, picture
 
 
 def test_every_planned_cell_has_an_outcome(folder: Any) -> None:
@@ -164,6 +164,16 @@ def test_a_bit_flipped_in_the_plan_is_noticed(folder: Any) -> None:
     folder.results.plan_file.write_bytes(data)
     with pytest.raises(RecordError, match="damaged: it is not what was written"):
         load(folder.root)
+
+
+def test_a_record_of_another_trial_is_named_and_left_out(folder: Any) -> None:
+    folder.ablation("position", ["control"], seeds=[0, 1])
+    folder.record("control", 0, 0.3)
+    first, second = (folder.trial("control", seed) for seed in (0, 1))
+    record = folder.results.read(first)
+    found = picture(folder.root, folder.plan, {first: record, second: record})
+    assert list(found.cells["outcome"]) == ["ok", "unreadable"]
+    assert found.cells["reason"][1] == f"its record is of trial {first}"
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,17 @@ def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None
     folder.record("control", 0, 0.2, readings=folder.timing(1.0))
     folder.record("slow", 0, 0.2, readings=folder.timing(1.03, noise=0.001, twin_noise=0.2))
     row = timed(folder).loc["slow"]
-    assert row["low"] > 1
     assert row["floor"] > 1.03
+    assert row["low"] == pytest.approx(row["ratio"] / row["floor"])  # widened to the A/A interval
+    assert row["high"] == pytest.approx(row["ratio"] * row["floor"])
     assert row["verdict"] == "not resolved"
+
+
+def test_two_processes_give_a_ratio_and_no_verdict(folder: Any) -> None:
+    plan(folder)
+    folder.record("slow", 0, 0.2, readings=folder.timing(2.0, processes=2))
+    row = timed(folder).loc["slow"]
+    assert (row["n"], row["verdict"]) == (2, "fewer than 3 processes")
 
 
 def test_the_floor_is_that_of_the_same_blocks(folder: Any) -> None:

@@ -1,185 +1,268 @@
-"""The statistics against formulas that were written down by other people, or by hand."""
+"""Every estimate against scipy, statsmodels' formulas written out, or a slow count of all cases."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from analysis import stats
 
-scores = st.floats(-100, 100, allow_nan=False).map(lambda x: round(x, 4))
-pairs = st.lists(st.tuples(scores, scores), min_size=3, max_size=8)
-p_values = st.lists(st.floats(0, 1), min_size=1, max_size=8)
+DRAW = np.random.default_rng(5)
+FEW = st.lists(st.floats(-100, 100, allow_subnormal=False), min_size=2, max_size=8)
 
 
-def t_interval_by_hand(values: list[float]) -> tuple[float, float]:
-    """mean ± t · sd / √n, with the 97.5 % quantiles of t from a printed table."""
-    table = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}
-    n = len(values)
-    mean = sum(values) / n
-    sd = math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1))
-    half = table[n - 1] * sd / math.sqrt(n)
-    return mean - half, mean + half
+@given(FEW)
+def test_the_interval_of_a_mean_is_that_of_scipy(values: list[float]) -> None:
+    found = stats.mean_of(values)
+    assert found.value == pytest.approx(np.mean(values))
+    if np.std(values) > 1e-9 * np.abs(values).max():
+        scipys = scipy_stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+        assert found.ends() == pytest.approx((scipys.low, scipys.high), rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
-def test_the_interval_is_the_one_in_the_textbook(n: int) -> None:
-    values = [0.31, 0.28, 0.35, 0.30, 0.27, 0.33][:n]
-    found = stats.interval(values)
-    assert (found.low, found.high) == pytest.approx(t_interval_by_hand(values), rel=1e-3)
+def test_the_interval_of_paired_differences_is_that_of_scipy() -> None:
+    one, two = DRAW.normal(0, 1, (2, 6))
+    scipys = scipy_stats.ttest_rel(one, two).confidence_interval(0.95)
+    assert stats.paired_mean(one, two).ends() == pytest.approx((scipys.low, scipys.high))
 
 
-def test_the_interval_covers_the_truth_nineteen_times_in_twenty() -> None:
-    draw = np.random.default_rng(0)
-    found = [stats.interval(draw.normal(1.0, 2.0, 5).tolist()) for _ in range(1500)]
-    covered = np.mean([one.low <= 1.0 <= one.high for one in found])
-    assert 0.93 < covered < 0.97
+def test_the_interval_of_unpaired_means_is_welch_s() -> None:
+    one, two = DRAW.normal(0, 1, 5), DRAW.normal(1, 3, 9)
+    scipys = scipy_stats.ttest_ind(one, two, equal_var=False).confidence_interval(0.95)
+    found = stats.unpaired_mean(one, two)
+    assert (found.n, found.ends()) == (5, pytest.approx((scipys.low, scipys.high)))
 
 
-@given(pairs)
-def test_the_p_value_is_that_of_the_paired_t_test(values: list[tuple[float, float]]) -> None:
-    variant, control = map(list, zip(*values, strict=True))
-    found = stats.paired(variant, control)
-    assume(found.sd > 1e-3)
-    reference = scipy_stats.ttest_rel(variant, control)
-    assert found.p == pytest.approx(reference.pvalue, rel=1e-6, abs=1e-12)
-    ends = reference.confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((ends.low, ends.high), rel=1e-6, abs=1e-9)
+@pytest.mark.parametrize("values", [[], [math.nan, 1.0], [0.3], [0.1 + 0.2, 0.3, 0.3]], ids=str)
+def test_what_has_no_spread_has_no_interval(values: list[float]) -> None:
+    assert all(map(math.isnan, stats.mean_of(values).ends()))
 
 
-@given(pairs, scores)
-def test_a_shift_of_both_sides_changes_nothing(
-    values: list[tuple[float, float]], shift: float
-) -> None:
-    variant, control = (np.array(side) for side in zip(*values, strict=True))
-    before = stats.paired(variant.tolist(), control.tolist())
-    assume(before.sd > 1e-3)
-    after = stats.paired((variant + shift).tolist(), (control + shift).tolist())
-    assert after.mean == pytest.approx(before.mean, abs=1e-9)
-    assert after.p == pytest.approx(before.p, rel=1e-6, abs=1e-12)
+def test_differences_that_are_only_rounding_have_no_interval() -> None:
+    base = np.array([1e6, 2e6, 3e6])
+    assert math.isnan(stats.paired_mean(base + 0.1, base).error)
 
 
-@given(pairs)
-def test_swapping_the_sides_flips_the_sign_and_nothing_else(
-    values: list[tuple[float, float]],
-) -> None:
-    variant, control = map(list, zip(*values, strict=True))
-    there, back = stats.paired(variant, control), stats.paired(control, variant)
-    assert back.mean == -there.mean
-    assert (back.low, back.high) == pytest.approx((-there.high, -there.low), nan_ok=True)
-    assert back.p == pytest.approx(there.p, nan_ok=True)
-    assert back.correlation == pytest.approx(there.correlation, nan_ok=True)
+def test_seeds_and_items_are_the_two_way_table_written_out() -> None:
+    d = DRAW.normal(0, 1, (4, 1)) + DRAW.normal(0, 2, 6) + DRAW.normal(0, 0.5, (4, 6))
+    S, items = d.shape
+    mean = d.mean()
+    a = items * sum((row.mean() - mean) ** 2 for row in d) / (S - 1)
+    b = S * sum((column.mean() - mean) ** 2 for column in d.T) / (items - 1)
+    e = sum(
+        (d[s, i] - d[s].mean() - d[:, i].mean() + mean) ** 2 for s in range(S) for i in range(items)
+    ) / ((S - 1) * (items - 1))
+    found = stats.seeds_and_items(d)
+    assert found.value == pytest.approx(mean)
+    assert found.both.error == pytest.approx(math.sqrt((a + b - e) / (S * items)))
+    assert found.same_items.error == pytest.approx(d.mean(axis=1).std(ddof=1) / 2)
+    parts = (a - e) / (S * items), (b - e) / (S * items), e / (S * items)
+    assert found.of_items == pytest.approx(parts[1] / sum(parts))
+    freedom = (a + b - e) ** 2 / (
+        a**2 / (S - 1) + b**2 / (items - 1) + e**2 / ((S - 1) * (items - 1))
+    )
+    assert found.both.df == pytest.approx(freedom)
 
 
-def test_pairing_reports_the_correlation_that_it_achieved() -> None:
-    luck = [0.0, 0.3, -0.2, 0.1]
-    found = stats.paired([1 + x for x in luck], [2 + x + 0.001 * i for i, x in enumerate(luck)])
-    assert found.correlation > 0.99
+def test_items_never_make_an_interval_narrower_than_the_seeds_alone() -> None:
+    for _ in range(50):
+        d = DRAW.normal(0, 1, (3, 1)) + DRAW.normal(0, 1, 40) + DRAW.normal(0, 0.1, (3, 40))
+        found = stats.seeds_and_items(d)
+        (low, high), (same_low, same_high) = found.ends(), found.same_items.ends()
+        assert low <= same_low < same_high <= high
 
 
-def test_one_pair_has_a_difference_but_no_interval_and_no_verdict() -> None:
-    found = stats.paired([0.5], [0.3])
-    assert (found.n, found.mean) == (1, pytest.approx(0.2))
-    assert math.isnan(found.low)
-    assert math.isnan(found.p)
-    assert stats.verdict(found, math.nan, "lower") == "no verdict below n = 3"
+def test_one_seed_or_the_same_in_every_seed_says_nothing_of_the_next() -> None:
+    for d in (np.ones((1, 5)), np.tile(np.arange(5.0), (3, 1))):
+        found = stats.seeds_and_items(d)
+        assert found.value == pytest.approx(d.mean())
+        assert all(map(math.isnan, found.ends()))
+    with pytest.raises(ValueError, match="not seeds by items"):
+        stats.seeds_and_items([1.0, 2.0])
 
 
-def test_no_pair_is_not_run() -> None:
-    assert stats.verdict(stats.paired([], []), math.nan, "lower") == "not run"
-
-
-def test_equal_differences_have_no_known_spread_so_they_decide_nothing() -> None:
-    # 0.3 − 0.2 and 0.4 − 0.3 differ in the last bit: a t-test would call that p = 1e-32.
-    found = stats.paired([0.3, 0.4, 0.7], [0.2, 0.3, 0.6])
-    assert found.sd == 0.0
-    assert found.mean == pytest.approx(0.1)
-    assert math.isnan(found.low)
-    assert math.isnan(found.p)
-    assert stats.verdict(found, found.p, "lower") == "not resolved"
-
-
-def test_holm_gives_the_textbook_values() -> None:
-    # Holm's procedure on 0.01, 0.04, 0.03, 0.005: 4·0.005, 3·0.01, 2·0.03, then the maximum.
-    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-@given(p_values)
-def test_holm_keeps_the_order_never_lowers_a_p_and_stays_below_bonferroni(p: list[float]) -> None:
-    adjusted = stats.holm(p)
-    order = np.argsort(p, kind="stable")
-    assert all(np.diff(np.array(adjusted)[order]) >= 0)
-    for raw, corrected in zip(p, adjusted, strict=True):
-        assert raw <= corrected <= min(1.0, raw * len(p)) + 1e-12
-
-
-def test_a_contrast_that_has_no_p_yet_still_counts_in_the_family() -> None:
-    first, missing = stats.holm([0.03, math.nan])
-    assert first == pytest.approx(0.06)
-    assert math.isnan(missing)
+def test_slopes_are_those_of_polyfit_one_a_seed() -> None:
+    levels = np.array([1.0, 2.0, 8.0, 64.0])
+    y = DRAW.lognormal(0, 1, (5, 4))
+    powers = [np.polyfit(np.log(levels), np.log(row), 1)[0] for row in y]
+    assert stats.exponent(levels, y).ends() == pytest.approx(stats.mean_of(powers).ends())
+    rises = [np.polyfit(np.log2(levels), row, 1)[0] for row in y]
+    assert stats.growth(levels, y).ends() == pytest.approx(stats.mean_of(rises).ends())
 
 
 @pytest.mark.parametrize(
-    ("n", "family", "expected"), [(3, 1, 3.3), (3, 4, 6.5), (5, 1, 1.7), (5, 4, 2.5)]
+    ("levels", "values"), [([1, 1], [[1, 2]]), ([1], [[1]]), ([1, 2], [[1, 2, 3]])], ids=str
 )
-def test_few_seeds_can_only_show_large_effects(n: int, family: int, expected: float) -> None:
-    assert stats.detectable(n, 0.05 / family) == pytest.approx(expected, abs=0.06)
+def test_a_slope_needs_two_levels_and_a_value_at_each(levels: Any, values: Any) -> None:
+    with pytest.raises(ValueError, match="not seeds by"):
+        stats.growth(levels, values)
 
 
-@pytest.mark.parametrize("n", [3, 5, 10])
-def test_the_detectable_effect_is_detected_four_times_in_five(n: int) -> None:
-    draw = np.random.default_rng(1)
-    sample = draw.normal(stats.detectable(n), 1.0, (20_000, n))
-    hits = scipy_stats.ttest_1samp(sample, 0.0, axis=1).pvalue < 0.05
-    assert hits.mean() == pytest.approx(0.8, abs=0.015)
+def test_what_is_not_positive_has_no_exponent() -> None:
+    for levels, values in (([0.0, 1.0], [[1.0, 2.0]]), ([1.0, 2.0], [[-1.0, 2.0]])):
+        with pytest.raises(ValueError, match="no logarithm"):
+            stats.exponent(levels, values)
 
 
-def test_one_seed_can_show_nothing() -> None:
-    assert math.isnan(stats.detectable(1))
+def test_a_ratio_of_times_has_the_interval_of_its_logarithms() -> None:
+    samples, reference = [2.0, 2.2, 1.9], [1.0, 1.1, 1.0]
+    logs = [stats.log_ratio([s, s], [r, r]) for s, r in zip(samples, reference, strict=True)]
+    scipys = scipy_stats.ttest_1samp(logs, 0.0).confidence_interval(0.95)
+    expected = math.exp(np.mean(logs)), math.exp(scipys.low), math.exp(scipys.high)
+    assert stats.ratio_ends(logs) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("better", "verdict"), [("lower", stats.WORSE), ("higher", stats.BETTER)])
-def test_more_is_worse_or_better_as_the_metric_says(better: str, verdict: str) -> None:
-    found = stats.paired([1.0, 1.1, 1.05], [0.5, 0.62, 0.54])
-    assert stats.verdict(found, found.p, better) == verdict
-    assert stats.verdict(found, 0.051, better) == stats.NOT_RESOLVED
+def test_a_ratio_is_never_narrower_than_two_copies_of_one_model() -> None:
+    same = [0.1, -0.05, 0.02]
+    floor = stats.noise_floor(same)
+    scipys = scipy_stats.ttest_1samp(same, 0.0).confidence_interval(0.95)
+    assert floor == pytest.approx(max(abs(scipys.low), abs(scipys.high)))
+    ratio, low, high = stats.ratio_ends([0.2, 0.201, 0.199], floor)
+    assert (low, high) == pytest.approx((ratio * math.exp(-floor), ratio * math.exp(floor)))
+    wide = stats.ratio_ends([0.2, 0.9, -0.5], floor)
+    assert wide == pytest.approx(stats.ratio_ends([0.2, 0.9, -0.5]))
 
 
-def test_a_planted_slowdown_is_found_although_the_machine_wobbles() -> None:
-    draw = np.random.default_rng(2)
-    wobble = draw.uniform(0.03, 0.09, 20)  # a busy neighbour: three times as slow at worst
-    slow = wobble * 1.10 * draw.normal(1, 0.01, 20)
-    found = stats.timing_ratio(slow.tolist(), wobble.tolist())
-    assert found.low < 1.10 < found.high
-    assert found.high - found.low < 0.02
-    assert stats.speed_verdict(found, floor=math.log(1.01)) == stats.SLOWER
-    assert stats.speed_verdict(found, floor=math.log(1.2)) == stats.NOT_RESOLVED
-    assert stats.speed_verdict(found, floor=math.nan) == stats.NOT_RESOLVED
+@pytest.mark.parametrize(("own", "other"), [([], []), ([1.0], [1.0, 2.0]), ([0.0], [1.0])])
+def test_times_that_make_no_ratio_are_refused(own: list[float], other: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"samples|positive"):
+        stats.log_ratio(own, other)
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 10), st.floats(0.01, 10)), min_size=2, max_size=12))
-def test_the_ratio_the_other_way_round_is_its_inverse(blocks: list[tuple[float, float]]) -> None:
-    own, reference = map(list, zip(*blocks, strict=True))
-    there, back = stats.timing_ratio(own, reference), stats.timing_ratio(reference, own)
-    assert back.ratio == pytest.approx(1 / there.ratio)
-    assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low), nan_ok=True)
+@pytest.mark.parametrize(("hits", "n"), [(0, 5), (5, 5), (3, 10), (1, 3)])
+def test_the_interval_of_one_rate_is_clopper_and_pearson_s(hits: int, n: int) -> None:
+    low, high = stats.rate_ends(hits, n)
+    if hits:
+        assert scipy_stats.binom.sf(hits - 1, n, low) == pytest.approx(0.025)
+    if hits < n:
+        assert scipy_stats.binom.cdf(hits, n, high) == pytest.approx(0.025)
+    assert (low == 0.0) == (hits == 0)
 
 
-def test_the_noise_floor_is_the_far_end_of_the_pair_that_should_be_equal() -> None:
-    assert stats.noise_floor(stats.Ratio(9, 1.01, 0.97, 1.05)) == pytest.approx(math.log(1.05))
-    assert math.isnan(stats.noise_floor(stats.Ratio(1, 1.01)))
+def test_five_of_five_alone_says_little_of_a_rate() -> None:
+    assert stats.rate_ends(5, 5)[0] == pytest.approx(0.478, abs=1e-3)
+
+
+def chance_of(least: int, n: int, p10: float, p01: float) -> float:
+    """P(D ≥ least), by going through every outcome of n pairs."""
+    chances = {1: p10, -1: p01, 0: 1 - p10 - p01}
+    return sum(
+        math.prod(chances[step] for step in steps)
+        for steps in itertools.product(chances, repeat=n)
+        if sum(steps) >= least
+    )
+
+
+@pytest.mark.parametrize(("d", "n"), [(5, 5), (4, 5), (2, 5), (3, 4), (0, 3)])
+def test_at_the_ends_of_a_difference_of_rates_the_worst_chance_is_the_tail(d: int, n: int) -> None:
+    low, high = stats.difference_ends(d, n)
+    worst = max(
+        chance_of(d, n, p01 + low, p01)
+        for p01 in np.linspace(max(0.0, -low), ((1 - low) / 2) ** 2, 60)
+    )
+    assert worst == pytest.approx(0.025, abs=2e-4) or low == -1.0
+    assert stats.difference_ends(-d, n) == pytest.approx((-high, -low))
+    assert low <= d / n <= high
+
+
+def test_five_and_four_of_five_against_none_exclude_zero_and_three_do_not() -> None:
+    assert stats.difference_ends(5, 5)[0] > 0
+    assert stats.difference_ends(4, 5)[0] > 0
+    assert stats.difference_ends(3, 5)[0] < 0
+    assert stats.difference_ends(3, 3)[0] > 0  # at worst ¼ each way: 1/64 is below 1/40
+    assert stats.difference_ends(2, 3)[0] < 0
+
+
+def test_every_true_difference_of_rates_is_covered() -> None:
+    """Exactly: over all outcomes of independent sides and of sides that share their luck."""
+    n = 5
+    ends = {d: stats.difference_ends(d, n) for d in range(-n, n + 1)}
+    for p, q, share in itertools.product((0.05, 0.3, 0.6, 0.95), (0.05, 0.5, 0.9), (0.0, 0.5, 1.0)):
+        both = share * min(p, q) + (1 - share) * p * q
+        p10, p01 = p - both, q - both
+        covered = sum(
+            chance_of(d, n, p10, p01) - chance_of(d + 1, n, p10, p01)
+            for d, (low, high) in ends.items()
+            if low - 1e-9 <= p - q <= high + 1e-9
+        )
+        assert covered >= 0.95
+
+
+def test_a_difference_of_more_seeds_than_there_are_is_refused() -> None:
+    with pytest.raises(ValueError, match="5 seeds cannot differ by 6"):
+        stats.difference_ends(6, 5)
+
+
+def test_a_crossing_lies_where_the_band_joined_by_straight_lines_holds_zero() -> None:
+    levels = np.array([1.0, 2.0, 4.0, 8.0])
+    d = np.log(levels / 3) + np.array([[0.1], [-0.1], [0.0]]) * np.array([1, -1, 1, -1])
+    found = stats.crossing(levels, d)
+    each = 1 - 0.05 / 4
+    band = [stats.mean_of(column).ends(each) for column in d.T]
+    x = np.linspace(0, math.log(8), 20001)
+    lower = np.interp(x, np.log(levels), [low for low, _ in band])
+    upper = np.interp(x, np.log(levels), [high for _, high in band])
+    possible = x[(lower <= 0) & (upper >= 0)]
+    assert found.changes == 1
+    assert math.log(found.low) == pytest.approx(possible[0], abs=1e-3)
+    assert math.log(found.high) == pytest.approx(possible[-1], abs=1e-3)
+    assert found.at == pytest.approx(3, rel=0.1)
+
+
+def test_curves_that_stay_apart_cross_nowhere_and_an_open_end_is_infinite() -> None:
+    noise = np.array([[0.01], [-0.01], [0.0]]) * np.array([1, -1, 1])
+    apart = stats.crossing([1, 2, 4], noise + 1)
+    assert (apart.changes, apart.signs) == (0, (1, 1, 1))
+    assert math.isnan(apart.low)
+    late = stats.crossing([1, 2, 4], noise + np.array([1, 0.5, 0.0]))
+    assert (late.changes, late.high) == (0, math.inf)
+    assert 2 < late.low < 4
+
+
+def test_a_floor_widens_the_band_and_counts_have_none() -> None:
+    d = np.array([[-0.1, 0.1], [-0.11, 0.11], [-0.09, 0.09]])
+    assert stats.crossing([1, 2], d).changes == 1
+    assert stats.crossing([1, 2], d, 0.2).changes == 0
+    assert stats.crossing([1, 2], d[:1]).changes == 0
+    counted = stats.crossing([1, 2], d[:1], exact=True)
+    assert (counted.changes, counted.low) == (1, pytest.approx(counted.high))
+
+
+def test_levels_of_a_crossing_rise() -> None:
+    with pytest.raises(ValueError, match="positive and rising"):
+        stats.crossing([2, 1], np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize(
-    ("samples", "reference"), [([0.1], [0.1, 0.2]), ([0.0], [0.1]), ([-0.1, 0.1], [0.1, 0.1])]
+    ("effect", "sd", "bounds"),
+    [(1.0, 1.0, (0.0, None)), (-0.5, 1.0, (0.2, None)), (0.1, 0.5, (-1.0, 1.0))],
 )
-def test_times_that_cannot_be_paired_are_refused(
-    samples: list[float], reference: list[float]
+def test_as_many_seeds_as_are_needed_decide_four_times_in_five(
+    effect: float, sd: float, bounds: stats.Bounds
 ) -> None:
-    with pytest.raises(ValueError, match=r"samples but|positive"):
-        stats.timing_ratio(samples, reference)
+    n = int(stats.seeds_needed(effect, sd, bounds))
+
+    def rate(n: int) -> float:
+        draws = np.random.default_rng(1).normal(effect, sd, (4000, n))
+        half = scipy_stats.t.ppf(0.975, n - 1) * draws.std(axis=1, ddof=1) / math.sqrt(n)
+        low, high = draws.mean(axis=1) - half, draws.mean(axis=1) + half
+        least, most = (e if e is not None else s for e, s in zip(bounds, (-9e9, 9e9), strict=True))
+        is_inside = least < effect < most
+        decided = (low > least) & (high < most) if is_inside else (high < least) | (low > most)
+        return float(decided.mean())
+
+    assert rate(n) >= 0.8 - 0.03
+    if n > stats.LEAST:
+        assert rate(n - 1) < 0.8 + 0.03
+
+
+def test_an_effect_on_the_edge_is_decided_by_no_number_of_seeds() -> None:
+    assert stats.seeds_needed(0.1, 1.0, (0.1, None)) == math.inf
+    assert stats.seeds_needed(0.1, math.nan, (0.0, None)) == math.inf

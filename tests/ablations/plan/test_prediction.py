@@ -2,56 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from ablations.plan.ledger import ledger
-from ablations.plan.prediction import VOCABULARY, Prediction, read_prediction
+from ablations.plan.prediction import read_prediction
 from ablations.plan.question import catalogue, read_ablation
-from analysis.predictions import WORDS
+from ablations.store.predictions import KINDS, Prediction, prediction_of
 from model.config import ConfigError
 
-Ask = Callable[..., str]
 VARIANTS = ["with", "without", "third"]
 FACTORS = {"length": ["5", "10"]}
 WHOLE: list[dict[str, Any]] = [
     {"better": "without", "by": 0.1, "because": "so"},
-    {"worse": "without"},
+    {"worse": "without", "threshold": 0.9},
     {"equal": "without", "within": 0.02, "because": "so"},
-    {"worst": "without"},
-    {"ordered": ["with", "third", "without"]},
     {"fails": "without"},
-    {"trains": "with", "threshold": 0.9},
-    {"grows": "with", "than": "without", "along": "length"},
+    {"grows": "third", "than": "without", "along": "length"},
     {"exponent": "with", "along": "length", "between": [0.9, None]},
-    {"crosses": ["with", "without"], "along": "length"},
-    {"ratio": "without", "between": [2.0, None], "metric": "step_time"},
+    {"crosses": ["with", "without"], "along": "length", "until": 512},
+    {"ratio": "without", "than": None, "between": [2.0, None], "metric": "step_time"},
     {"exact": "with", "within": 1e-10, "fails_for": "without"},
 ]
 
 
-def read(written: Any) -> Prediction:
-    return read_prediction(written, "claims.0.predicts.0", VARIANTS, FACTORS, "per", "with")
+def read(written: Any, role: str = "predicts") -> Prediction:
+    place = "claims.0.predicts.0"
+    return read_prediction(written, place, VARIANTS, FACTORS, "per", "with", role)
 
 
 @pytest.mark.parametrize("written", WHOLE, ids=lambda written: next(iter(written)))
-def test_every_word_can_be_said(written: dict[str, Any]) -> None:
+def test_every_word_can_be_said_and_read_back_from_a_plan(written: dict[str, Any]) -> None:
     said = read(written)
     assert said.word == next(iter(written))
+    assert type(said) is KINDS[said.word]
     assert said.metric == written.get("metric", "per")
-    assert said.kind == VOCABULARY[said.word].kind
+    assert prediction_of(said.to_dict()) == said
 
 
-def test_every_word_is_tried_here_and_has_a_test_of_its_own() -> None:
-    assert {next(iter(written)) for written in WHOLE} == set(VOCABULARY) == set(WORDS)
+def test_every_word_is_tried_here() -> None:
+    assert {next(iter(written)) for written in WHOLE} == set(KINDS)
 
 
 def test_who_is_not_named_to_compare_with_is_the_control() -> None:
-    assert read({"worse": "without"}).than == "with"
-    assert read({"worse": "without", "than": "third"}).than == "third"
-    assert read({"trains": "without"}).than is None
+    assert read({"worse": "without"}).labels == ["without", "with"]
+    assert read({"worse": "without", "than": "third"}).labels == ["without", "third"]
+    assert read(WHOLE[7]).labels == ["without"]
+
+
+def test_a_prediction_looks_at_its_variants_at_its_levels() -> None:
+    said = read({"worse": "without", "across": {"length": "5"}})
+    assert said.looks_at("with", {"length": "5", "depth": "2"})
+    assert not said.looks_at("with", {"length": "10"})
+    assert not said.looks_at("third", {"length": "5"})
+
+
+def test_a_prediction_cannot_be_changed_and_a_plan_of_another_shape_is_refused() -> None:
+    said = read({"worse": "without"})
+    with pytest.raises(ValidationError):
+        said.by = 3.0  # type: ignore[union-attr]
+    for change in ({"word": "worst"}, {"within": 0.1}, {"by": "much"}, {"of": []}):
+        with pytest.raises(ValidationError):
+            prediction_of({**said.to_dict(), **change})
 
 
 @pytest.mark.parametrize(
@@ -62,41 +76,42 @@ def test_who_is_not_named_to_compare_with_is_the_control() -> None:
         ({"better": "with", "worse": "without"}, "found 2 of them"),
         ({"beter": "without"}, "expected one of better, worse"),
         ({"better": "witout"}, ".better: no variant 'witout'. Did you mean 'without'?"),
-        ({"better": ["with", "without"]}, "speaks of one variant, not of 2"),
-        ({"ordered": ["with"]}, "speaks of two variants or more"),
-        ({"ordered": ["with", "with"]}, "each once"),
-        ({"equal": "without"}, ": lacks 'within'"),
+        ({"better": ["third", "without"]}, "speaks of one variant"),
+        ({"better": "with"}, ".better: 'with' is compared with itself"),
+        ({"crosses": ["with"], "along": "length"}, "speaks of two variants, each once"),
+        ({"crosses": ["with", "with"], "along": "length"}, "each once"),
+        ({"worst": "without"}, ".worst: went: write 'worse' once for each of the others"),
+        ({"ordered": ["with", "without"]}, ".ordered: went: write 'better' once for each pair"),
+        ({"trains": "with"}, ".trains: went: write 'fails'"),
+        ({"better": "third", "kind": "basin"}, ".kind: went: a threshold alone makes it a rate"),
+        ({"equal": "without", "because": "x"}, ": lacks 'within'"),
         ({"equal": "without", "within": 0.1}, ": lacks 'because'"),
         ({"better": "without", "by": 0.1}, "say in a word why that size matters"),
         ({"equal": "without", "within": -1, "because": "x"}, ".within: must not be negative"),
+        ({"better": "third", "metric": "steps_to_reach"}, "steps_to_reach needs its level"),
         (
-            {"better": "without", "metric": "steps_to_reach"},
-            ".metric: steps_to_reach needs its level",
+            {"better": "third", "metric": "steps_to_reach", "at": {"loss": 1}, "by": 5},
+            "steps_to_reach takes no margin and no threshold",
         ),
         (
-            {"better": "without", "metric": "steps_to_reach", "at": {"loss": 1}, "by": 5},
-            ".by: steps_to_reach are compared by their order",
-        ),
-        (
-            {
-                "equal": "without",
-                "metric": "steps_to_reach",
-                "at": {"loss": 1},
-                "within": 5,
-                "because": "x",
-            },
-            ".metric: steps_to_reach cannot be told to be 'equal'",
+            {"fails": "third", "metric": "steps_to_reach", "at": {"loss": 1}},
+            ".metric: steps_to_reach cannot be told to be 'fails'",
         ),
         ({"better": "without", "by": "much", "because": "x"}, ".by: expected a number"),
+        ({"better": "without", "by": True, "because": "x"}, ".by: expected a number"),
+        ({"better": "without", "by": float("nan"), "because": "x"}, ".by: expected a finite"),
         ({"better": "without", "with": 1}, ".with: does not belong here"),
-        ({"better": "without", "kind": "basins"}, ".kind: expected level or basin"),
-        ({"better": "without", "kind": "basin"}, "a basin needs the threshold"),
+        ({"worse": "without", "acros": {}}, ".acros: does not belong here. Did you mean 'across'?"),
+        ({"better": "without", "role": "requires"}, ".role: does not belong here"),
         ({"better": "without", "arms": "best"}, ".arms: expected fixed or tuned"),
+        ({"better": "without", "at": 3}, ".at: expected coordinates"),
         ({"better": "without", "than": "fourth"}, ".than: no variant 'fourth'"),
-        ({"grows": "with", "along": "height"}, ".along: no factor 'height'"),
+        ({"grows": "third", "along": "height"}, ".along: no factor 'height'"),
         ({"better": "without", "across": {"length": "7"}}, ".across.length: no level '7'"),
         ({"exponent": "with", "along": "length", "between": [2, 1]}, ".between: expected [low"),
+        ({"exponent": "with", "along": "length", "between": 2}, ".between: expected [low"),
         ({"ratio": "without", "between": [None, None]}, ".between: expected [low"),
+        ({"exact": "with", "within": 0.0}, "lacks its positive control"),
     ],
     ids=repr,
 )
@@ -107,21 +122,46 @@ def test_a_mistake_is_named_with_its_place(written: Any, problem: str) -> None:
     assert str(error.value).startswith("claims.0.predicts.0")
 
 
+def test_all_mistakes_of_a_prediction_are_named_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
+        read({"better": "witout", "by": "much", "wihtin": 1, "because": "x"})
+    assert len(error.value.problems) == 3
+
+
+QUESTION = (
+    "question: Does it?\ntask: g2p\nfixed: all\nmoves: none\nmetric: per\nmeasures: []\n"
+    "control: a\nvariants: {a: {}, b: {model.norm: rms}}\nclaims:\n"
+)
+
+
 def test_all_mistakes_of_a_file_are_named_by_its_lines(tmp_path: Any) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
-        "question: Does it?\ntask: g2p\nfixed: all\nmoves: none\nmetric: per\nmeasures: []\n"
-        "control: a\nvariants: {a: {}, b: {model.norm: rms}}\nclaims:\n"
-        "  - id: norm.helpz\n    predicts:\n      - {worse: b}\n"
+        QUESTION + "  - id: norm.helpz\n    predicts:\n      - {worse: b}\n"
         "  - id: norm.helps\n    predicts:\n      - {worse: b}\n      - {wurse: b}\n"
+        "    require:\n      - {worse: c}\n"
     )
     with pytest.raises(ConfigError) as error:
         read_ablation(file)
-    first, second = error.value.problems
+    first, second, third = error.value.problems
     assert first.startswith(
         f"{file}:10: claims.0.id: no claim 'norm.helpz'. Did you mean 'norm.helps'"
     )
     assert second.startswith(f"{file}:16: claims.1.predicts.1: expected one of ")
+    assert third.startswith(f"{file}:18: claims.1.require.0.worse: no variant 'c'")
+
+
+def test_what_a_claim_requires_is_read_as_what_it_predicts(tmp_path: Any) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        QUESTION + "  - id: norm.helps\n    predicts: [{worse: b}]\n"
+        "    require: [{better: b, metric: loss}]\n"
+    )
+    ((_, predictions),) = read_ablation(file)[0].predictions
+    assert [(each.role, each.word) for each in predictions] == [
+        ("predicts", "worse"),
+        ("requires", "better"),
+    ]
 
 
 def test_the_ledger_has_every_claim_once_with_who_says_it() -> None:

@@ -1,0 +1,135 @@
+"""Plans and records made up in memory, with a planted truth, as frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ablations.store.predictions import prediction_of
+from ablations.store.record import Reading, Record
+from analysis.load import Loaded, crossing, picture
+
+STEPS = 300
+METRICS: dict[str, dict[str, Any]] = {
+    "per": {"unit": "edits/phone", "better": "lower", "label": "errors", "repeats": "seeds"},
+    "accuracy": {"unit": "1", "better": "higher", "label": "right", "repeats": "seeds"},
+    "work": {"unit": "FLOP", "better": "lower", "label": "work", "repeats": "nothing"},
+    "step_time": {"unit": "s", "better": "lower", "label": "time", "repeats": "processes"},
+}
+
+
+def says(word: str, *of: str, **fields: Any) -> dict[str, Any]:
+    """A prediction as a plan holds it: of `b`, against the control `a`."""
+    other = {"than": "a"} if word in ("better", "worse", "equal", "fails", "grows") else {}
+    plain = {"word": word, "of": list(of or ("b",)), "metric": "per", **other, **fields}
+    return prediction_of(plain).to_dict()
+
+
+def at_end(metric: str, value: float, step: int = STEPS, **at: Any) -> Reading:
+    return Reading(metric, "u", value, "test", {"step": step, **at})
+
+
+class Planted:
+    """A plan of questions with the records of their trials."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, dict[str, Any]] = {}
+        self.records: dict[str, Record] = {}
+
+    def question(
+        self,
+        *predicts: dict[str, Any],
+        name: str = "q",
+        labels: Sequence[str] = ("a", "b"),
+        batches: Sequence[Sequence[int]] = ((300, 301, 302, 303, 304),),
+        crossings: Sequence[dict[str, str]] = ({},),
+        metric: str = "per",
+        require: Sequence[dict[str, Any]] = (),
+        **changes: Any,
+    ) -> None:
+        """One question that registers one claim; its first label is the control."""
+        claim = {"id": f"{name}.claim", "statement": "It is.", "source": "them"}
+        entry = {
+            **{"name": name, "arms": "fixed", "question": "Is it?", "task": "g2p"},
+            **{"control": labels[0], "fixed": "", "moves": "", "tuning": [], "grid": {}},
+            **{"overrides": [], "profile": "quick", "metrics": METRICS},
+            "metric": {"name": metric, "split": "test", **METRICS[metric]},
+            "claims": [{**claim, "predicts": list(predicts), "require": list(require)}],
+            "batches": [list(batch) for batch in batches],
+            **changes,
+        }
+        entry["cells"] = [
+            {
+                **{"label": label, "seed": seed, "across": across, "role": "report"},
+                **{"trial": self._trial(name, label, seed, across), "tuned": {}, "work": 1.0},
+                "settings": self._record(name, label, seed, across).settings,
+                "measures": [],
+            }
+            for across in crossings
+            for label in labels
+            for batch in entry["batches"]
+            for seed in batch
+        ]
+        self.entries[name] = entry
+
+    def record(
+        self,
+        label: str,
+        seed: int,
+        score: float | None = None,
+        *readings: Reading,
+        name: str = "q",
+        across: dict[str, str] | None = None,
+        status: str = "ok",
+        items: dict[str, list[float | None]] | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """One trial; a score is that of the question's metric after the last step."""
+        record = self._record(name, label, seed, across or {})
+        record.status = status
+        record.reason = None if status == "ok" else "bad luck"
+        record.items = items or {}
+        record.env = {} if seconds is None else {"seconds": seconds}
+        metric = self.entries[name]["metric"]["name"]
+        record.readings = [*([] if score is None else [at_end(metric, score)]), *readings]
+        self.records[record.trial] = record
+
+    def loaded(self) -> Loaded:
+        plan = {"profile": "quick", "ablations": self.entries}
+        return picture(Path("nowhere"), plan, self.records)
+
+    def _trial(self, name: str, label: str, seed: int, across: dict[str, str]) -> str:
+        return f"{name}-{label}-{crossing(across)}-{seed}"
+
+    def _record(self, name: str, label: str, seed: int, across: dict[str, str]) -> Record:
+        config = {
+            "task": {"name": "g2p"},
+            "model": {"label": label, "across": across},
+            "train": {"steps": STEPS},
+            "seed": seed,
+        }
+        trial = self._trial(name, label, seed, across)
+        return Record(trial, "ok", config, parameters=1000, data={"sha256": "0", "files": []})
+
+
+def timed(
+    ratio: float,
+    spread: float = 0.01,
+    twin: float = 0.01,
+    processes: int = 3,
+    session: str = "s1",
+    **at: Any,
+) -> list[Reading]:
+    """Times of 1 s beside a reference of 1 s, `ratio` as long, and a copy of the reference."""
+    shifts = [(-1) ** process * process for process in range(processes)]
+    return [
+        Reading(
+            **{"metric": "step_time", "unit": "s", "at": at or {"length": 8}},
+            session=f"{session}.{process}",
+            samples=[ratio * (1 + spread * shift)],
+            reference=[1.0],
+            twin=[1 + twin * shift],
+        )
+        for process, shift in enumerate(shifts)
+    ]

@@ -1,0 +1,277 @@
+"""The verdict of a claim: from several findings, of a batch of seeds, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted import Planted, at_end, says, timed
+
+from analysis.claims import Verdict, claims, expected_errors, lines, undertrained, verdicts
+from analysis.contrasts import contrasts
+from analysis.evidence import Evidence
+from analysis.speed import speeds
+
+FIRST, SECOND = [300, 301, 302, 303, 304], [305, 306, 307, 308, 309]
+YES, NO, OPEN = says("worse", by=0.1), says("better"), says("worse", by=0.2)
+WORDS = ("supported", "refuted", "undecided")
+
+
+def fill(planted: Planted, seeds: Sequence[int], a: float = 0.25, b: float = 0.45) -> None:
+    """The variant is 0.2 above its control, by a little more or less in each seed."""
+    for seed in seeds:
+        luck = 0.01 * (seed % 3)
+        planted.record("a", seed, a + luck, seconds=60.0)
+        planted.record("b", seed, b + luck + 0.002 * (-1) ** seed, seconds=30.0)
+
+
+def only(planted: Planted) -> Verdict:
+    (found,) = verdicts(planted.loaded())
+    return found
+
+
+def asked(*predicts: dict[str, Any], seeds: Sequence[int] = FIRST, **changes: Any) -> Planted:
+    planted = Planted()
+    planted.question(*predicts, **changes)
+    fill(planted, seeds)
+    return planted
+
+
+@pytest.mark.parametrize(
+    ("predicts", "expected"),
+    [
+        ([YES], "supported"),
+        ([NO], "refuted"),
+        ([OPEN], "undecided"),
+        ([YES, YES], "supported"),
+        ([NO, NO], "refuted"),
+        ([YES, NO], "mixed"),
+        ([YES, NO, OPEN], "mixed"),
+        ([YES, OPEN], "undecided"),
+        ([NO, OPEN], "undecided"),
+    ],
+)
+def test_a_claim_is_supported_when_all_it_predicts_is_and_mixed_when_some_is_refuted(
+    predicts: list[dict[str, Any]], expected: str
+) -> None:
+    found = only(asked(*predicts))
+    assert found.verdict == expected
+    told = {json.dumps(YES): WORDS[0], json.dumps(NO): WORDS[1], json.dumps(OPEN): WORDS[2]}
+    assert [f.word for f in found.findings] == [told[json.dumps(each)] for each in predicts]
+    assert (found.reason == "") == (expected != "undecided")
+
+
+@pytest.mark.parametrize(
+    ("required", "expected"),
+    [(YES, "supported"), (NO, "undecided"), (OPEN, "undecided")],
+    ids=["holds", "does not", "is open"],
+)
+def test_a_claim_is_judged_only_where_what_it_requires_is_supported(
+    required: dict[str, Any], expected: str
+) -> None:
+    found = only(asked(YES, require=[required]))
+    assert found.verdict == expected
+    assert [f.role for f in found.findings] == ["predicts", "requires"]
+    if expected == "undecided":
+        word = found.findings[1].word
+        assert found.reason.startswith(f"what it requires is {word}: b")
+
+
+def test_a_requirement_may_stand_among_the_predictions_by_its_role() -> None:
+    assert only(asked(YES, {**NO, "role": "requires"})).reason.startswith("what it requires is")
+
+
+@pytest.mark.parametrize("done", [1, 2, 3, 4])
+def test_no_verdict_before_every_planned_seed_is_there(done: int) -> None:
+    found = only(asked(YES, seeds=FIRST[:done]))
+    assert (found.verdict, found.reason, found.n) == ("undecided", f"pass {done} of 5", done)
+    assert found.remedy == "the question, run to its end"
+    (shown,) = found.findings
+    assert shown.word == "undecided"
+    assert shown.effect == pytest.approx(0.2, abs=0.01)  # shown all the same
+    assert math.isnan(shown.low) == (done == 1)
+
+
+def test_a_seed_that_one_side_lacks_is_no_pass() -> None:
+    planted = asked(YES, seeds=FIRST)
+    del planted.records["q-b--303"]
+    assert only(planted).reason == "pass 4 of 5"
+
+
+def test_an_unreadable_record_is_no_pass() -> None:
+    planted = asked(YES)
+    planted.records["q-b--303"].config["seed"] = 0
+    assert only(planted).reason == "pass 4 of 5"
+
+
+def test_fewer_than_three_seeds_give_numbers_and_no_verdict() -> None:
+    found = only(asked(YES, batches=[FIRST[:2]], seeds=FIRST[:2]))
+    assert (found.verdict, found.reason) == ("undecided", "2 seeds; 3 are needed for a verdict")
+    assert found.findings[0].effect == pytest.approx(0.2, abs=0.01)
+
+
+def test_nothing_run_is_not_run() -> None:
+    found = only(asked(YES, seeds=[]))
+    assert (found.verdict, found.reason) == ("not run", "no planned seed has ended")
+
+
+def test_seeds_of_a_second_batch_are_judged_alone() -> None:
+    planted = asked(YES, batches=[FIRST, SECOND])
+    assert (only(planted).verdict, only(planted).n) == ("supported", 5)
+    fill(planted, SECOND[:4], a=0.45, b=0.25)
+    assert only(planted).verdict == "supported"  # the second batch is not whole yet
+    fill(planted, SECOND, a=0.45, b=0.25)
+    found = only(planted)
+    assert (found.verdict, found.n) == ("refuted", 5)
+    assert found.findings[0].effect == pytest.approx(-0.2, abs=0.01)
+
+
+def test_a_batch_of_two_seeds_judges_nothing_after_a_whole_one() -> None:
+    planted = asked(YES, batches=[FIRST, SECOND[:2]])
+    fill(planted, SECOND[:2], a=0.45, b=0.25)
+    assert (only(planted).verdict, only(planted).n) == ("supported", 5)
+
+
+def test_stored_seeds_that_nobody_planned_change_nothing() -> None:
+    planted = asked(YES)
+    before = only(planted)
+    fill(planted, SECOND, a=0.9, b=0.1)
+    assert repr(only(planted)) == repr(before)
+
+
+def test_what_is_open_says_the_seeds_and_minutes_that_would_decide() -> None:
+    planted = Planted()
+    planted.question(says("worse"))
+    draw = np.random.default_rng(3)
+    for seed in FIRST:
+        planted.record("a", seed, 0.5 + draw.normal(0, 0.1), seconds=60.0)
+        planted.record("b", seed, 0.55 + draw.normal(0, 0.1), seconds=30.0)
+    found = only(planted)
+    needed = found.findings[0].needed
+    assert found.verdict == "undecided"
+    assert found.reason == "its interval holds the edge of what is predicted"
+    minutes = round(needed * 1.5)
+    assert found.remedy == f"about {needed:.0f} fresh seeds (about {minutes} min of one core)"
+
+
+def test_rates_that_are_open_say_how_many_seeds_would_decide_at_the_same_rates() -> None:
+    planted = Planted()
+    planted.question(says("fails"))
+    for seed in FIRST:
+        planted.record("a", seed, 0.5)
+        planted.record("b", seed, 0.5, status="ok" if seed < 302 else "diverged")
+    (found,) = only(planted).findings
+    assert found.word == "undecided"
+    assert 5 < found.needed <= 10
+
+
+@pytest.mark.parametrize("word", ["trivial_per", "copied_per"])
+def test_a_control_no_better_than_a_trivial_answer_vetoes(word: str) -> None:
+    planted = asked(YES)
+    for seed in FIRST:
+        planted.records[f"q-a--{seed}"].readings.append(at_end(word, 0.25))
+    found = only(planted)
+    assert found.verdict == "undecided"
+    assert found.reason.startswith("undertrained: a scores no better than")
+    assert found.findings[0].word == "supported"  # shown, and not the verdict
+
+
+def test_a_control_that_is_mostly_stuck_vetoes_and_one_stuck_seed_does_not() -> None:
+    planted = asked(says("fails"))
+    for seed in FIRST[:3]:
+        planted.record("a", seed, 0.25, status="stuck")
+    assert undertrained(planted.loaded(), "q") == "3 of 5 of its controls are stuck"
+    assert only(planted).verdict == "undecided"
+    planted.record("a", 300, 0.25)
+    planted.record("a", 301, 0.25)
+    assert undertrained(planted.loaded(), "q") == ""
+
+
+def test_what_is_timed_or_counted_asks_no_control() -> None:
+    planted = Planted()
+    exact = says("exact", value=2.0, within=0.0, metric="work", fails_for="a")
+    planted.question(exact, batches=[[300]])
+    planted.record("a", 300, 0.5, at_end("work", 1.0), at_end("trivial_per", 0.1))
+    planted.record("b", 300, 0.5, at_end("work", 2.0))
+    assert only(planted).verdict == "supported"
+
+
+def test_tuned_arms_are_not_judged_by_untuned_ones() -> None:
+    found = only(asked(says("worse", arms="tuned")))
+    assert (found.verdict, found.reason) == (
+        "not run",
+        "its arms are not tuned here: run it with --tune",
+    )
+    assert only(asked(says("worse", arms="tuned"), arms="tuned")).verdict == "supported"
+
+
+def test_a_claim_of_seeds_and_times_waits_for_both() -> None:
+    ratio = says("ratio", metric="step_time", than="a", between=[1.5, None])
+    planted = asked(YES, ratio)
+    found = only(planted)
+    assert (found.verdict, found.reason) == (
+        "undecided",
+        "not timed at the places that it looks at",
+    )
+    for label, times in (("a", timed(1.0)), ("b", timed(2.0, 0.02))):
+        planted.records[f"q-{label}--300"].readings += times
+    assert only(planted).verdict == "supported"
+    assert [f.n for f in only(planted).findings] == [5, 3]
+
+
+def gathered(planted: Planted) -> Evidence:
+    loaded = planted.loaded()
+    return Evidence(loaded, contrasts(loaded), speeds(loaded))
+
+
+def test_a_document_is_strict_json_with_every_finding() -> None:
+    planted = asked(YES, OPEN, says("fails"), require=[YES])
+    (document,) = claims(gathered(planted))
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert (document["done"], document["trials"]) == (10, 10)
+    assert [f["role"] for f in document["findings"]] == ["predicts"] * 3 + ["requires"]
+    first, _, rate, _ = document["findings"]
+    assert first["prediction"] == YES
+    assert first["bounds"] == [0.1, None]
+    assert first["low"] < first["effect"] < first["high"]
+    assert rate["rates"] == {"b": [5, 5], "a": [5, 5]}
+
+
+def test_a_claim_is_told_in_lines_with_its_interval() -> None:
+    (document,) = claims(gathered(asked(YES, says("fails"))))
+    head, statement, scope, first, second, *_ = lines(document)
+    assert head.startswith("q.claim: undecided (")
+    assert statement == "  It is. (them)"
+    assert scope == "  q on g2p, 1,000 parameters, n = 5"
+    assert first.startswith("  b worse than a: supported; difference of per 0.2")
+    assert "95 % interval 0.19" in first
+    assert "succeed: b 5 of 5, a 5 of 5" in second
+
+
+def test_a_claim_that_is_not_there_is_answered_with_the_nearest() -> None:
+    planted = asked(YES)
+    planted.entries["q"]["claims"][0]["id"] = "norm.pre-better"
+    with pytest.raises(ValueError, match="Did you mean 'norm.pre-better'"):
+        claims(gathered(planted), ["norm.pre-beter"])
+    assert len(claims(gathered(planted), ["norm.pre-better"])) == 1
+
+
+def test_expected_errors_count_what_an_interval_judges() -> None:
+    planted = asked(YES, NO, OPEN)
+    planted.question(says("worse"), name="waiting")
+    exact = says("exact", value=2.0, within=0.0, metric="work", fails_for="a")
+    planted.question(exact, name="counted", batches=[[300]])
+    for label in ("a", "b"):
+        planted.record(label, 300, 0.5, at_end("work", 1.0), name="counted")
+    loaded = planted.loaded()
+    found = expected_errors(verdicts(loaded), contrasts(loaded))
+    assert (found.judged, found.differences) == (3, 1)
+    assert (found.wrong, found.marked) == (pytest.approx(0.075), pytest.approx(0.05))
+    assert "Of 3 predictions judged by an interval at most 0.075 verdicts" in str(found)
+    empty = expected_errors([], pd.DataFrame({"mark": []}))
+    assert (empty.judged, empty.differences) == (0, 0)

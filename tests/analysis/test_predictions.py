@@ -1,0 +1,451 @@
+"""Each kind of prediction with a planted truth: supported, refuted, undecided or withheld."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from planted import Planted, at_end, says, timed
+
+from ablations.store.predictions import KINDS
+from ablations.store.record import Reading
+from analysis.claims import Finding, Verdict, verdicts
+
+SEEDS = [300, 301, 302, 303, 304]
+LUCK = dict(zip(SEEDS, (0.00, 0.03, -0.02, 0.05, 0.01), strict=True))
+OWN = dict(zip(SEEDS, (0.001, -0.001, 0.002, -0.002, 0.0), strict=True))  # of the variant
+S, R, U = "supported", "refuted", "undecided"
+
+
+def only(planted: Planted) -> Verdict:
+    (found,) = verdicts(planted.loaded())
+    return found
+
+
+def finding(planted: Planted) -> Finding:
+    (found,) = only(planted).findings
+    return found
+
+
+def levels(a: float, b: float, *predicts: dict[str, Any], **changes: Any) -> Planted:
+    planted = Planted()
+    planted.question(*predicts, **changes)
+    for seed in SEEDS:
+        planted.record("a", seed, a + LUCK[seed])
+        planted.record("b", seed, b + LUCK[seed] + OWN[seed])
+    return planted
+
+
+@pytest.mark.parametrize(
+    ("word", "fields", "b", "expected"),
+    [
+        ("worse", {"by": 0.1}, 0.45, S),
+        ("worse", {"by": 0.1}, 0.30, R),
+        ("worse", {"by": 0.1}, 0.351, U),
+        ("better", {"by": 0.1}, 0.10, S),
+        ("better", {}, 0.45, R),
+        ("better", {"by": -0.1}, 0.30, S),  # worse, by less than that
+        ("better", {"by": -0.1}, 0.45, R),
+        ("equal", {"within": 0.02}, 0.251, S),
+        ("equal", {"within": 0.02}, 0.30, R),
+        ("equal", {"within": 0.02}, 0.20, R),
+        ("equal", {"within": 0.02}, 0.27, U),
+        ("equal", {"within": 0.001}, 0.25, U),  # wider than its margin
+    ],
+)
+def test_a_level_is_judged_by_where_its_interval_lies(
+    word: str, fields: dict[str, Any], b: float, expected: str
+) -> None:
+    found = finding(levels(0.25, b, says(word, **fields)))
+    assert (found.word, found.n, found.shows) == (expected, 5, "difference")
+    assert found.effect == pytest.approx(b - 0.25)
+    half = 2.776445 * 0.0015811388 / math.sqrt(5)  # t of 4 degrees of freedom
+    assert (found.low, found.high) == pytest.approx((b - 0.25 - half, b - 0.25 + half))
+    assert found.unit == "edits/phone"
+
+
+def test_where_higher_is_better_the_signs_turn() -> None:
+    for word, b, expected in (("better", 0.9, S), ("worse", 0.9, R), ("worse", 0.1, S)):
+        planted = levels(0.5, b, says(word, metric="accuracy", by=0.1), metric="accuracy")
+        found = finding(planted)
+        assert found.word == expected
+        assert found.bounds == ((0.1, None) if word == "better" else (None, -0.1))
+
+
+@pytest.mark.parametrize("lost", ["diverged", "stuck", "oom", "no score"])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_failed_seed_on_either_side_withholds_a_level(lost: str, side: str) -> None:
+    planted = levels(0.25, 0.9, says("worse", by=0.1))
+    planted.record(side, 302, status="ok" if lost == "no score" else lost)
+    found = only(planted)
+    told = "1 of 5 seeds have no score" if lost == "no score" else "1 of 5 seeds failed"
+    assert (found.verdict, found.reason) == (U, told)
+    assert math.isnan(found.findings[0].effect)
+    assert "fresh seeds" in found.remedy
+
+
+def test_the_same_difference_in_every_seed_has_no_interval() -> None:
+    planted = Planted()
+    planted.question(says("worse"))
+    for seed in SEEDS:
+        planted.record("a", seed, 0.25)
+        planted.record("b", seed, 0.5)
+    assert only(planted).reason == "the same in every seed, so its spread cannot be told"
+
+
+def test_stored_items_widen_a_level_and_say_their_share() -> None:
+    planted = Planted()
+    planted.question(says("worse"))
+    draw = np.random.default_rng(0)
+    hard = draw.random(200)
+    for seed in SEEDS:
+        for label, extra in (("a", 0.2), ("b", 0.25)):
+            items = (draw.random(200) < extra * 2 * hard).astype(float).tolist()
+            planted.record(label, seed, float(np.mean(items)), items={"per": items})
+    found = finding(planted)
+    assert found.of_items is not None
+    assert 0 <= found.of_items <= 1
+    scores = {k: r.readings[0].value for k, r in planted.records.items()}
+    d = [scores[f"q-b--{s}"] - scores[f"q-a--{s}"] for s in SEEDS]  # type: ignore[operator]
+    half = 2.776445 * np.std(d, ddof=1) / math.sqrt(5)
+    assert found.effect == pytest.approx(np.mean(d))
+    assert found.high - found.effect >= half * (1 - 1e-6)
+
+
+def rates(a: int, b: int, *predicts: dict[str, Any], n: int = 5, **changes: Any) -> Planted:
+    """So many of n seeds are past an accuracy of 0.9."""
+    planted = Planted()
+    seeds = list(range(300, 300 + n))
+    planted.question(*predicts, metric="accuracy", batches=[seeds], **changes)
+    for label, hits in (("a", a), ("b", b)):
+        for i, seed in enumerate(seeds):
+            planted.record(label, seed, 0.95 if i < hits else 0.5)
+    return planted
+
+
+@pytest.mark.parametrize(
+    ("word", "a", "b", "n", "expected"),
+    [
+        ("better", 0, 5, 5, S),
+        ("better", 1, 5, 5, S),
+        ("better", 2, 5, 5, U),
+        ("better", 5, 5, 5, U),
+        ("better", 5, 0, 5, R),
+        ("worse", 5, 1, 5, S),
+        ("fails", 5, 0, 5, S),
+        ("fails", 0, 5, 5, R),
+        ("fails", 9, 3, 10, S),
+        ("fails", 9, 7, 10, U),
+    ],
+)
+def test_a_rate_is_judged_as_a_difference_of_rates(
+    word: str, a: int, b: int, n: int, expected: str
+) -> None:
+    found = finding(rates(a, b, says(word, metric="accuracy", threshold=0.9), n=n))
+    assert (found.word, found.n) == (expected, n)
+    assert found.shows == "difference of success rates"
+    assert found.rates == {"b": (b, n), "a": (a, n)}
+    assert found.effect == pytest.approx((b - a) / n)
+
+
+def test_a_rate_counts_failed_seeds_as_failures_and_withholds_for_a_lost_score() -> None:
+    planted = rates(5, 5, says("fails"), says("worse", metric="accuracy", threshold=0.9))
+    for seed in SEEDS:
+        planted.record("b", seed, status="diverged")
+    assert {f.word for f in only(planted).findings} == {S}
+    planted.record("b", 300)
+    assert [f.word for f in only(planted).findings] == [S, U]
+    assert only(planted).findings[1].reason == "1 of 5 seeds have no score"
+
+
+def learned(planted: Planted, label: str, seed: int, arrives: int | None) -> None:
+    curve = [
+        Reading(
+            "loss", "nats", 0.5 if arrives and step >= arrives else 2.0, "valid", {"step": step}
+        )
+        for step in range(10, 310, 10)
+    ]
+    planted.record(label, seed, 0.3, *curve)
+
+
+@pytest.mark.parametrize(
+    ("word", "steps", "expected"),
+    [
+        ("worse", (200, 210, 190, 200, 220), S),
+        ("better", (200, 210, 190, 200, 220), R),
+        ("better", (50, 60, 50, 70, 60), S),
+        ("worse", (110, 90, 100, 80, 120), U),
+    ],
+)
+def test_steps_to_a_loss_are_compared_as_a_ratio(
+    word: str, steps: tuple[int, ...], expected: str
+) -> None:
+    planted = Planted()
+    planted.question(says(word, metric="steps_to_reach", at={"loss": 1.0}))
+    for seed, b in zip(SEEDS, steps, strict=True):
+        learned(planted, "a", seed, 100)
+        learned(planted, "b", seed, b)
+    found = finding(planted)
+    logs = np.log(np.array(steps) / 100)
+    assert (found.word, found.shows) == (expected, "ratio")
+    assert found.effect == pytest.approx(math.exp(logs.mean()))
+    half = 2.776445 * logs.std(ddof=1) / math.sqrt(5)
+    assert (found.low, found.high) == pytest.approx(tuple(np.exp(logs.mean() + [-half, half])))
+
+
+def test_a_seed_that_never_arrives_withholds_the_steps() -> None:
+    planted = Planted()
+    planted.question(says("worse", metric="steps_to_reach", at={"loss": 1.0}))
+    for seed in SEEDS:
+        learned(planted, "a", seed, 100)
+        learned(planted, "b", seed, 200 if seed > 300 else None)
+    assert only(planted).reason == "1 of 5 seeds never reached the loss"
+
+
+def along(values: dict[str, Any], *predicts: dict[str, Any], metric: str = "per") -> Planted:
+    """Per label a function of the width; the width is a crossed factor."""
+    planted = Planted()
+    crossings = [{"width": str(width)} for width in (8, 16, 32, 64)]
+    planted.question(*predicts, crossings=crossings, metric=metric)
+    for across in crossings:
+        for seed in SEEDS:
+            for label, f in values.items():
+                noise = 1 + OWN[seed] * (1 if label == "b" else -1)
+                value = f(float(across["width"])) * noise
+                planted.record(label, seed, value, across=across)
+    return planted
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"), [([1.9, 2.1], S), ([None, 1.5], R), ([2.0, None], U), ([2.5, 3.0], R)]
+)
+def test_an_exponent_is_the_slope_of_the_logarithms(between: list[Any], expected: str) -> None:
+    says_ = says("exponent", along="width", between=between)
+    planted = along({"a": lambda x: 1.0, "b": lambda x: x**2}, says_)
+    for seed in SEEDS:  # some luck in the slope
+        planted.record("b", seed, 64**2 * (1 + 10 * OWN[seed]), across={"width": "64"})
+    found = finding(planted)
+    assert (found.word, found.shows) == (expected, "exponent")
+    assert found.low < 2.0 < found.high
+
+
+@pytest.mark.parametrize(("sign", "expected"), [(-1, S), (1, R), (0, U)])
+def test_a_lead_grows_where_its_slope_is_positive(sign: int, expected: str) -> None:
+    """Errors: the lead over `a` is how far below it lies."""
+    b = {"a": lambda x: 10.0, "b": lambda x: 10.0 + sign * math.log2(x) / 3}
+    found = finding(along(b, says("grows", along="width")))
+    assert (found.word, found.shows) == (expected, "growth with each doubling")
+    assert found.effect == pytest.approx(-sign / 3, abs=0.02)
+
+
+def test_since_leaves_out_what_comes_before() -> None:
+    says_ = says("exponent", along="width", since=16, between=[0.9, 1.1])
+    planted = along({"a": lambda x: 1.0, "b": lambda x: max(x, 16.0) * (1 + 1e-3 * x)}, says_)
+    bent = finding(planted).effect
+    assert bent == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("b", "expected"),
+    [
+        (lambda x: 20 + 4 * math.log2(x / 23), S),  # below, then above
+        (lambda x: 20 - 4 * math.log2(x / 23), R),  # the other way
+        (lambda x: 40.0, R),  # above throughout
+        (lambda x: 20.0, U),
+    ],
+)
+def test_a_crossing_is_lower_before_and_higher_after(b: Any, expected: str) -> None:
+    planted = along({"a": lambda x: 20.0, "b": b}, says("crosses", "b", "a", along="width"))
+    found = finding(planted)
+    assert found.word == expected
+    if expected == S:
+        assert found.low < 23 < found.high
+        assert found.effect == pytest.approx(23, rel=0.05)
+
+
+def test_what_was_measured_less_far_refutes_no_crossing() -> None:
+    for until, expected in ((64, R), (128, U)):
+        says_ = says("crosses", "b", "a", along="width", until=until)
+        assert finding(along({"a": lambda x: 20.0, "b": lambda x: 40.0}, says_)).word == expected
+
+
+@pytest.mark.parametrize(
+    ("than", "between", "expected"),
+    [("a", [1.5, 2.5], S), ("a", [None, 1.5], R), (None, [0.4, 0.6], S), ("a", [2.0, None], U)],
+)
+def test_a_ratio_is_the_mean_of_log_ratios(than: Any, between: list[Any], expected: str) -> None:
+    planted = Planted()
+    planted.question(says("ratio", than=than, between=between))
+    for seed in SEEDS:
+        planted.record("a", seed, 0.25)
+        planted.record("b", seed, 0.5 * math.exp(3 * OWN[seed]))
+    found = finding(planted)
+    assert (found.word, found.shows) == (expected, "ratio")
+    assert found.effect == pytest.approx(2.0 if than else 0.5)
+    assert found.low < found.effect < found.high
+    assert found.bounds == tuple(between)
+
+
+def test_what_is_not_positive_has_no_ratio() -> None:
+    planted = levels(0.25, 0.25, says("ratio", than="a", between=[1.0, None]))
+    planted.record("b", 300, 0.0)
+    assert "no logarithm" in only(planted).reason
+
+
+@pytest.mark.parametrize(
+    ("of", "control", "expected"),
+    [(1.0, 3.0, S), (1.0, 1.0, R), (1.2, 3.0, R)],
+    ids=["holds", "its control holds too", "is off"],
+)
+def test_an_exact_value_needs_its_positive_control(
+    of: float, control: float, expected: str
+) -> None:
+    planted = Planted()
+    planted.question(says("exact", value=1.0, within=0.1, fails_for="a"), batches=[[300]])
+    planted.record("b", 300, of)
+    planted.record("a", 300, control)
+    found = finding(planted)
+    assert (found.word, found.effect, found.shows) == (expected, of, "value")
+    assert math.isnan(found.low)
+    assert not found.is_interval
+
+
+def test_the_positive_control_of_an_exact_value_may_be_another_place() -> None:
+    says_ = says("exact", at={"of": "words"}, value=3, within=0.0, fails_at={"of": "blocks"})
+    planted = Planted()
+    planted.question(says_, batches=[[300]])
+    for blocks, expected in ((12.0, S), (3.0, R)):
+        planted.record("b", 300, None, at_end("per", 3.0, of="words"),
+                       at_end("per", blocks, of="blocks"))  # fmt: skip
+        planted.record("a", 300, 1.0)
+        assert finding(planted).word == expected
+    planted.record("b", 300, None, at_end("per", 3.0, of="words"))
+    assert only(planted).reason == "a seed has no value, of it or its control"
+
+
+def test_what_is_counted_is_a_fact_from_one_seed() -> None:
+    for between, expected in (([1.9, 2.1], S), ([2.1, None], R)):
+        planted = Planted()
+        planted.question(says("ratio", metric="work", than="a", between=between), metric="work",
+                         batches=[[300]])  # fmt: skip
+        planted.record("a", 300, 50.0)
+        planted.record("b", 300, 100.0)
+        found = finding(planted)
+        assert (found.word, found.effect, found.n) == (expected, pytest.approx(2.0), 1)
+        assert math.isnan(found.low)
+        assert not found.is_interval
+
+
+def times(b: list[Reading], *predicts: dict[str, Any], a: list[Reading] | None = None) -> Planted:
+    planted = Planted()
+    planted.question(*predicts, metric="step_time", batches=[[300]])
+    planted.record("a", 300, None, *(timed(1.0) if a is None else a))
+    planted.record("b", 300, None, *b)
+    return planted
+
+
+@pytest.mark.parametrize(
+    ("ratio", "twin", "between", "expected"),
+    [
+        (2.0, 0.01, [1.5, None], S),
+        (2.0, 0.01, [None, 1.5], R),
+        (1.02, 0.01, [1.0, None], U),  # three processes say ± 4 %
+        (2.0, 0.3, [1.5, None], U),  # two copies of one model differ by as much
+    ],
+)
+def test_a_ratio_of_times_is_as_wide_as_two_copies_of_one_model(
+    ratio: float, twin: float, between: list[Any], expected: str
+) -> None:
+    fields = {"metric": "step_time", "than": "a", "between": between}
+    found = finding(times(timed(ratio, 0.02, twin), says("ratio", **fields)))
+    assert (found.word, found.n) == (expected, 3)
+    assert found.low < found.effect < found.high
+    same = [math.log(1 + twin * shift) for shift in (0, -1, 2)]
+    spread = 4.302653 * np.std(same, ddof=1) / math.sqrt(3)
+    floor = max(abs(np.mean(same) - spread), abs(np.mean(same) + spread))
+    assert math.log(found.high / found.effect) >= floor * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("readings", "reason"),
+    [
+        (timed(2.0, processes=2), "timed in 2 processes; 3 are needed"),
+        ([], "not timed at the places that it looks at"),
+    ],
+    ids=["two processes", "nothing"],
+)
+def test_times_are_judged_from_three_processes_on(readings: list[Reading], reason: str) -> None:
+    says_ = says("ratio", metric="step_time", than="a", between=[1.5, None])
+    assert finding(times(readings, says_)).reason == reason
+
+
+def test_times_without_a_copy_of_the_reference_decide_nothing() -> None:
+    alone = timed(2.0)
+    for reading in alone:
+        reading.twin = None
+    says_ = says("ratio", metric="step_time", than="a", between=[1.5, None])
+    assert finding(times(alone, says_)).reason == "not timed beside a copy of itself"
+
+
+def test_times_cross_and_grow_along_a_length_within_one_session() -> None:
+    def at_all(f: Any, session: str = "s1", spread: float = 0.02) -> list[Reading]:
+        return [
+            r
+            for n in (8, 32, 128, 512)
+            for r in timed(f(n), spread * (1 + n / 512), session=session, length=n)
+        ]
+
+    crosses = says("crosses", "b", "a", metric="step_time", along="length")
+    grows = says("exponent", metric="step_time", along="length", between=[1.9, 2.1])
+    found = only(times(at_all(lambda n: n * n / 40), crosses, grows, a=at_all(float, spread=0.01)))
+    assert [f.word for f in found.findings] == [S, S]
+    assert found.findings[0].low < 40 < found.findings[0].high
+    elsewhere = times(at_all(lambda n: n * n / 40, "s2"), crosses, a=at_all(float, spread=0.01))
+    assert "different sessions" in only(elsewhere).reason
+
+
+def moved(planted: Planted, shift: float) -> Planted:
+    """Two thirds through the training the variant was further off by so much."""
+    for trial, record in planted.records.items():
+        final = record.readings[0].value
+        assert final is not None
+        late = final + (shift if "-b-" in trial else 0.0)
+        record.readings.append(at_end("per", late, step=200))
+    return planted
+
+
+@pytest.mark.parametrize(
+    ("b", "shift", "expected"),
+    [
+        (0.251, 0.005, S),  # a quarter of the margin
+        (0.251, 0.015, "still moving: the difference has not settled"),
+        (0.275, -0.015, "still moving: the difference has not settled"),
+        (0.35, 0.015, R),  # another such move would leave it outside
+    ],
+)
+def test_an_equality_whose_difference_still_moves_is_undecided(
+    b: float, shift: float, expected: str
+) -> None:
+    found = only(moved(levels(0.25, b, says("equal", within=0.02)), shift))
+    assert expected in (found.verdict, found.reason)
+    assert (found.verdict == U) == expected.startswith("still moving")
+
+
+def test_only_an_equality_is_asked_whether_it_moves() -> None:
+    assert only(moved(levels(0.25, 0.45, says("worse", by=0.1)), 0.1)).verdict == S
+
+
+def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
+    planted = along({"a": lambda x: 0.25, "b": lambda x: 0.5 if x < 64 else 0.2}, says("worse"))
+    found = only(planted)
+    assert [(f.prediction.across["width"], f.word) for f in found.findings] == [
+        *(("8", S), ("16", S), ("32", S), ("64", R)),
+    ]
+    assert found.verdict == "mixed"
+
+
+def test_every_kind_has_its_test_here() -> None:
+    words = {"better", "worse", "equal", "fails", "grows", "exponent", "crosses", "ratio", "exact"}
+    assert set(KINDS) == words
