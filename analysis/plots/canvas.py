@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.curves import looks_of
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.plots import style
-from analysis.plots.style import Look
+from analysis.plots.style import Look, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,6 +74,13 @@ def cut(name: object, most: int) -> str:
 def heading(*parts: object) -> str:
     """Parts of a title, without the empty ones."""
     return ": ".join(cut(part, 60) for part in parts if part not in ("", None))
+
+
+def looks_of(evidence: Evidence) -> dict[str, Look]:
+    """The look of every variant of a folder, the same in every figure."""
+    cells = evidence.loaded.cells
+    together = [set(group) for _, group in cells.groupby("ablation", sort=False)["label"]]
+    return looks(cells["label"].tolist(), together)
 
 
 def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:

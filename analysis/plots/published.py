@@ -31,7 +31,11 @@ QUANTITIES = {
 
 def panels(evidence: Evidence) -> list[Panel]:
     found = []
+    known = canvas.looks_of(evidence)  # of a variant that this folder has; a paper may have others
+    elsewhere = style.Look(style.INK, "s", ())
     for frame in comparisons(evidence):
+        each = [vars(known.get(label, elsewhere)) for label in frame["label"]]
+        frame = frame.assign(**{key: [look[key] for look in each] for key in vars(elsewhere)})
         first, ours = frame.iloc[0], frame["side"] == OURS
         names = frame["side"].map({OURS: "here"}).fillna("published")
         drawn = frame.assign(n=frame["seeds"].map(len), **{FACET: names})
