@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from model import preset
@@ -20,12 +18,11 @@ COMMANDS = {"describe": "a model's structure, parameters, FLOPs and memory; no w
 VOCABULARY = 32_000  # where there is no preset
 
 
-def main(argv: Sequence[str], alone: bool = False) -> int:
-    """`alone`: nothing else will run in this process."""
-    return guarded(lambda: _answer(list(argv), alone))
+def main(argv: Sequence[str]) -> int:
+    return guarded(lambda: _answer(list(argv)))
 
 
-def _answer(words: list[str], alone: bool) -> int:
+def _answer(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print_commands("python -m model", "[PRESET] [options] [key=value …]", COMMANDS)
         return 0 if words else BAD_INPUT
@@ -33,7 +30,7 @@ def _answer(words: list[str], alone: bool) -> int:
         command = words.pop(0)[:100]
         if command not in COMMANDS:
             raise ConfigError([f"no command '{command}'. {nearest(command, COMMANDS)}"])
-        return _describe(words, alone)
+        return _describe(words)
     except ValueError as error:  # a ConfigError, or what a part says of its sizes
         complain(str(error))
         return BAD_INPUT
@@ -62,87 +59,61 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _describe(words: Sequence[str], alone: bool) -> int:
+def _describe(words: Sequence[str]) -> int:
     """Preset, options and overrides in any order."""
     overrides = [word for word in words if "=" in word and not word.startswith("-")]
     options = _parser().parse_intermixed_args([word for word in words if word not in overrides])
     if len(options.names) > 1:
         raise ConfigError([f"{' and '.join(options.names)}: describe one preset at a time"])
-    chosen = preset.Preset("default", {"name": "transformer"}, VOCABULARY, VOCABULARY)
+    chosen = preset.Preset("transformer", {"name": "transformer"}, VOCABULARY, VOCABULARY)
     if options.names:
         chosen = preset.load(options.names[0])
     target_size = options.vocabulary or chosen.target_size
     source_size = options.vocabulary or chosen.source_size or target_size
 
-    import torch  # noqa: F401 (first, as it asks the compiler for more than we do)
-
-    if alone:
-        sys.modules.setdefault("torch._dynamo", _Compiler("torch._dynamo"))
-    from model.describe import as_json, as_text, describe
-
     written = overridden(chosen.model, overrides)
+
+    from rich.console import Console
+
+    from model.describe import WIDTH, as_json, as_page, describe
+
     description = describe(written, source_size, target_size, options.length)
     if options.json:
         name = chosen.name if options.names else None
         print(json.dumps({"preset": name, **as_json(description)}, indent=1))
     else:
-        print(as_text(description, " ".join([chosen.name, *overrides])))
+        Console(width=WIDTH).print(as_page(description, " ".join([chosen.name, *overrides])))
     return 0
 
 
-def overridden(model: Any, words: Sequence[str]) -> Any:
+def overridden(model: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """The choice with each `key=value` replaced whole: a new name drops the old one's options."""
-    from model.build import resolve
-
     values: dict[str, Any] = {}
     for word in words:
         path, _, text = word.partition("=")
-        if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", path):
+        path = path.removeprefix("model.")
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)?", path):
             raise ConfigError([f"{word[:80]!r}: expected key=value, such as n_heads=8"])
-        keys = path.removeprefix("model.").split(".")
-        keys = [] if keys == ["model"] else keys
-        path = ".".join(keys[:-1] if keys[-1:] == ["name"] else keys)
         if path in values:
-            raise ConfigError([f"{path or 'model'}: given twice"])
-        values[path] = _value(word, text)
-    model = _choice(values.pop("", model))
-    defaults = resolve({"name": model.get("name")})
-    for path, value in sorted(values.items(), key=lambda item: item[0].count(".")):
+            raise ConfigError([f"{path}: given twice"])
+        try:
+            values[path] = parse_value(text)
+        except ConfigError as error:
+            problem = str(error).removeprefix("command line:1: ")
+            raise ConfigError([f"{word[:80]!r}: {problem}"]) from None
+    if "name" in values:
+        model = {}  # another model has other settings
+    changed = {**model, **{path: value for path, value in values.items() if "." not in path}}
+    from model.build import resolve  # which imports torch
+
+    defaults = resolve({"name": changed["name"]})
+    for path in values.keys() - changed.keys():
         key, _, option = path.partition(".")
-        if option:
-            value = {**_choice(model.get(key, defaults.get(key))), option: value}
-        model = {**model, key: value}
-    return model
-
-
-def _choice(written: Any) -> dict[str, Any]:
-    return dict(written) if isinstance(written, Mapping) else {"name": written}
-
-
-def _value(word: str, text: str) -> Any:
-    try:
-        return parse_value(text)
-    except ConfigError as error:
-        problem = str(error).removeprefix("command line").lstrip(":1 ")
-        raise ConfigError([f"{word[:80]!r}: {problem}"]) from None
-
-
-class _Compiler(ModuleType):
-    """In place of torch's compiler, until more is asked than that it leave a function alone.
-
-    The meta device asks for that alone, and importing the compiler would double our time.
-    """
-
-    @staticmethod
-    def disable(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
-        return function
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        sys.modules.pop(self.__name__, None)
-        return getattr(importlib.import_module(self.__name__), name)
+        above = changed.get(key, defaults.get(key))
+        above = above if isinstance(above, Mapping) else {"name": above}
+        changed[key] = {**above, option: values[path]}
+    return changed
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], alone=True))
+    sys.exit(main(sys.argv[1:]))

@@ -11,28 +11,26 @@ from typing import Any
 from torch import nn
 
 import model.mixer
-import model.position
 import model.recurrent
-from model.architecture import MODEL
 from model.attention import MASK, PATH, SIMILARITY
 from model.block import Block, Stack
 from model.config import ConfigError
 from model.embedding import Embedding
+from model.family import MODEL
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.head import HEAD, Head
 from model.initialise import INITIAL, NoDraws, initialise
-from model.linear import Joint
-from model.mixer import MIXER
+from model.layers import Joint
+from model.mixer import MIXER, NoMixer
 from model.mixer.attention import Attention
-from model.mixer.none import NoMixer
 from model.norm import NORM
-from model.position import POSITION, Position
+from model.positions import POSITION, Position
 from model.recurrent import CELL, SCORE
 from model.residual import RESIDUAL
 from model.scale import SCALE
 from model.transformer import Transformer
 
-for folder in (model.mixer, model.position, model.recurrent):  # a part is there once its file is
+for folder in (model.mixer, model.recurrent):  # a part is there once its file is
     for module in pkgutil.iter_modules(folder.__path__, folder.__name__ + "."):
         importlib.import_module(module.name)
 

@@ -51,7 +51,7 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
                     given[key] = _converted(config, key, value, hints[key])
         except ConfigError as error:
             problems += error.problems
-        except OmegaConfBaseException as error:
+        except (OmegaConfBaseException, OverflowError) as error:
             problem = _mismatch(value, hints[key]) or str(error).splitlines()[0]
         if problem is not None:
             problems.append(f"{path}.{key}: {problem}".lstrip("."))
@@ -124,6 +124,7 @@ def _unusable(key: Any, value: Any, hints: Mapping[str, Any]) -> str | None:
         return f"no such option. {nearest(str(key), hints)}" if hints else "takes no options"
     if isinstance(value, str) and ("${" in value or value == "???"):
         return f"'{value}' is not a value"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{value} is not a finite number"
+    for number in value if isinstance(value, list) else [value]:
+        if isinstance(number, float) and not math.isfinite(number):
+            return f"{number} is not a finite number"
     return None

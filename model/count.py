@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -15,8 +15,8 @@ from model.feedforward import FEEDFORWARD
 from model.head import Head
 from model.meter import Meter
 from model.norm import NORM
-from model.position import Position
-from model.recurrent.score import MLP
+from model.positions import Position
+from model.recurrent.seq2seq import MLP
 from model.residual import Residual
 
 KINDS = (
@@ -35,32 +35,11 @@ class Cost:
     tokens: int
     """Read, source and target together."""
     kept_bytes: int
-    """What waits for the backward pass on a CPU, up to the logits and without the weights."""
-    accelerator_bytes: int
-    """The same where fused attention takes dropout and a trained bias."""
-    keepers: tuple[str, ...]
-    """Why fused attention on a CPU keeps its scores; none where it does not."""
+    """What waits for the backward pass, up to the logits and without the weights."""
 
     @property
     def flops_per_token(self) -> float:
         return sum(self.flops.values()) / self.tokens
-
-    def extended(self, before: Cost, times: int) -> Cost:
-        """With so many more blocks like the one that `before` lacks."""
-
-        def more(last: int, previous: int) -> int:
-            return last + times * (last - previous)
-
-        def by_kind(last: dict[str, int], previous: dict[str, int]) -> dict[str, int]:
-            return {kind: more(last[kind], previous[kind]) for kind in last}
-
-        return replace(
-            self,
-            parameters=by_kind(self.parameters, before.parameters),
-            flops=by_kind(self.flops, before.flops),
-            kept_bytes=more(self.kept_bytes, before.kept_bytes),
-            accelerator_bytes=more(self.accelerator_bytes, before.accelerator_bytes),
-        )
 
 
 def parameters(model: nn.Module) -> int:
@@ -82,8 +61,8 @@ def count(model: nn.Module, source_length: int | None, length: int, fold: bool =
 
     Projections are the `nn.Linear` layers that a mixer applies to its tokens; mixing is all else
     in a mixer, a convolution's taps and a recurrence's gates included. Attention on the fused path
-    keeps what fused kernels keep, and the scores where they do not take it; a recurrent kernel
-    keeps what its steps would. Without `fold`, blocks that are alike are all run.
+    keeps what a fused kernel keeps, a recurrent kernel what its steps would. Without `fold`, blocks
+    that are alike are all run.
     """
     inputs = torch.zeros(1, length, dtype=torch.long, device="meta")
     source = None
@@ -91,11 +70,8 @@ def count(model: nn.Module, source_length: int | None, length: int, fold: bool =
         source = torch.zeros(1, source_length, dtype=torch.long, device="meta")
     batch = Batch(labels=inputs, inputs=inputs, source=source)
     kinds = kinds_of(model)
-    meter = elsewhere = Meter(model, kinds, on_cpu=True)
+    meter = Meter(model, kinds)
     meter.run(batch, fold)
-    if meter.kernels.stopped_by:
-        elsewhere = Meter(model, kinds, on_cpu=False)
-        elsewhere.run(batch, fold)
     for module in kinds.keys() - meter.called:
         if kinds[module] == "projections":
             kinds[module] = "mixing"  # a convolution reads its taps itself
@@ -109,8 +85,6 @@ def count(model: nn.Module, source_length: int | None, length: int, fold: bool =
         flops={kind: meter.flops[kind] for kind in KINDS},
         tokens=meter.tokens or length + (source_length or 0),
         kept_bytes=meter.kept,
-        accelerator_bytes=elsewhere.kept,
-        keepers=tuple(sorted(meter.kernels.stopped_by)),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from model.dropout import Dropout
-from model.position import Position
+from model.layers import Dropout
+from model.positions import Position
 
 
 class Embedding(nn.Module):

@@ -1,11 +1,19 @@
-"""A model as it answers: without dropout, and afterwards in the mode it was in before."""
+"""A model as it answers: without dropout, and what it attends to while it reads a batch.
+
+B: sequences, H: heads, T: queries, S: keys.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+
+from model.attention import Shown
+from model.batch import Batch
 
 
 @contextmanager
@@ -25,3 +33,31 @@ def keeping_modes(model: nn.Module) -> Iterator[None]:
     finally:
         for module, was_training in modes:
             module.training = was_training
+
+
+@torch.inference_mode()
+def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    """B H T S by the name of what attends; the fused path has nothing to show.
+
+    A recurrent model's attention has one head.
+    """
+    found: dict[str, Tensor] = {}
+
+    def watch(name: str) -> Any:
+        def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:
+            found[name.removesuffix(".shown")] = weights_BHTS
+
+        return keep
+
+    hooks = [
+        module.register_forward_hook(watch(name))
+        for name, module in model.named_modules()
+        if isinstance(module, Shown)
+    ]
+    try:
+        with evaluating(model):
+            model(batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found

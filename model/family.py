@@ -90,3 +90,7 @@ def _asked(part: Any) -> list[str]:
 
 def _config(part: Any) -> Any:
     return getattr(part, "Config", NoOptions)
+
+
+MODEL = Family("model")
+"""Whole models."""

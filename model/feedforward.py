@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ConfigError
-from model.dropout import Dropout
 from model.family import Family
-from model.linear import Joint
+from model.layers import Dropout, Joint
 
 FEEDFORWARD = Family("feedforward")
 

@@ -116,44 +116,21 @@ def greedy(model: Generator, question: Question, max_new: int) -> list[Answer]:
 
 
 def sample(
-    model: Generator,
-    question: Question,
-    max_new: int,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int = 0,
+    model: Generator, question: Question, max_new: int, temperature: float = 1.0, seed: int = 0
 ) -> list[Answer]:
-    """Tokens drawn by their probability, from the top_k likeliest, or from the fewest that hold
-    top_p of it (Holtzman et al. 2020)."""
-    if not temperature > 0:  # nor NaN
-        raise ValueError(f"temperature={temperature}: must be positive; use greedy for 0")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k={top_k}: must be at least 1")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p={top_p}: must be above 0 and at most 1")
+    """Tokens drawn by their probability; the lower the temperature, the likelier the likeliest."""
+    if not 0 < temperature < torch.inf:  # nor NaN
+        raise ValueError(f"temperature={temperature}: must be positive and finite")
     prompt, _ = question.prompts()
     generator = torch.Generator(prompt.device).manual_seed(seed)
 
     def pick(logits_BV: Tensor) -> Tensor:
-        kept_BV = narrow(logits_BV / temperature, top_k, top_p)
-        return torch.multinomial(kept_BV.softmax(dim=-1), 1, generator=generator)[:, 0]
+        # Below the likeliest, so that a tiny divisor gives −∞ and never NaN.
+        below_BV = logits_BV - logits_BV.amax(dim=-1, keepdim=True)
+        divisor = max(temperature, torch.finfo(below_BV.dtype).tiny)
+        return torch.multinomial((below_BV / divisor).softmax(-1), 1, generator=generator)[:, 0]
 
     return generate(model, question, max_new, pick)
-
-
-def narrow(logits_BV: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
-    """Logits with all but the likeliest tokens at −∞."""
-    if top_k is not None and top_k < logits_BV.shape[-1]:
-        least_B1 = logits_BV.topk(top_k, dim=-1).values[:, -1:]
-        logits_BV = logits_BV.masked_fill(logits_BV < least_B1, float("-inf"))
-    if top_p is not None:
-        sorted_BV, order_BV = logits_BV.sort(dim=-1, descending=True)
-        share_BV = sorted_BV.softmax(dim=-1)
-        beyond_BV = share_BV.cumsum(dim=-1) - share_BV >= top_p  # the first is always kept
-        drop_BV = torch.zeros_like(beyond_BV).scatter(-1, order_BV, beyond_BV)
-        logits_BV = logits_BV.masked_fill(drop_BV, float("-inf"))
-    return logits_BV
 
 
 def generate(model: Generator, question: Question, max_new: int, pick: Pick) -> list[Answer]:

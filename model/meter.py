@@ -31,18 +31,14 @@ from model.recurrent.cell import Layer
 
 
 class Meter:
-    """Counts while a model runs, each product under the kind of the innermost module at work.
+    """Counts while a model runs, each product under the kind of the innermost module at work."""
 
-    `on_cpu`: with the fused attention that a CPU has; otherwise with that of accelerators.
-    """
-
-    def __init__(self, model: nn.Module, kinds: Mapping[nn.Module, str], on_cpu: bool) -> None:
+    def __init__(self, model: nn.Module, kinds: Mapping[nn.Module, str]) -> None:
         self.flops: Counter[str] = Counter()  # by kind
         self.kept = 0  # bytes that wait for the backward pass, without weights
         self.tokens = 0  # read
         self.called: set[nn.Module] = set()
         self.twins: list[tuple[nn.Module, nn.Module]] = []  # one that ran, one it stood for
-        self.kernels = _FusedKernels(on_cpu)
         self._model, self._kinds = model, kinds
         self._counter = FlopCounterMode(display=False)
         self._counted = 0  # of the counter's total
@@ -65,7 +61,7 @@ class Meter:
                     for name in ("scores", "mix"):
                         _replace(exits, module, name, partial(getattr(Explicit, name), module))
             exits.enter_context(self._counter)
-            exits.enter_context(self.kernels)
+            exits.enter_context(_FusedAttention())
             keeping = torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
             exits.enter_context(keeping)
             exits.enter_context(torch.enable_grad())
@@ -175,45 +171,17 @@ def _answer(answers: list[Any], *given: Any) -> Any:
     return answers[0]
 
 
-class _FusedKernels(TorchFunctionMode):
-    """Attention as fused kernels do it: on the meta device the library always keeps the scores.
-
-    There are cases that no kernel takes, and more that the CPU's does not: there the scores are
-    really kept.
-    """
-
-    def __init__(self, on_cpu: bool) -> None:
-        super().__init__()
-        self.on_cpu = on_cpu
-        self.stopped_by: set[str] = set()
+class _FusedAttention(TorchFunctionMode):
+    """Fused attention saves what a fused kernel saves: on meta, torch would save the scores."""
 
     def __torch_function__(
         self, function: Any, types: Any, arguments: Any = (), options: Any = None
     ) -> Any:
         options = options or {}
         if function is F.scaled_dot_product_attention:
-            q, k, v, mask, dropout = _attention_arguments(*arguments, **options)
-            reasons = {
-                "a window": q.dim() != 4 or q.shape[:2] != k.shape[:2],
-                "attention dropout": self.on_cpu and dropout > 0,
-                "a trained bias": self.on_cpu and mask is not None and mask.requires_grad,
-            }
-            if not any(reasons.values()):
-                return _Kernel.apply(q, k, v, mask)
-            self.stopped_by |= {reason for reason, holds in reasons.items() if holds}
+            q, k, v, mask, *_ = (*arguments, options.get("attn_mask"))
+            return _Kernel.apply(q, k, v, mask)
         return function(*arguments, **options)
-
-
-def _attention_arguments(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    *_: Any,
-    **__: Any,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, float]:
-    return query, key, value, attn_mask, dropout_p
 
 
 class _Kernel(torch.autograd.Function):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from model.dropout import Dropout
 from model.family import Family
+from model.layers import Dropout
 
 RESIDUAL = Family("residual")
 

@@ -16,6 +16,7 @@ from model.config import ConfigError
 _FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan", re.IGNORECASE)
 _DIGITS = 400  # no number needs more, and Python reads no more than 4,300
 _INT = re.compile(r"[-+]?(0|[1-9]\d*)")
+_VALUES = 100_000  # in one file, every alias written out
 
 
 class _Loader(yaml.SafeLoader):
@@ -80,6 +81,8 @@ def parse_yaml(text: str, name: str) -> Source:
         loader = _Loader(text)
         loader.name = name
         node = loader.get_single_node()
+        if node is not None:
+            _size(node, {})
         values = {} if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -94,6 +97,25 @@ def parse_yaml(text: str, name: str) -> Source:
     if node is not None:
         _note_lines(node, "", source.lines)
     return source
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Values in a node with every alias written out: aliases of aliases multiply."""
+    if id(node) not in known:
+        known[id(node)] = _VALUES  # of a node that holds itself
+        below: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            below = [each for pair in node.value for each in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            below = node.value
+        size = 1 + sum(_size(each, known) for each in below)
+        if size > _VALUES:
+            mark = node.start_mark
+            raise ConfigError(
+                [f"{mark.name}:{mark.line + 1}: more than {_VALUES:,} values, aliases written out"]
+            )
+        known[id(node)] = size
+    return known[id(node)]
 
 
 def _note_lines(node: yaml.Node, path: str, lines: dict[str, int]) -> None:

@@ -9,28 +9,26 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from model.architecture import MODEL
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.block import Stack
 from model.config import ConfigError, too_small
-from model.family import choice
+from model.family import MODEL, choice
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
 from model.head import HEAD, Head
 from model.initialise import INITIAL
 from model.mixer import MIXER, Context
 from model.norm import NORM
-from model.position import POSITION
+from model.positions import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE
-from model.tie import Tied
 
 
 @MODEL.register("transformer")
-class Transformer(Tied):
+class Transformer(nn.Module):
     """model(batch) → logits (Vaswani et al. 2017)."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -125,7 +123,6 @@ class Transformer(Tied):
         self.causal_encoder, self.causal_decoder = causal_encoder, causal_decoder
         # Whether what was said of a token stays true when more follow: only then is it kept.
         self.goes_on = causal_decoder and decoder is not None and decoder.hides
-        self.note_ties()
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits where the labels are: of the decoder if there is one, else of the encoder."""

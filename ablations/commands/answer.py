@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.plan.tree import replaced
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task
@@ -22,10 +22,9 @@ from ablations.train.weights import load_weights, stamp_for
 from model.batch import Batch
 from model.build import build
 from model.config import ConfigError
-from model.evaluating import evaluating
+from model.evaluating import attention, evaluating
 from model.generate import Generator, Question, greedy
 from model.head import Classes, last
-from model.look import attention
 
 LONGEST = 2000  # tokens: every weight is written out, and there are as many as its square
 

@@ -165,7 +165,7 @@ def machine_of(options: Namespace) -> Machine:
         jobs = options.jobs or _room(cores(), devices)
         return Machine(device, jobs, pack=pack, devices=devices)
     from ablations.plan.ways import MOST_WORKERS
-    from ablations.train.accelerators import how_many
+    from ablations.train.device import how_many
 
     held = how_many(device)
     workers = MOST_WORKERS if pack == "auto" else 1

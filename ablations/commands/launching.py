@@ -99,5 +99,5 @@ def local_launcher(on: Machine, jobs: int) -> LocalLauncher:
     preload = ["torch", "ablations.sweep.preload"]
     if on.accelerators == 1:
         return LocalLauncher(jobs, preload=preload)
-    settle = "ablations.train.accelerators:settle"
+    settle = "ablations.train.device:settle"
     return LocalLauncher(jobs, preload=preload, devices=on.accelerators, settle=settle)

@@ -31,6 +31,8 @@ class Quantity:
     label: str
     repeats: Literal["seeds", "processes", "nothing"] = "seeds"
     """What a second look at it takes; a count is what it is, and needs none."""
+    matters: float | None = None
+    """The size of a difference that matters, registered before any trial is run."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ablations.measure import MEASURE, Probe, Quantity, Taken
-from ablations.measure.layer import first_mixer, mixer_of
+from ablations.measure.throughput import first_mixer, mixer_of
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import positions

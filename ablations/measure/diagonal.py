@@ -15,7 +15,7 @@ from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import BOS, EOS, Batch
 from model.build import build
-from model.look import attention
+from model.evaluating import attention
 from model.transformer import Transformer
 
 SEQUENCES, TOKENS = 64, 16

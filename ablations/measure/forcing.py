@@ -13,7 +13,7 @@ from torch import nn
 
 from ablations.measure import MEASURE, Measure, Quantity, Taken
 from ablations.store.record import Reading
-from ablations.tasks.scores.edits import edits
+from ablations.tasks.scoring import edits
 from ablations.tasks.task import Task
 from model.batch import EOS, IGNORE, Batch
 from model.evaluating import evaluating

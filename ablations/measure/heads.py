@@ -17,14 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from ablations.measure import MEASURE, Measure, Quantity, Taken
-from ablations.measure.subset import some
 from ablations.store.record import Reading
+from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.attention import Explicit, Infinity
 from model.batch import Batch, positions
-from model.evaluating import evaluating
+from model.evaluating import attention, evaluating
 from model.initialise import INITIAL, initialise
-from model.look import attention
 from model.loss import cross_entropy
 from model.mixer.attention import Heads
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from ablations.measure import MEASURE, Measure, Quantity, Taken
-from ablations.measure.subset import some
 from ablations.store.record import Reading
+from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.batch import Batch
 from model.evaluating import evaluating

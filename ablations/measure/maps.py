@@ -19,7 +19,7 @@ from ablations.tasks.data.tokens import Tokens
 from ablations.tasks.data.vocabulary import Vocabulary
 from ablations.tasks.task import Task
 from model.batch import Batch
-from model.look import attention
+from model.evaluating import attention
 
 EXAMPLES = 3
 SHORT = 16  # tokens, of the longer side

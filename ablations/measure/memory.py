@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from ablations.measure import MEASURE, Place, Probe, Quantity, Taken
 from ablations.measure.child import in_child, peak_bytes
-from ablations.measure.layer import LayerTime, mixer_of
-from ablations.measure.throughput import Throughput, random_batch
+from ablations.measure.throughput import LayerTime, Throughput, mixer_of, random_batch
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import positions

@@ -10,12 +10,12 @@ from ablations.plan.facts import model_facts, task_facts
 from ablations.store.stamp import Stamp, stamp
 
 # Where training's numbers go and how they are scored, not where they come from.
-_ASIDE = ("ablations.store", "ablations.tasks.scores", "ablations.tasks.cache",
+_ASIDE = ("ablations.store", "ablations.tasks.scoring", "ablations.tasks.cache",
           "ablations.train.unfinished", "ablations.train.stopping", "model.generate")  # fmt: skip
 
 _JOINT = "model.build"  # which decides how parts are joined, and imports every part, used or not
 # How several seeds, or several devices, train as one: what they import is not all used.
-_SHARED = ("ablations.train.lanes", "ablations.train.pack", "ablations.train.ranks")
+_SHARED = ("ablations.train.pack", "ablations.train.ranks")
 
 
 @cache
@@ -25,8 +25,7 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     A part that the trial does not use does not count; one from a user's own module counts with its
     own file.
     """
-    from ablations.train.optimiser import OPTIMISER
-    from ablations.train.schedule import SCHEDULE
+    from ablations.train.optimiser import OPTIMISER, SCHEDULE
     from model.initialise import INITIAL
 
     written, train = json.loads(frozen_model), json.loads(frozen_train)

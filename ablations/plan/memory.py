@@ -119,8 +119,7 @@ def _version() -> str:
 def is_ours() -> bool:
     """Whether no part of the user's own is there, of which this memory knows nothing."""
     from ablations.tasks import TASK
-    from ablations.train.optimiser import OPTIMISER
-    from ablations.train.schedule import SCHEDULE
+    from ablations.train.optimiser import OPTIMISER, SCHEDULE
     from model.build import FAMILIES
 
     return all(

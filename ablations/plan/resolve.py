@@ -12,7 +12,7 @@ from ablations.plan.memory import is_ours, memory
 from ablations.plan.own_files import refused
 from ablations.plan.own_parts import check_declarations, one_line_of_own_parts
 from ablations.plan.suggestions import with_right_paths
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from model.config import ConfigError, nearest, validate
 
 
@@ -76,7 +76,7 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
 
     from model.build import build
     from model.head import HEAD, Head
-    from model.position import Position
+    from model.positions import Position
 
     try:
         task = task_facts(frozen_task)

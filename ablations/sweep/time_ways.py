@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.plan.wanted import Want
 from ablations.plan.ways import Stopwatch, Way
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.sweep.launch import Job, Launcher, Outcome, Report
 from ablations.tasks.cache import load_task
 
@@ -104,7 +104,7 @@ def seconds_a_trial(
     from ablations.train.loop import Trainer
     from ablations.train.pack import Pack
     from ablations.train.settings import TrainConfig
-    from ablations.train.validation import validate
+    from ablations.train.step import validate
     from model.build import build
 
     task = load_task(freeze(config["task"]))

@@ -1,12 +1,12 @@
 """How is this word said? Letters to phones, on the CMU Pronouncing Dictionary or a user's own.
 
 A random split would ask for `runners` after teaching `runner`. Words are therefore split by their
-stem (`data/stem.py` says how it is found): a hash of the stem puts 90 % of the stems in train, 5 %
-in valid, 5 % in test, so no word that is asked shares its stem with one that was taught.
+stem (`stem` in `data/cmudict.py`): a hash of the stem puts 90 % of the stems in train, 5 % in
+valid, 5 % in test, so no word that is asked shares its stem with one that was taught.
 `split: word` hashes the word itself, as most published numbers do.
 
 A model reads the letters and EOS, and writes phones. Its loss is that of a word's first
-pronunciation; its answers are scored against all of them (`scores/edits.py`).
+pronunciation; its answers are scored against all of them (`scoring.py`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from ablations.tasks.batches.frequency import unigram_loss
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded, unigram_loss
 from ablations.tasks.data import cmudict
 from ablations.tasks.data.dictionary import from_files
 from ablations.tasks.data.vocabulary import Vocabulary
-from ablations.tasks.scores.edits import METRICS, nearest, score
-from ablations.tasks.scores.examples import some_of_each
+from ablations.tasks.scoring import METRICS, nearest, score, some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError

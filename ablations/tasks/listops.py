@@ -31,10 +31,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded
 from ablations.tasks.data.vocabulary import Vocabulary
-from ablations.tasks.generated.rows import each_right, share_right
-from ablations.tasks.scores.examples import some_of_each
+from ablations.tasks.generated import each_right, share_right
+from ablations.tasks.scoring import some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, Batch
 from model.config import ConfigError, too_small
@@ -94,7 +94,7 @@ class ListOps(Task):
     kind: ClassVar[str] = "encoder"
     per: ClassVar[str] = "sequence"
     metrics: ClassVar[dict[str, Metric]] = {
-        "accuracy": Metric("right/expression", "higher", "accuracy")
+        "accuracy": Metric("right/expression", "higher", "accuracy", 0.05)
     }
     vocabulary = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
     source_size = len(vocabulary)

@@ -26,6 +26,8 @@ class Metric:
     unit: str
     better: Literal["lower", "higher"]
     label: str
+    matters: float | None = None
+    """The size of a difference that matters, registered before any trial is run."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import nn
 
-from ablations.tasks.batches.frequency import unigram_loss
-from ablations.tasks.batches.windows import Windows
+from ablations.tasks.batching import Windows, unigram_loss
 from ablations.tasks.data.bible import KING_JAMES, read
 from ablations.tasks.data.lines import read_text
 from ablations.tasks.data.tokens import TOKENS, Tokens
@@ -71,7 +70,7 @@ class Text(Task):
 
     kind: ClassVar[str] = "decoder"
     metrics: ClassVar[dict[str, Metric]] = {
-        "bits_per_character": Metric("bits/character", "lower", "bits per character")
+        "bits_per_character": Metric("bits/character", "lower", "bits per character", 0.03)
     }
     files: ClassVar[tuple[str, ...]] = ("file",)
     source_size = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from pathlib import Path
@@ -26,13 +27,34 @@ def pick_device(word: str | None) -> torch.device:
 
 
 def check_devices(count: int, device: torch.device) -> None:
-    """Refuse to train on more than there are; the CPU has room for any number of processes."""
+    """Refuse to split a trial over more devices than there are; the CPU has one a core."""
     if count == 1:
         return
     if device.index is not None:
         raise ConfigError([f"--devices {count}: say --device {device.type}, without a number"])
-    if device.type != "cpu" and count > (held := torch.accelerator.device_count()):
-        raise ConfigError([f"--devices {count}: this machine has {held} ({device.type})"])
+    is_cpu = device.type == "cpu"
+    held = (os.cpu_count() or 1) if is_cpu else torch.accelerator.device_count()
+    if count > held:
+        kind = "cores" if is_cpu else device.type
+        raise ConfigError([f"--devices {count}: this machine has {held} ({kind})"])
+
+
+def how_many(device: torch.device) -> int:
+    """Of the accelerators that this device stands for: all of its kind, or one by its number."""
+    return max(1, torch.accelerator.device_count()) if device.index is None else 1
+
+
+def own_device(word: str) -> str:
+    """The device that a word without a number means in this process, by its number."""
+    device = torch.device(word)
+    if device.type == "cpu" or device.index is not None:
+        return word
+    return f"{device.type}:{torch.accelerator.current_device_index()}"
+
+
+def settle(slot: int) -> None:
+    """Let a device without a number mean, in this process, the accelerator of a worker's slot."""
+    torch.accelerator.set_device_index(slot % torch.accelerator.device_count())
 
 
 def device_name(device: torch.device) -> str:

@@ -12,25 +12,29 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
-from ablations.train.average import Average
-from ablations.train.devices import ALONE, Devices
-from ablations.train.optimiser import OPTIMISER
-from ablations.train.resume import remember, resume
-from ablations.train.schedule import SCHEDULE
+from ablations.train.optimiser import OPTIMISER, SCHEDULE
+from ablations.train.ranks import ALONE, Devices
 from ablations.train.settings import TrainConfig
-from ablations.train.step import compiled, update
+from ablations.train.step import compiled, update, validate
 from ablations.train.unfinished import Keeper
-from ablations.train.validation import validate
-from ablations.train.weights import copied, restore
+from ablations.train.weights import Average, copied, holding, named, restore
 from model.batch import Batch
 
+Remembered = tuple[dict[str, Tensor], dict[str, Any]]
 CURVE_POINTS = 100  # at most, of the training loss
+LEAST_GAIN = 0.01  # of the trivial loss: who gains less over it has learned nothing
+
+
+def is_stuck(loss: float, trivial: float) -> bool:
+    """Whether a validation loss is no real gain over knowing how frequent each label is."""
+    return loss >= (1 - LEAST_GAIN) * trivial
 
 
 @dataclass
@@ -76,9 +80,9 @@ class Trainer:
     def run(self, report: Callable[[float, str], None], keeper: Keeper | None) -> Training:
         steps = self.config.steps
         evaluate_at = _spread(steps, self.config.evaluations)
-        note_at = _spread(steps, CURVE_POINTS)
+        note_at, score_at = _spread(steps, CURVE_POINTS), score_step(steps)
         if keeper is not None and (kept := keeper.load()) is not None:
-            resume(self, *kept)
+            self.resume(*kept)
         else:
             torch.manual_seed(_stream(self.seed, "dropout"))
             self.evaluate()
@@ -91,8 +95,10 @@ class Trainer:
                 return self.training
             if self.step in evaluate_at:
                 self.evaluate()
+            if self.step == score_at:
+                self.score()
             if keeper is not None and keeper.is_due() and self.step < steps:
-                keeper.save(*remember(self))
+                keeper.save(*self.remember())
         self.finish()
         return self.training
 
@@ -139,19 +145,43 @@ class Trainer:
             if self.config.select == "best" and self.step > 0 and loss < self.best_loss:
                 self.best, self.best_loss = copied(self.model), loss
 
+    def score(self) -> None:
+        """The loss and the task's scores on test, beside which those at the end can be seen to
+        have moved on or come to rest.
+
+        Every device takes all scores, so that none waits for another.
+        """
+        with holding(self.model, self.chosen):
+            loss = validate(self.model, self.task, self.device, "test", self.devices)
+            try:
+                scores, _ = self.task.scores(self.model, "test", self.device)
+            except Exception:  # at the end it is told as the failure of a measure
+                scores = []
+        self.training.note("loss", "nats/token", loss, self.step, "test")
+        for score in scores:
+            unit = self.task.metrics[score.metric].unit
+            at: dict[str, float | str] = {"step": self.step, **score.at}
+            reading = Reading(score.metric, unit, score.value, "test", at, reason=score.reason)
+            self.training.readings.append(reading)
+
     def measured(self) -> AbstractContextManager[None]:
         """The model with the weights that count: its own, or their running mean."""
         return nullcontext() if self.average is None else self.average.applied()
+
+    @property
+    def chosen(self) -> dict[str, Tensor] | None:
+        """The weights that are measured, where they are not those of the last step."""
+        if self.best is None and self.average is not None:
+            return self.average.weights
+        return self.best
 
     def finish(self) -> None:
         """Judge the training and leave the chosen weights in the model."""
         losses = [r.value for r in self.training.losses("valid")]
         trivial = self.task.trivial("valid")["loss"]
         self.training.note("trivial_loss", "nats/token", trivial, 0, "valid")
-        if self.best is not None:
-            restore(self.model, self.best)
-        elif self.average is not None:
-            restore(self.model, self.average.weights)
+        if self.chosen is not None:
+            restore(self.model, self.chosen)
         untrained, final = (math.nan if x is None else x for x in (losses[0], losses[-1]))
         if self.best is not None:
             final = self.best_loss
@@ -168,7 +198,7 @@ class Trainer:
             self.training.reason = (
                 f"overfitted: validation loss {final:.3g}, {untrained:.3g} untrained"
             )
-        elif final >= trivial:
+        elif is_stuck(final, trivial):
             self.training.status = "stuck"
             self.training.reason = (
                 f"validation loss {final:.3g}, no better than the trivial {trivial:.3g}"
@@ -182,6 +212,59 @@ class Trainer:
                 break
             since = int(reading.at["step"])
         return since
+
+    def remember(self) -> Remembered:
+        """Weights, moments, running means, curves and every generator's state."""
+        slots = {
+            f"{parameter}/{slot}": value
+            for parameter, slots in self.optimiser.state_dict()["state"].items()
+            for slot, value in slots.items()
+        }
+        groups = {
+            "model": named(self.model),
+            "optimiser": {key: value for key, value in slots.items() if isinstance(value, Tensor)},
+            "best": self.best or {},
+            "average": {} if self.average is None else self.average.weights,
+            "recent": {"losses": torch.stack(self.recent)} if self.recent else {},
+            "random": _random_states(self.device),
+        }
+        facts = {
+            "step": self.step,
+            "readings": [vars(reading) for reading in self.training.readings],
+            "best_loss": None if self.best is None else self.best_loss,
+            "optimiser": {
+                key: value for key, value in slots.items() if key not in groups["optimiser"]
+            },
+        }
+        return {
+            f"{group}:{name}": t for group, all_ in groups.items() for name, t in all_.items()
+        }, facts
+
+    def resume(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Put a fresh trainer where the remembered one was."""
+        groups: dict[str, dict[str, Tensor]] = {}
+        for key, tensor in tensors.items():
+            group, _, name = key.partition(":")
+            groups.setdefault(group, {})[name] = tensor
+        restore(self.model, groups["model"])
+        optimiser = self.optimiser.state_dict()
+        for key, value in {**groups.get("optimiser", {}), **facts["optimiser"]}.items():
+            parameter, _, slot = key.partition("/")
+            optimiser["state"].setdefault(int(parameter), {})[slot] = value
+        self.optimiser.load_state_dict(optimiser)
+        if "best" in groups:
+            self.best, self.best_loss = groups["best"], facts["best_loss"]
+        if self.average is not None:
+            restore(self.average.weights, groups["average"])
+        if "recent" in groups:
+            self.recent = list(groups["recent"]["losses"].to(self.device).unbind())
+        self.step = facts["step"]
+        self.training.readings = [Reading(**reading) for reading in facts["readings"]]
+        torch.set_rng_state(groups["random"]["cpu"])
+        if self.device.type != "cpu":
+            with torch.accelerator.device_index(self.device.index):
+                module = torch.get_device_module(self.device)
+                module.set_rng_state(groups["random"]["device"])
 
 
 def train(
@@ -198,6 +281,12 @@ def train(
     return Trainer(model, task, config, seed, device, devices).run(report, keeper)
 
 
+def score_step(steps: int) -> int | None:
+    """Two thirds of the way; None where that is the end."""
+    at = math.ceil(2 * steps / 3)
+    return at if at < steps else None
+
+
 def _spread(steps: int, times: int) -> set[int]:
     """So many steps, evenly spread, the last of them the last."""
     return {math.ceil(steps * k / times) for k in range(1, times + 1)}
@@ -206,3 +295,11 @@ def _spread(steps: int, times: int) -> set[int]:
 def _stream(seed: int, name: str) -> int:
     """A seed for one use of randomness, apart from all others."""
     return int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode()).digest()[:8], "big") >> 1
+
+
+def _random_states(device: torch.device) -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if device.type != "cpu":
+        with torch.accelerator.device_index(device.index):
+            states["device"] = torch.get_device_module(device).get_rng_state()
+    return states

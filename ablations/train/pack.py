@@ -4,7 +4,7 @@ A small model leaves an accelerator idle between its kernels; P of them in one d
 to rounding, what training i is alone: its first weights, batches, loss, norm, clipping, choice of
 weights and judgement are its own, and a lane that ends in NaN touches no other.
 
-P: lanes.
+P: lanes, B: sequences, T: target positions, S: source positions.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from functools import partial
 from itertools import islice, zip_longest
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from ablations.tasks.task import Task
-from ablations.train.average import Average
-from ablations.train.lanes import LaneBatch, side_by_side
-from ablations.train.loop import CURVE_POINTS, Trainer, Training, _spread
+from ablations.train.loop import CURVE_POINTS, Trainer, Training, _spread, score_step
 from ablations.train.optimiser import OPTIMISER
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Stopped
-from ablations.train.weights import named, restore
+from ablations.train.weights import Average, named, restore
 from model.attention import Explicit, Fused, Infinity
-from model.batch import Batch
+from model.batch import IGNORE, PAD, Batch
 from model.embedding import Embedding
 from model.evaluating import evaluating
 from model.loss import cross_entropy
@@ -37,6 +36,8 @@ from model.mixer.attention import Heads
 from model.recurrent.cell import Layer
 
 _LEAST = 1e-6  # added to a norm before it divides, as torch's own clipping does
+_FILL = {"labels": IGNORE, "inputs": PAD, "source": PAD, "segments": 0}
+_LENGTHS = {"lengths": "inputs", "source_lengths": "source"}
 
 
 class Pack:
@@ -86,7 +87,9 @@ class Pack:
                 break
             if self.step in evaluate_at:
                 self.evaluate()
-        self.finish()
+            if self.step == score_step(steps):
+                self.each(Trainer.score)
+        self.each(Trainer.finish)  # each is judged as a training alone is
         return [lane.training for lane in self.lanes]
 
     def learn(self, given: Sequence[Sequence[Batch]]) -> Tensor:
@@ -156,12 +159,12 @@ class Pack:
         summed_P = torch.stack(each).cpu().double().sum(dim=0)
         return (summed_P / sum(batch.tokens for batch in batches)).tolist()
 
-    def finish(self) -> None:
-        """Judge every lane that came to the end, as a training alone is judged."""
+    def each(self, work: Callable[[Trainer], None]) -> None:
+        """Have every lane that is still going do it, with its weights in a model of its own."""
         with nullcontext() if self.average is None else self.average.applied():
             for lane in self.going:
                 restore(lane.model, self.weights(lane))
-                lane.finish()
+                work(lane)
 
     def weights(self, lane: Trainer) -> dict[str, Tensor]:
         """A copy of one lane's weights as they are now."""
@@ -229,3 +232,55 @@ def _loss(
         if config is None:
             return cross_entropy(logits, batch.labels)
         return cross_entropy(logits, batch.labels, config.smoothing, config.smoothing_over)
+
+
+class LaneBatch(Batch):
+    """A batch inside vmap, where no number can be asked for; it was checked as it was cut."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+def side_by_side(batches: Sequence[Batch | None]) -> dict[str, Tensor]:
+    """The fields of these batches, P first, each as large as the largest; None has no rows at all.
+
+    What is added has no label, and lies beyond the lengths that then are told: nothing is learned
+    from it, and nothing real looks at it. A row that is added is one token long.
+    """
+    some = next(batch for batch in batches if batch is not None)
+    rows = max(len(batch.labels) for batch in batches if batch is not None)
+    found: dict[str, Tensor] = {}
+    for name, fill in _FILL.items():
+        if (like := getattr(some, name)) is not None:
+            each = [_field(batch, name, like) for batch in batches]
+            longest = [max(sizes) for sizes in zip(*(t.shape[1:] for t in each), strict=True)]
+            found[name] = torch.stack([_grown(t, [rows, *longest], fill) for t in each])
+    for name, side in _LENGTHS.items():
+        if side in found:
+            width = found[side].shape[2]
+            each = [_lengths(batch, name, side) for batch in batches]
+            if any(bool((lengths_B < width).any()) for lengths_B in each):
+                found[name] = torch.stack([_grown(lengths_B, [rows], 1) for lengths_B in each])
+    return found
+
+
+def _field(batch: Batch | None, name: str, like: Tensor) -> Tensor:
+    return like[:0] if batch is None else getattr(batch, name)
+
+
+def _lengths(batch: Batch | None, name: str, side: str) -> Tensor:
+    if batch is None:
+        return torch.empty(0, dtype=torch.long)
+    told: Tensor | None = getattr(batch, name)
+    tokens_BT: Tensor = getattr(batch, side)
+    return torch.full((len(tokens_BT),), tokens_BT.shape[1]) if told is None else told
+
+
+def _grown(tensor: Tensor, shape: Sequence[int], fill: int) -> Tensor:
+    """Filled up at the end of every dimension."""
+    missing = [
+        end
+        for size, now in zip(reversed(shape), reversed(tensor.shape), strict=True)
+        for end in (0, size - now)
+    ]
+    return F.pad(tensor, missing, value=fill) if any(missing) else tensor

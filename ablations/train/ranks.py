@@ -1,4 +1,4 @@
-"""Several processes that train one model, a device each: what torch calls ranks.
+"""One device, or several processes that train one model with a device each: torch's ranks.
 
 Every rank draws the same steps from the task and computes its own rows of each part. A rank's loss
 is summed over its own labels and divided by those of the whole step over the number of ranks, so
@@ -10,7 +10,7 @@ end alike, and what only one may do, rank 0 does.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
@@ -18,17 +18,52 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch._dynamo
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ablations.train.devices import Devices, Forward
 from ablations.train.stopping import Stopped
 from ablations.train.unfinished import SECONDS, Keeper
 from model.batch import IGNORE, Batch
 
 PLACE = "ABLATIONS_RANKS"  # in the environment: the file in which ranks find each other
+Forward = Callable[[Batch], Tensor]
+
+
+class Devices:
+    """The devices of one training. Here there is one: all rows and all sums are its own."""
+
+    count = 1
+
+    def joined(self, forward: Forward) -> Forward:
+        """The model as training calls it, with the gradients of all devices."""
+        return forward
+
+    def begin(self, seed: int, step: int) -> None:
+        """A step begins: no two devices drop the same."""
+
+    def share(self, part: Batch) -> Batch:
+        """The rows of a part that are computed here."""
+        return part
+
+    def in_turn(self, parts: Sequence[Batch]) -> Iterable[Batch]:
+        """The shares of a step, one after another; with the last, gradients become those of all."""
+        return parts
+
+    def mean(self, loss: Tensor) -> Tensor:
+        """Over the devices."""
+        return loss
+
+    def own(self, batches: int) -> range:
+        """Which of so many batches are evaluated here."""
+        return range(batches)
+
+    def gathered(self, losses: list[float]) -> list[float]:
+        """The losses of all batches; here are those that were evaluated, and 0 for the others."""
+        return losses
+
+
+ALONE = Devices()
 
 
 class Ranks(Devices):
@@ -40,6 +75,8 @@ class Ranks(Devices):
 
     def joined(self, forward: Forward) -> Forward:
         # A part may leave weights unused; without a gradient they stay as they are, as on one.
+        import torch._dynamo  # which takes a second to load
+
         module = cast(nn.Module, forward)
         # Cutting a compiled model at the edges of DDP's buckets fails where shapes are dynamic.
         torch._dynamo.config.optimize_ddp = False

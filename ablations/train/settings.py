@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ablations.tasks.task import Budget
-from ablations.train.optimiser import OPTIMISER
-from ablations.train.schedule import SCHEDULE
-from model.config import ConfigError, too_small
+from ablations.train.optimiser import OPTIMISER, SCHEDULE
+from model.config import ConfigError
 from model.family import choice
+
+MOST = 10_000_000  # steps, tokens of a step, parts or evaluations: what is more is a slip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +43,14 @@ class TrainConfig:
     """Whether training runs through torch.compile."""
 
     def __post_init__(self) -> None:
-        problems = too_small(self, steps=1, batch_tokens=1, parts=1, evaluations=1)
+        problems = [
+            f"{name}={value}: must be from 1 to {MOST:,}"
+            for name in ("steps", "batch_tokens", "parts", "evaluations")
+            if not 1 <= (value := getattr(self, name)) <= MOST
+        ]
         if not 0 <= self.smoothing < 1:
             problems.append(f"smoothing={self.smoothing}: must be from 0 to below 1")
-        if self.clip is not None and self.clip <= 0:
+        if self.clip is not None and not 0 < self.clip < math.inf:
             problems.append(f"clip={self.clip}: must be positive, or null for none")
         if self.average is not None and not 0 < self.average < 1:
             problems.append(f"average={self.average}: must be between 0 and 1, or null for none")

@@ -1,4 +1,4 @@
-"""One step of training: forward, backward, update."""
+"""One step of training, and the loss that every trial is judged by."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from ablations.tasks.task import Task
+from ablations.train.ranks import ALONE, Devices
 from ablations.train.settings import TrainConfig
 from model.batch import Batch
+from model.evaluating import evaluating
 from model.loss import cross_entropy
 
 
@@ -42,3 +45,23 @@ def update(
         nn.utils.clip_grads_with_norm_(every, config.clip, norm)
     optimiser.step()
     return total, norm
+
+
+def validate(
+    model: nn.Module,
+    task: Task,
+    device: torch.device,
+    split: str = "valid",
+    devices: Devices = ALONE,
+) -> float:
+    """Unsmoothed nats per label over a whole split; the model's mode is left as it was."""
+    batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
+    losses = [0.0] * len(batches)
+    with evaluating(model), torch.inference_mode():
+        for index in devices.own(len(batches)):
+            moved = batches[index].to(device)
+            losses[index] = float(cross_entropy(model(moved), moved.labels))
+    total = 0.0
+    for loss in devices.gathered(losses):  # one by one: `sum` rounds otherwise in later Pythons
+        total += loss
+    return total / sum(batch.tokens for batch in batches)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ablations.store.files import write_atomic
 from ablations.train.stopping import Stopped as Stopped
-from ablations.train.tensors import pack, read_words, unpack
+from ablations.train.weights import pack, read_words, unpack
 
 SECONDS = 60.0  # between two checkpoints of one training
 

@@ -69,3 +69,11 @@ class Mixer(nn.Module):
     ) -> tuple[Tensor, MixerState | None]:
         """The mixed tokens; with a state, what came before counts too and a new state follows."""
         raise NotImplementedError
+
+
+@MIXER.register("none")
+class NoMixer(Mixer):
+    """Nothing: the block leaves this sublayer out, and no token learns of another.
+
+    A decoder with a source still reads it by cross-attention.
+    """

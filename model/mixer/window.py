@@ -17,7 +17,7 @@ from model.batch import positions
 from model.config import ConfigError
 from model.mixer import MIXER, Context, MixerState
 from model.mixer.attention import Attention
-from model.position import Position
+from model.positions import Position
 from model.scale import Scale
 
 

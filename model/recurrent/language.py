@@ -11,17 +11,15 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from model.architecture import MODEL
 from model.batch import Batch, positions
 from model.config import ConfigError, too_small
-from model.dropout import Dropout
 from model.embedding import Embedding
-from model.family import choice
+from model.family import MODEL, choice
 from model.generate import Decoding
 from model.head import Head
 from model.initialise import INITIAL
+from model.layers import Dropout
 from model.recurrent import CELL, SCORE, CellState, RecurrentLayer
-from model.tie import Tied
 
 
 class Layers(nn.Module):
@@ -54,7 +52,7 @@ class Layers(nn.Module):
 
 
 @MODEL.register("recurrent")
-class Recurrent(Tied):
+class Recurrent(nn.Module):
     """model(batch) → logits, one position after the other (Mikolov et al. 2010).
 
     This is kind=decoder; the encoder-decoder builds on it.
@@ -90,7 +88,6 @@ class Recurrent(Tied):
         super().__init__()
         self.decoder = decoder
         self.head = head
-        self.note_ties()
 
     def forward(self, batch: Batch) -> Tensor:
         if batch.inputs is None:

@@ -13,15 +13,72 @@ from torch import Tensor, nn
 
 from model.attention import Shown
 from model.batch import positions
-from model.dropout import Dropout
 from model.embedding import Embedding
 from model.generate import Decoding
 from model.head import Head, last
-from model.linear import Joint
-from model.recurrent import RecurrentLayer
+from model.layers import Dropout, Joint
+from model.recurrent import SCORE, RecurrentLayer
 from model.recurrent.cell import reverse
 from model.recurrent.language import Layers, Recurrent
-from model.recurrent.score import MemoryScore
+
+
+class MemoryScore(nn.Module):
+    """Scores in two steps, so that what needs the source alone is done once for each source."""
+
+    reads = True  # whether the decoder reads the source at all
+
+    def keys(self, memory_BSH: Tensor) -> Tensor:
+        """The positions as they are scored."""
+        return memory_BSH
+
+    def forward(self, h_BTH: Tensor, keys_BSH: Tensor) -> Tensor:
+        """B T S: the higher, the more is read."""
+        raise NotImplementedError
+
+
+@SCORE.register("none")
+class NoReading(MemoryScore):
+    """One vector a layer stands between source and target (Sutskever et al., Cho et al. 2014)."""
+
+    reads = False
+
+
+@SCORE.register("dot")
+class Dot(MemoryScore):
+    """hᵀ m (Luong et al. 2015)."""
+
+    def forward(self, h_BTH: Tensor, keys_BSH: Tensor) -> Tensor:
+        return h_BTH @ keys_BSH.transpose(1, 2)
+
+
+@SCORE.register("bilinear")
+class Bilinear(Dot):
+    """hᵀ W m (Luong et al. 2015, "general")."""
+
+    def __init__(self, d_hidden: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(d_hidden, d_hidden, bias=False)
+
+    def keys(self, memory_BSH: Tensor) -> Tensor:
+        return self.project(memory_BSH)
+
+
+@SCORE.register("mlp")
+class MLP(MemoryScore):
+    """vᵀ tanh(W h + U m) (Bahdanau et al. 2015)."""
+
+    def __init__(self, d_hidden: int) -> None:
+        super().__init__()
+        self.state = nn.Linear(d_hidden, d_hidden, bias=False)
+        self.memory = nn.Linear(d_hidden, d_hidden, bias=False)
+        self.weigh = nn.Linear(d_hidden, 1, bias=False)
+
+    def keys(self, memory_BSH: Tensor) -> Tensor:
+        return self.memory(memory_BSH)
+
+    def forward(self, h_BTH: Tensor, keys_BSH: Tensor) -> Tensor:
+        met_BTSH = torch.tanh(self.state(h_BTH)[:, :, None] + keys_BSH[:, None])
+        return self.weigh(met_BTSH)[..., 0]
 
 
 class BidirectionalEncoder(nn.Module):

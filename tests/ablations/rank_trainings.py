@@ -15,10 +15,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from ablations.sweep.launch import Report
-from ablations.tasks.batches.padded import Padded
-from ablations.train.devices import ALONE, Devices, Forward
+from ablations.tasks.batching import Padded
 from ablations.train.loop import train
-from ablations.train.ranks import Ranks, SharedKeeper, ranks_on
+from ablations.train.ranks import ALONE, Devices, Forward, Ranks, SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice, Stopped
 from ablations.train.unfinished import Keeper

@@ -19,14 +19,15 @@ from torch import nn
 
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.tasks.batches.padded import Padded
-from ablations.tasks.task import Budget, Task
+from ablations.tasks.batching import Padded
+from ablations.tasks.task import Budget, Example, Metric, Score, Task
 from ablations.train.loop import train
 from ablations.train.settings import TrainConfig
 from ablations.train.unfinished import Keeper
 from ablations.train.weights import save_weights
-from model.batch import BOS, EOS, Batch
+from model.batch import BOS, EOS, IGNORE, Batch
 from model.build import build
+from model.evaluating import evaluating
 
 DIGITS = 5
 SIZES = {"train": 120, "valid": 24, "test": 24}
@@ -38,6 +39,7 @@ class Backwards(Task):
     kind: ClassVar[str] = "encoder_decoder"
     source_size = target_size = 3 + DIGITS
     longest = 9
+    metrics: ClassVar[dict[str, Metric]] = {"error": Metric("errors/label", "lower", "errors")}
 
     def __init__(self) -> None:
         drawn = random.Random(0)
@@ -56,6 +58,15 @@ class Backwards(Task):
     def evaluation_batches(self, split: str) -> list[Batch]:
         pairs = self.pairs[split]
         return [pairs.batch(rows_B) for rows_B in pairs.by_length(100)]
+
+    def scores(
+        self, model: nn.Module, split: str, device: Any, decode: Any = None
+    ) -> tuple[list[Score], list[Example]]:
+        """Labels that are not the likeliest; no example is shown."""
+        batches = self.evaluation_batches(split)
+        with evaluating(model), torch.inference_mode():
+            wrong = [(model(b).argmax(-1) != b.labels)[b.labels != IGNORE].sum() for b in batches]
+        return [Score("error", int(sum(wrong)) / sum(batch.tokens for batch in batches))], []
 
     def trivial(self, split: str) -> dict[str, float]:
         return {"loss": math.log(DIGITS + 1)}

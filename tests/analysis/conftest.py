@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -47,7 +48,7 @@ def predicted(word: str, *of: str, **fields: Any) -> dict[str, Any]:
 
 def claim(name: str, *predicts: dict[str, Any]) -> dict[str, Any]:
     words = {"id": name, "statement": "It matters.", "source": "V17"}
-    return {**words, "predicts": list(predicts)}
+    return {**words, "predicts": list(predicts), "require": []}
 
 
 class Folder:
@@ -89,6 +90,11 @@ class Folder:
             **changes,
         }
         entry["metric"] = {"unit": "fraction", **entry["metric"]}
+        metrics = entry["metrics"].items()
+        entry["metrics"] = {
+            metric: {"unit": "1", **{k: v for k, v in told.items() if k not in ("name", "split")}}
+            for metric, told in metrics
+        }
         crossings = entry.pop("crossings", [{}])
         seeds = entry.pop("seeds")
         entry.setdefault("batches", [list(seeds)])
@@ -213,12 +219,26 @@ def sweep() -> Callable[[Path], Folder]:
 
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of such a sweep, among all that it links to."""
-    from analysis import report
+    """The page of such a sweep, among all that it links to; of each kind one figure is drawn, and
+    the others are copies."""
+    from analysis import plots, report
     from analysis.evidence import gather
 
+    drawn: dict[str, list[Path]] = {}
+
+    def save_all(panels: Sequence[Any], folder: Path, jobs: int = 1) -> None:
+        for panel in panels:
+            first = drawn.setdefault(panel.kind, []) or plots.save(panel, folder)
+            drawn[panel.kind] = first
+            for path in first:
+                copy = folder / f"{panel.name}{path.suffix}"
+                if copy != path:
+                    shutil.copy(path, copy)
+
     root = build_sweep(tmp_path_factory.mktemp("shown") / "run").root
-    *_, page = report.write(gather(root))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "save_all", save_all)
+        *_, page = report.write(gather(root))
     assert page == root / "report" / "index.html"
     return page
 

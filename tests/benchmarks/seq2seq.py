@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded
 from ablations.train.optimiser import OPTIMISER
 from ablations.train.settings import TrainConfig
 from model.batch import IGNORE, PAD, Batch

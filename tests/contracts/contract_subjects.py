@@ -13,12 +13,11 @@ from typing import Any, get_args, get_type_hints
 import torch
 from torch import nn
 
-from model.architecture import MODEL
 from model.build import FAMILIES, build, resolve
 from model.config import ConfigError
-from model.family import Family, NoOptions
+from model.family import MODEL, Family, NoOptions
 from model.initialise import INITIAL
-from model.position import POSITION
+from model.positions import POSITION
 
 SOURCE_SIZE, TARGET_SIZE = 11, 9
 TINY = {

@@ -35,6 +35,9 @@ def declares_its_metrics(subject: TaskSubject) -> None:
         assert metric.better in ("lower", "higher"), subject.owes(
             "metrics", f"says that {metric.better} is better of {name}: write lower or higher"
         )
+        assert metric.matters is None or metric.matters > 0, subject.owes(
+            "metrics", f"says that {metric.matters} of {name} matters"
+        )
 
 
 def scores_what_it_declares(subject: TaskSubject) -> None:

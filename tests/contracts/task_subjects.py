@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -105,3 +105,14 @@ def broken(name: str, part: Any) -> Iterator[TaskSubject]:
         yield replace(sound, config={**sound.config, "task": task})
     finally:
         del TASK.parts[part.__name__]
+
+
+def failures(checks: Sequence[Callable[[Any], None]], subject: Any) -> list[str]:
+    """What each failing check says."""
+    found = []
+    for check in checks:
+        try:
+            check(subject)
+        except AssertionError as error:
+            found.append(f"{check.__name__}: {error}")
+    return found

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from contract_checks import OF_HIDING, Check, checks, never_looks_ahead
+from contract_checks import OF_HIDING, checks, failures, never_looks_ahead
 from contract_subjects import Subject, around, every_subject
 
 from model.attention import MASK
 
-CASES = [
-    pytest.param(subject, check, id=f"{subject}-{check.__name__}")
-    for subject in every_subject()
-    for check in checks(subject)
-]
+
+@pytest.mark.parametrize("subject", every_subject(), ids=str)
+def test_every_part_keeps_every_contract(subject: Subject) -> None:
+    found = failures(subject, checks(subject))
+    assert not found, found
 
 
-@pytest.mark.parametrize(("subject", "check"), CASES)
-def test_every_part_keeps_every_contract(subject: Subject, check: Check) -> None:
-    check(subject)
-
-
-@pytest.mark.parametrize("check", OF_HIDING, ids=lambda check: check.__name__)
-def test_multiplying_a_score_by_zero_does_not_hide_it(check: Check) -> None:
+def test_multiplying_a_score_by_zero_does_not_hide_it() -> None:
     """e⁰ = 1: the future keeps a weight, and every contract about it shows that."""
     subject = around(MASK, "zero")
-    assert check not in checks(subject)
+    assert not set(OF_HIDING) & set(checks(subject))
     words = "changed an|give another answer|goes on from another"
-    with pytest.raises(AssertionError, match=words):
-        check(subject)
+    for check in OF_HIDING:
+        with pytest.raises(AssertionError, match=words):
+            check(subject)
 
 
 def test_the_zero_mask_is_the_only_part_that_need_not_hide() -> None:

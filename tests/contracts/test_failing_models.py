@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from ablations.measure.calibration import Calibration
 from ablations.tasks import TASK, Task
-from ablations.train.validation import validate
+from ablations.train.step import validate
 from model.batch import Batch
 from model.generate import Decoding
 
@@ -54,24 +55,21 @@ class Breaks(nn.Module):
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that every task has a second batch to ask."""
-    monkeypatch.setattr("ablations.tasks.generated.rows.EVALUATION_BATCH", 32)
-    monkeypatch.setattr("ablations.tasks.batches.padded.EVALUATION_TOKENS", 512)
+    monkeypatch.setattr("ablations.tasks.generated.EVALUATION_BATCH", 32)
+    monkeypatch.setattr("ablations.tasks.batching.EVALUATION_TOKENS", 512)
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
 @pytest.mark.parametrize("name", TASK.parts)
-def test_a_model_that_breaks_at_the_second_batch_keeps_its_mode(
-    name: str, training: bool, door: str
-) -> None:
+def test_a_model_that_breaks_at_the_second_batch_keeps_its_mode(name: str) -> None:
     subject = task_subject(name)
     task = subject.built()
-    model = Breaks(subject.model(task)).train(training)
-    with pytest.raises(RuntimeError, match="too much"):
-        DOORS[door](model, task)
-    assert all(module.training is training for module in model.modules()), (
-        f"{door} left the model in another mode: ask it inside `evaluating(model)`"
-    )
+    for training, (door, ask) in product((True, False), DOORS.items()):
+        model = Breaks(subject.model(task)).train(training)
+        with pytest.raises(RuntimeError, match="too much"):
+            ask(model, task)
+        assert all(module.training is training for module in model.modules()), (
+            f"{door} left the model in another mode: ask it inside `evaluating(model)`"
+        )
 
 
 @pytest.mark.parametrize("door", ["validate", "calibration"])

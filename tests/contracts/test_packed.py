@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 import torch
 from contract_samples import sample
-from contract_subjects import Subject, every_subject, temporary
-from torch import Tensor, nn
+from contract_subjects import Subject, every_subject
+from torch import nn
 
 from ablations.train.pack import Pack
 from ablations.train.settings import TrainConfig
 from ablations.train.step import update
 from model.batch import IGNORE, Batch
 from model.build import build
-from model.position import POSITION, Position
 
 CPU = torch.device("cpu")
 STILL = {"name": "sgd", "rate": 1e-30}  # so that gradients can be compared after a step
@@ -72,34 +71,22 @@ def learns_the_same(subject: Subject) -> None:
                 torch.testing.assert_close(together[index], alone, rtol=1e-9, atol=1e-9, msg=name)
 
 
-@pytest.mark.parametrize("subject", every_subject(), ids=str)
+QUICK = {  # the rest in the soak tests
+    "model-transformer-encoder_decoder", "model-recurrent-encoder_decoder",
+    "model-recurrent-decoder", "mixer-convolution", "mixer-mingru", "mixer-window", "mixer-lstm",
+    "position-rotary", "position-shaw", "position-t5", "feedforward-swiglu", "head-classes",
+}  # fmt: skip
+
+
+def tried(subject: Subject) -> Any:
+    marks = [] if subject.name in QUICK else pytest.mark.soak
+    return pytest.param(subject, marks=marks, id=subject.name)
+
+
+def test_the_parts_that_are_tried_at_every_commit_are_there() -> None:
+    assert {subject.name for subject in every_subject()} >= QUICK
+
+
+@pytest.mark.parametrize("subject", [*map(tried, every_subject())])
 def test_a_part_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
     learns_the_same(subject)
-
-
-class Asking(Position):
-    """Goes by a number of its input, which lanes do not share."""
-
-    def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
-        return x_BTD * float(x_BTD.detach().mean())
-
-
-class Counting(Position):
-    """Goes by how often it was called, where lanes side by side are one call."""
-
-    calls = 0
-
-    def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
-        Counting.calls += 1
-        return x_BTD * Counting.calls
-
-
-@pytest.mark.parametrize(
-    ("part", "kind", "words"),
-    [(Asking, RuntimeError, r"\.item\(\)"), (Counting, AssertionError, "not close")],
-)
-def test_a_part_that_cannot_be_packed_is_seen(
-    part: type[Position], kind: type[Exception], words: str
-) -> None:
-    with temporary(POSITION, part) as subject, pytest.raises(kind, match=words):
-        learns_the_same(subject)

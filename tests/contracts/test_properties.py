@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from model.architecture import MODEL
 from model.attention import PATH, SIMILARITY
+from model.family import MODEL
 from model.feedforward import FEEDFORWARD
 from model.generate import Question, greedy
 from model.mixer import MIXER
 from model.norm import NORM
-from model.position import POSITION
+from model.positions import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE
 

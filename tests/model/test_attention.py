@@ -16,7 +16,7 @@ from model.batch import positions
 from model.config import ConfigError
 from model.mixer import MIXER, Context
 from model.mixer.attention import Attention
-from model.position import POSITION
+from model.positions import POSITION
 from model.scale import SCALE
 
 D_MODEL, N_HEADS, D_HEAD = 8, 2, 3  # heads that do not fill the width

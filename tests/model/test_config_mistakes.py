@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from model.build import resolve
-from model.config import ConfigError
+from model.config import ConfigError, validate
+from model.strict_yaml import parse_yaml
 
 IMPOSSIBLE: dict[str, dict[str, Any]] = {
     "model.n_heads=7": {"n_heads": 7, "d_model": 64},
@@ -42,29 +45,61 @@ def problems(name: str, **options: Any) -> list[str]:
     return caught.value.problems
 
 
-@pytest.mark.parametrize("name", ["transformer", "recurrent"])
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("d_model", 0),
-        ("depth", 0),
-        ("depth", -1),
-        ("dropout", 1),
-        ("dropout", -0.1),
-        ("dropout", float("nan")),
-        ("d_model", "wide"),
-        ("depth", 1.5),
-    ],
-)
-def test_an_impossible_number_is_refused_by_name(name: str, field: str, value: Any) -> None:
-    (problem,) = problems(name, **{field: value})
-    assert problem.startswith((f"model.{field}=", f"model.{field}: "))
+NUMBERS: list[tuple[str, Any]] = [
+    ("d_model", 0),
+    ("depth", 0),
+    ("depth", -1),
+    ("depth", math.inf),
+    ("depth", 1.5),
+    ("dropout", 1),
+    ("dropout", -0.1),
+    ("dropout", math.nan),
+    ("dropout", 10**400),
+    ("d_model", "wide"),
+]
 
 
-@pytest.mark.parametrize("place", IMPOSSIBLE)
-def test_a_transformer_names_what_cannot_be(place: str) -> None:
-    (problem,) = problems("transformer", **IMPOSSIBLE[place])
-    assert problem.startswith(place)
+def test_an_impossible_number_is_refused_by_name() -> None:
+    for name in ("transformer", "recurrent"):
+        for field, value in NUMBERS:
+            (problem,) = problems(name, **{field: value})
+            assert problem.startswith((f"model.{field}=", f"model.{field}: ")), problem
+
+
+def test_a_transformer_names_what_cannot_be() -> None:
+    for place, written in IMPOSSIBLE.items():
+        (problem,) = problems("transformer", **written)
+        assert problem.startswith(place), problem
+
+
+def test_an_infinite_number_is_refused_inside_an_option_and_inside_a_list() -> None:
+    (problem,) = problems("transformer", position={"name": "rotary", "theta": math.inf})
+    assert problem == "model.position.theta: inf is not a finite number"
+    with pytest.raises(ConfigError, match=r"part\.pair: nan is not a finite number"):
+        validate(Pair, {"pair": [0.5, math.nan]}, "part")
+
+
+@dataclass
+class Pair:
+    pair: list[float]
+
+
+def bomb(levels: int) -> str:
+    lines = ["level0: &level0 [x, x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, levels):
+        lines.append(f"level{level}: &level{level} [{', '.join([f'*level{level - 1}'] * 10)}]")
+    return "\n".join(lines)
+
+
+def test_aliases_that_multiply_are_refused_with_file_and_line() -> None:
+    with pytest.raises(ConfigError, match=r"^own\.yaml:5: more than 100,000 values, aliases"):
+        parse_yaml(bomb(10), "own.yaml")
+    with pytest.raises(ConfigError, match=r"^own\.yaml:1: more than 100,000 values, aliases"):
+        parse_yaml("a: &a [*a]", "own.yaml")
+
+
+def test_a_plain_alias_stands_for_its_value() -> None:
+    assert parse_yaml("a: &a {b: 1}\nc: *a", "own.yaml").values == {"a": {"b": 1}, "c": {"b": 1}}
 
 
 def test_heads_that_do_not_divide_the_width_are_answered_with_both_ways_out() -> None:

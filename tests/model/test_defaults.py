@@ -20,7 +20,7 @@ from model.build import build
 from model.feedforward import FEEDFORWARD
 from model.initialise import INITIAL
 from model.norm import NORM
-from model.position import POSITION
+from model.positions import POSITION
 from model.scale import SCALE
 
 D_HEAD, N_HEADS, D = 8, 8, 64

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from model import preset
-from model.__main__ import _Compiler, main
+from model.__main__ import main
 from model.attention import PATH, Fused
 from model.batch import Batch
 from model.build import build
 from model.count import Cost, count, flops_per_token, parameters
 from model.describe import WIDTH, describe
 from model.mixer import MIXER
-from model.position import POSITION
+from model.positions import POSITION
 from model.residual import RESIDUAL
 
 D, HEADS, D_HEAD, DEPTH, V, S_V = 12, 2, 5, 3, 9, 11
@@ -46,24 +44,24 @@ def without_zeros(counts: dict[str, int]) -> dict[str, int]:
     return {kind: number for kind, number in counts.items() if number}
 
 
-@pytest.mark.parametrize("path", PATH.parts)
-def test_a_decoder_costs_what_its_matrices_say(path: str) -> None:
-    cost = counted(transformer(path=path, position="learned"))
-    assert without_zeros(cost.parameters) == {
-        "embedding": V * D,
-        "positions": 16 * D,
-        "projections": DEPTH * ((D * W + W) * 3 + (W * D + D)),
-        "feedforward": DEPTH * ((D * F + F) + (F * D + D)),
-        "norms": (2 * DEPTH + 1) * NORM,
-        "head": D * V + V,
-    }
-    assert without_zeros(cost.flops) == {
-        "projections": 2 * N * DEPTH * (3 * D * W + W * D),
-        "mixing": 2 * N * DEPTH * (2 * N * W),  # scores and values
-        "feedforward": 2 * N * DEPTH * (2 * D * F),
-        "head": 2 * N * D * V,
-    }
-    assert cost.tokens == N
+def test_a_decoder_costs_what_its_matrices_say() -> None:
+    for path in PATH.parts:
+        cost = counted(transformer(path=path, position="learned"))
+        assert without_zeros(cost.parameters) == {
+            "embedding": V * D,
+            "positions": 16 * D,
+            "projections": DEPTH * ((D * W + W) * 3 + (W * D + D)),
+            "feedforward": DEPTH * ((D * F + F) + (F * D + D)),
+            "norms": (2 * DEPTH + 1) * NORM,
+            "head": D * V + V,
+        }
+        assert without_zeros(cost.flops) == {
+            "projections": 2 * N * DEPTH * (3 * D * W + W * D),
+            "mixing": 2 * N * DEPTH * (2 * N * W),  # scores and values
+            "feedforward": 2 * N * DEPTH * (2 * D * F),
+            "head": 2 * N * D * V,
+        }
+        assert cost.tokens == N
 
 
 def test_an_encoder_decoder_costs_two_stacks_and_the_way_between_them() -> None:
@@ -87,12 +85,6 @@ def test_an_encoder_decoder_costs_two_stacks_and_the_way_between_them() -> None:
     assert cost.tokens == M + N
 
 
-def test_an_encoder_alone_reads_the_source_alone() -> None:
-    cost = counted(transformer(kind="encoder"), M)
-    assert cost.tokens == M
-    assert cost.flops["feedforward"] == 2 * M * DEPTH * 2 * D * F
-
-
 def test_a_tied_weight_counts_where_it_stands_first() -> None:
     cost = counted(transformer(tied="output"))
     assert (cost.parameters["embedding"], cost.parameters["head"]) == (V * D, V)
@@ -107,11 +99,11 @@ def test_the_taps_of_a_convolution_mix() -> None:
     assert cost.flops["mixing"] == 2 * N * DEPTH * 3 * D * D
 
 
-@pytest.mark.parametrize("form", ["kernel", "steps"])
-def test_the_gates_of_a_recurrence_mix(form: str) -> None:
-    cost = counted(transformer(mixer={"name": "lstm", "form": form}))
-    assert cost.parameters["mixing"] == DEPTH * 4 * (2 * D * D + 2 * D)
-    assert cost.flops["mixing"] == 2 * N * DEPTH * 4 * 2 * D * D
+def test_the_gates_of_a_recurrence_mix() -> None:
+    for form in ["kernel", "steps"]:
+        cost = counted(transformer(mixer={"name": "lstm", "form": form}))
+        assert cost.parameters["mixing"] == DEPTH * 4 * (2 * D * D + 2 * D)
+        assert cost.flops["mixing"] == 2 * N * DEPTH * 4 * 2 * D * D
 
 
 def test_a_recurrent_model_costs_its_gates_its_bridge_and_its_reading() -> None:
@@ -142,7 +134,7 @@ def test_a_preset_has_the_published_number_of_parameters_and_no_weights(name: st
     size = chosen.target_size
     described = describe(chosen.model, chosen.source_size or size, size, length=8)
     assert described.parameters == KNOWN[name]
-    assert described.weight_bytes == 4 * KNOWN[name]
+    assert described.memory["weights"] == 4 * KNOWN[name]
     assert all(weight.is_meta for weight in described.model.parameters())
 
 
@@ -167,21 +159,17 @@ def really_kept(written: Any, source: int, length: int) -> int:
 STEPS = {name: {"name": name, "form": "steps"} for name in ("rnn", "gru", "lstm")}
 CASES: dict[str, dict[str, Any]] = {
     **{f"path={name}": {"path": name} for name in PATH.parts},
-    **{f"position={name}": {"position": name} for name in POSITION.parts},
+    # A CPU keeps the scores of fused attention where a bias is trained; other kernels do not.
+    **{f"position={name}": {"position": name, "path": "explicit"} for name in POSITION.parts},
     **{f"residual={name}": {"residual": name} for name in RESIDUAL.parts},
     # What a recurrent kernel keeps is the library's secret, and differs from device to device.
-    **{f"mixer={name}": {"mixer": STEPS.get(name, name)} for name in MIXER.parts},
+    **{f"mixer={name}": {"mixer": STEPS.get(name, name)} for name in {*MIXER.parts} - {"window"}},
     "dilated": {"mixer": {"name": "convolution", "dilated": True}},
     "window": {"mixer": {"name": "window", "reach": 3}, "path": "explicit"},
-    "fused window": {"mixer": {"name": "window", "reach": 3}, "attention_dropout": 0.1},
     "grouped": {"mixer": {"name": "attention", "n_kv_heads": 1}},
     "gated": {"feedforward": "swiglu", "norm": "rms"},
     "dropout": {"dropout": 0.1, "feedforward_dropout": 0.1},
     "attention dropout": {"attention_dropout": 0.1, "path": "explicit"},
-    "fused dropout": {"attention_dropout": 0.1},
-    "fused dropout, both stacks": {"attention_dropout": 0.1, "kind": "encoder_decoder"},
-    "fused dropout over a bias": {"attention_dropout": 0.1, "position": "alibi"},
-    "fused dropout over a trained bias": {"attention_dropout": 0.1, "position": "t5"},
     "both stacks": {"kind": "encoder_decoder", "position": "rotary"},
     "again": {"mixer": STEPS["rnn"], "residual": "none",
               "position": {"name": "learned", "every_layer": True}},
@@ -191,36 +179,15 @@ CASES: dict[str, dict[str, Any]] = {
 SMALL = {"name": "transformer", "d_model": D, "n_heads": HEADS, "depth": 3, "max_len": 16}
 
 
-@pytest.mark.parametrize("changes", CASES.values(), ids=list(CASES))
-def test_the_bytes_kept_for_backward_are_those_that_autograd_keeps(changes: Any) -> None:
-    written = {**SMALL, **changes}
-    if changes.get("name"):
-        written = {"d_model": 8, "depth": 3, **changes}
-    model = on_meta(written)
-    cost = count(model, M, N)
-    assert cost.kept_bytes == really_kept(written, M, N)
-    assert cost == count(model, M, N, fold=False)
-
-
-SMALL_PRESETS = {  # as published but for their sizes, dropout and all
-    name: {**preset.load(name).model, "d_model": 16, "n_heads": 4, "d_head": 4, "max_len": 16}
-    for name in preset.names()
-}
-for written in SMALL_PRESETS.values():
-    written["mixer"] = {**written["mixer"], "n_kv_heads": 2}
-
-
-@pytest.mark.parametrize("name", SMALL_PRESETS)
-def test_the_bytes_that_a_preset_keeps_are_those_that_autograd_keeps(name: str) -> None:
-    written = {**SMALL_PRESETS[name], "tied": "free", "depth": 2}
-    assert counted(written, M).kept_bytes == really_kept(written, M, N)
-
-
-def test_dropout_on_attention_keeps_the_scores_on_a_cpu_and_not_on_an_accelerator() -> None:
-    plain, dropped = (counted(transformer(attention_dropout=p)) for p in (0.0, 0.1))
-    assert plain.kept_bytes == plain.accelerator_bytes == dropped.accelerator_bytes
-    assert dropped.kept_bytes > plain.kept_bytes
-    assert (plain.keepers, dropped.keepers) == ((), ("attention dropout",))
+def test_the_bytes_kept_for_backward_are_those_that_autograd_keeps() -> None:
+    for changes in CASES.values():
+        written = {**SMALL, **changes}
+        if changes.get("name"):
+            written = {"d_model": 8, "depth": 3, **changes}
+        model = on_meta(written)
+        cost = count(model, M, N)
+        assert cost.kept_bytes == really_kept(written, M, N)
+        assert cost == count(model, M, N, fold=False)
 
 
 def test_explicit_attention_keeps_its_scores_and_fused_attention_does_not() -> None:
@@ -279,8 +246,7 @@ def test_json_is_one_document_with_every_count(capsys: pytest.CaptureFixture[str
     assert page["flops_per_token"] == flops_per_token(model, None, 16)
     assert sum(page["flops_by_kind"].values()) == page["flops_per_token"]
     assert page["activation_bytes"] == count(model, None, 16).kept_bytes
-    assert page["accelerator_activation_bytes"] == page["activation_bytes"]
-    assert (page["path"], page["scores_kept_by"]) == ("fused", [])
+    assert page["optimizer_bytes"] == 2 * page["weight_bytes"] == 8 * page["parameters"]
     assert (page["length"], page["preset"]) == (16, None)
     assert page["config"]["d_model"] == 8
 
@@ -291,57 +257,40 @@ def test_the_page_fits_a_terminal_and_folds_equal_blocks(
     page = run(capsys, "gpt2")
     assert max(map(len, page.splitlines())) <= WIDTH
     words = " ".join(page.split())
-    assert "12 × block 7,087,872 each 85,054,464" in words
+    assert "12 × block 85,054,464" in words
     assert "project 768 → 50,257, tied" in words
-    assert "mixing projections 22.8% 28,348,416" in words
+    assert "projections 22.8% 28,348,416" in words
     assert "total 124,439,808" in words
-    assert "at length 1,024" in words
-    assert "path fused; on a CPU attention dropout keeps the scores" in words
-    assert "kept for the backward pass on a CPU 2.4 GiB on an accelerator 657.8 MiB" in words
+    assert "and length 1,024 weights 474.7 MiB optimizer 949.4 MiB activations 657.8 MiB" in words
     assert "causal attention counts as full" in words
 
 
-@pytest.mark.parametrize("mixer", MIXER.parts)
-def test_every_mixer_has_a_page(mixer: str, capsys: pytest.CaptureFixture[str]) -> None:
-    page = run(capsys, f"mixer={mixer}", "--length=20", "depth=3")
-    assert "3 × block" in page
-    assert max(map(len, page.splitlines())) <= WIDTH
-
-
-def test_a_position_of_each_block_is_shown_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    words = run(capsys, "position=t5", "position.shared=false", "depth=3", "--length=8").split()
-    assert words.count("t5") == 2
-    assert "positions" in words
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["position=rotary", "position.theta=5"], ["position.theta=5", "model.position.name=rotary"],
-     ["position={name: rotary, theta: 5}"]],
-)  # fmt: skip
 def test_an_override_replaces_a_choice_whole_in_any_order(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = json.loads(run(capsys, "--json", *words, "--length=8"))
-    assert page["config"]["position"] == {
-        "name": "rotary", "theta": 5.0, "fraction": 1.0, "pairing": "halves",
-    }  # fmt: skip
+    for words in [
+        ["position=rotary", "position.theta=5"],
+        ["position.theta=5", "model.position=rotary"],
+        ["position={name: rotary, theta: 5}"],
+    ]:
+        page = json.loads(run(capsys, "--json", *words, "--length=8"))
+        assert page["config"]["position"] == {
+            "name": "rotary", "theta": 5.0, "fraction": 1.0, "pairing": "halves",
+        }  # fmt: skip
 
 
-@pytest.mark.parametrize("word", ["n_heads=8", "model.n_heads=8"])
-def test_a_preset_takes_another_number_of_heads(
-    word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_preset_takes_another_number_of_heads(capsys: pytest.CaptureFixture[str]) -> None:
     """As published models have it: heads share the width, so that nothing else changes."""
-    page = json.loads(run(capsys, "gpt2", word, "--json", "--length=8"))
-    assert (page["config"]["n_heads"], page["config"]["d_head"]) == (8, 96)
-    assert page["parameters"] == KNOWN["gpt2"]
+    for word in ["n_heads=8", "model.n_heads=8"]:
+        page = json.loads(run(capsys, "gpt2", word, "--json", "--length=8"))
+        assert (page["config"]["n_heads"], page["config"]["d_head"]) == (8, 96)
+        assert page["parameters"] == KNOWN["gpt2"]
 
 
 def test_a_whole_model_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     page = json.loads(run(capsys, "--json", "depth=2", "name=recurrent", "kind=decoder"))
     assert page["config"]["cell"]["name"] == "lstm"
-    assert (page["path"], page["length"], page["source_size"]) == ("steps", 512, None)
+    assert (page["length"], page["source_size"]) == (512, None)
 
 
 MISTAKES = {
@@ -360,7 +309,6 @@ MISTAKES = {
     "position=rotery": "model.position: no position 'rotery'. Did you mean 'rotary'?",
     "position.thta=5 position=rotary": "model.position.thta: no such option. Did you mean 'theta'?",
     "name=recurent": "model: no model 'recurent'. Did you mean 'recurrent'?",
-    "model=5": "expected a model's name",
     "norm=${d_model}": "model.norm: '${d_model}' is not a value",
     "d_model={": "'d_model={': expected the node content",
     "=5": "'=5': expected key=value, such as n_heads=8",
@@ -374,12 +322,12 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("words", MISTAKES)
-def test_a_mistake_is_answered_in_one_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["describe", *words.split()]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert MISTAKES[words] in err
+def test_a_mistake_is_answered_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in MISTAKES:
+        assert main(["describe", *words.split()]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert MISTAKES[words] in err
 
 
 def test_a_wrong_command_gets_the_right_one_and_none_gets_the_usage(
@@ -390,28 +338,3 @@ def test_a_wrong_command_gets_the_right_one_and_none_gets_the_usage(
     assert main([]) == 2
     assert "describe" in capsys.readouterr().out
     assert main(["--help"]) == 0
-
-
-def test_the_package_and_its_command_line_import_no_torch() -> None:
-    program = "import sys, model, model.__main__; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
-
-
-def test_the_real_command_answers_without_loading_the_compiler() -> None:
-    program = (
-        "import runpy, sys; sys.argv = ['model', 'describe', '--json', '--length=8']\n"
-        "try: runpy.run_module('model', run_name='__main__')\n"
-        "finally: assert 'torch._dynamo.eval_frame' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["parameters"] == parameters(
-        describe("transformer", 1, 32_000).model
-    )
-
-
-def test_the_stand_in_for_the_compiler_gives_way_when_more_is_asked() -> None:
-    stand_in = _Compiler("colorsys")
-    assert stand_in.disable(main, recursive=True) is main
-    assert stand_in.rgb_to_hsv(0, 0, 0) == (0, 0, 0)
-    assert not hasattr(stand_in, "__wrapped__")

@@ -12,9 +12,8 @@ from torch import nn
 from model.batch import Batch
 from model.build import build
 from model.count import count
-from model.evaluating import evaluating
+from model.evaluating import attention, evaluating
 from model.generate import Question, beam, greedy, sample
-from model.look import attention
 
 TOKENS = torch.tensor([[3, 4, 5]])
 QUESTION = Question(prompt=TOKENS)

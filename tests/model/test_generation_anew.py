@@ -16,7 +16,7 @@ from model.batch import BOS, EOS, Batch
 from model.build import build
 from model.generate import Answer, Question, beam, greedy, sample
 from model.mixer import MIXER
-from model.position import POSITION
+from model.positions import POSITION
 
 SOURCE_SIZE, TARGET_SIZE, MAX_NEW = 8, 9, 5
 PROMPT = Question(

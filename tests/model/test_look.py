@@ -7,7 +7,7 @@ import torch
 
 from model.batch import Batch
 from model.build import build
-from model.look import attention
+from model.evaluating import attention
 
 SOURCE = torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0]])
 INPUTS = torch.tensor([[1, 3, 4], [1, 5, 6]])

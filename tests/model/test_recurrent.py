@@ -13,11 +13,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.overrides import TorchFunctionMode
 
-from model.batch import BOS, EOS, Batch
+from model.batch import BOS, Batch
 from model.build import build, resolve
 from model.config import ConfigError
-from model.count import flops_per_token, parameters
-from model.generate import Question, greedy
+from model.count import parameters
 from model.recurrent import CELL, SCORE
 from model.recurrent.seq2seq import BidirectionalEncoder
 
@@ -26,7 +25,6 @@ torch.set_num_threads(1)
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
 SOURCE_LENGTHS, LENGTHS = (5, 1, 3), (4, 2, 1)
 CELLS = pytest.mark.parametrize("cell", sorted(CELL.parts))
-SCORES = pytest.mark.parametrize("score", sorted(SCORE.parts))
 few = settings(max_examples=15)
 sizes = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=4)
 MODELS: list[dict[str, Any]] = [
@@ -151,34 +149,25 @@ def by_hand(model: Any, inputs: list[int], source: list[int] | None) -> Tensor:
     return torch.stack(logits).detach()
 
 
-@CELLS
-@pytest.mark.parametrize("tied", [False, True], ids=["free", "tied"])
-def test_the_language_model_is_a_stack_read_one_token_at_a_time(cell: str, tied: bool) -> None:
-    model, batch = made(kind="decoder", cell=cell, tied=tied), sample()
-    rows = zip(batch.inputs.tolist(), LENGTHS, strict=True)
-    assert_same(answers(model, batch), [by_hand(model, row[:size], None) for row, size in rows])
+def test_the_language_model_is_a_stack_read_one_token_at_a_time() -> None:
+    for cell in sorted(CELL.parts):
+        for tied in [False, True]:
+            model, batch = made(kind="decoder", cell=cell, tied=tied), sample()
+            rows = zip(batch.inputs.tolist(), LENGTHS, strict=True)
+            assert_same(
+                answers(model, batch), [by_hand(model, row[:size], None) for row, size in rows]
+            )
 
 
 @CELLS
-@SCORES
-def test_the_encoder_decoder_is_its_formula_also_under_padding(cell: str, score: str) -> None:
-    model, batch = made(cell=cell, score=score, depth=3), sample()
-    rows = zip(batch.inputs.tolist(), LENGTHS, batch.source.tolist(), SOURCE_LENGTHS, strict=True)
-    expected = [by_hand(model, row[:size], words[:count]) for row, size, words, count in rows]
-    assert_same(answers(model, batch), expected)
-
-
-@CELLS
-@SCORES
-def test_the_decoder_starts_from_the_bridged_ends_of_the_encoder(cell: str, score: str) -> None:
-    model, batch = made(cell=cell, score=score), sample()
-    decoding = model.begin(3, 0, batch.source, batch.source_lengths)
-    layers, _ = decoding.states
-    for row, length in enumerate(SOURCE_LENGTHS):
-        memory, ends = encoded(model.encoder, batch.source[row, :length].tolist())
-        assert_same(decoding.memory[row, :length], torch.stack(memory))
-        actual = [tuple(part[row] for part in state) for state in layers]
-        assert_same(actual, first_states(model, ends))
+def test_the_encoder_decoder_is_its_formula_also_under_padding(cell: str) -> None:
+    for score in sorted(SCORE.parts):
+        model, batch = made(cell=cell, score=score, depth=3), sample()
+        rows = zip(
+            batch.inputs.tolist(), LENGTHS, batch.source.tolist(), SOURCE_LENGTHS, strict=True
+        )
+        expected = [by_hand(model, row[:size], words[:count]) for row, size, words, count in rows]
+        assert_same(answers(model, batch), expected)
 
 
 # The encoder against the library.
@@ -221,55 +210,6 @@ def test_the_encoder_and_its_ends_are_those_of_packed_sequences(
 # Steps, batches, padding.
 
 
-@few
-@given(st.sampled_from(MODELS), st.lists(st.integers(1, 3), min_size=1, max_size=4))
-def test_any_chunks_give_the_answer_of_one_pass(options: dict[str, Any], chunks: list[int]) -> None:
-    model = made(**options)
-    batch = replace(sample(lengths=(sum(chunks),) * 3, extra=0), lengths=None)
-    decoding = model.begin(3, sum(chunks), batch.source, batch.source_lengths)
-    with torch.no_grad():
-        parts = []
-        for tokens in batch.inputs.split(chunks, dim=1):
-            logits, decoding = model.step(tokens, decoding)
-            parts.append(logits)
-        assert_same(torch.cat(parts, dim=1), model(batch))
-    assert decoding.start == sum(chunks)
-
-
-@few
-@given(st.sampled_from(MODELS), sizes, st.integers(0, 4), st.integers(0, 99))
-def test_an_answer_depends_neither_on_the_batch_nor_on_padding(
-    options: dict[str, Any], lengths: list[tuple[int, int]], extra: int, seed: int
-) -> None:
-    model = made(**options)
-    source_lengths, target_lengths = zip(*lengths, strict=True)
-    batch = sample(source_lengths, target_lengths, extra, seed)
-    for row, together in enumerate(answers(model, batch)):
-        inputs = batch.inputs[row : row + 1, : target_lengths[row]]
-        source = batch.source[row : row + 1, : source_lengths[row]]
-        with torch.no_grad():
-            assert_same(model(Batch(inputs, inputs, source=source))[0], together)
-
-
-@pytest.mark.parametrize("options", MODELS, ids=str)
-def test_greedy_follows_the_likeliest_token_of_the_full_pass(options: dict[str, Any]) -> None:
-    model, batch = made(**options), sample((5, 1, 3, 2, 4), (1,) * 5)
-    with torch.no_grad():
-        model.head.project.bias[EOS] += 0.7  # so that some answers end before others
-    written = greedy(model, Question(batch.source, batch.source_lengths), max_new=6)
-    for row, tokens in enumerate(answer.tokens for answer in written):
-        inputs = torch.tensor([[BOS, *tokens]])
-        whole = Batch(
-            inputs,
-            inputs,
-            source=batch.source[row : row + 1],
-            source_lengths=batch.source_lengths[row : row + 1],
-        )
-        with torch.no_grad():
-            likeliest = model(whole)[0].argmax(dim=-1).tolist()
-        assert [*tokens, EOS][:6] == likeliest[:6]
-
-
 def test_a_language_model_goes_on_from_a_prompt_without_a_source() -> None:
     model = made(kind="decoder")
     prompt = torch.tensor([[BOS, 4, 5], [BOS, 6, 3]])
@@ -284,44 +224,32 @@ def test_a_language_model_goes_on_from_a_prompt_without_a_source() -> None:
 # What passes from the source to the target.
 
 
-@SCORES
-def test_only_where_the_score_reads_does_the_memory_reach_the_answer(score: str) -> None:
+def test_only_where_the_score_reads_does_the_memory_reach_the_answer() -> None:
     """With `none` all comes through the first states; with the others a middle position counts."""
-    model, batch = made(score=score), sample((5, 5, 5))
-    decoding = model.begin(3, 0, batch.source, batch.source_lengths)
-    layers, _ = decoding.states
-    assert decoding.memory is not None
-    memory = decoding.memory.clone()
-    memory[:, 2] += 1.0
-    moved = replace(decoding, memory=memory, states=(layers, model.score.keys(memory)))
-    before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
-    assert torch.equal(before, after) == (not SCORE.parts[score].reads)
-
-
-@SCORES
-def test_the_first_states_reach_the_answer_with_every_score(score: str) -> None:
-    model, batch = made(score=score), sample((5, 5, 5))
-    decoding = model.begin(3, 0, batch.source, batch.source_lengths)
-    (lower, upper), keys = decoding.states
-    for states in (
-        [tuple(part + 1 for part in lower), upper],
-        [lower, tuple(part + 1 for part in upper)],
-    ):
-        moved = replace(decoding, states=(states, keys))
+    for score in sorted(SCORE.parts):
+        model, batch = made(score=score), sample((5, 5, 5))
+        decoding = model.begin(3, 0, batch.source, batch.source_lengths)
+        layers, _ = decoding.states
+        assert decoding.memory is not None
+        memory = decoding.memory.clone()
+        memory[:, 2] += 1.0
+        moved = replace(decoding, memory=memory, states=(layers, model.score.keys(memory)))
         before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
-        assert (after - before).abs().amax(dim=-1).min() > 1e-6
+        assert torch.equal(before, after) == (not SCORE.parts[score].reads)
 
 
-def test_without_reading_each_source_token_still_counts() -> None:
-    model, batch = made(score="none"), sample()
-    before = answers(model, batch)
-    for row, length in enumerate(SOURCE_LENGTHS):
-        for position in range(length):
-            source = batch.source.clone()
-            source[row, position] = (source[row, position] + 1) % SOURCE_SIZE
-            after = answers(model, replace(batch, source=source))
-            for other, (old, new) in enumerate(zip(before, after, strict=True)):
-                assert torch.equal(old, new) == (other != row)
+def test_the_first_states_reach_the_answer_with_every_score() -> None:
+    for score in sorted(SCORE.parts):
+        model, batch = made(score=score), sample((5, 5, 5))
+        decoding = model.begin(3, 0, batch.source, batch.source_lengths)
+        (lower, upper), keys = decoding.states
+        for states in (
+            [tuple(part + 1 for part in lower), upper],
+            [lower, tuple(part + 1 for part in upper)],
+        ):
+            moved = replace(decoding, states=(states, keys))
+            before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
+            assert (after - before).abs().amax(dim=-1).min() > 1e-6
 
 
 def test_scores_share_every_weight_but_their_own() -> None:
@@ -350,42 +278,21 @@ def test_a_recurrent_model_starts_from_the_embeddings_of_a_transformer() -> None
 # Training and cost.
 
 
-@CELLS
-@pytest.mark.parametrize("options", MODELS, ids=str)
-def test_every_parameter_gets_a_gradient(cell: str, options: dict[str, Any]) -> None:
-    model, batch = made(cell=cell, **options).train(), sample()
-    torch.stack(
-        [row[:size].square().sum() for row, size in zip(model(batch), LENGTHS, strict=True)]
-    ).sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.any(), name
-
-
-def test_dropout_is_of_training_alone() -> None:
+def test_dropout_is_on_the_way_up_and_never_through_time() -> None:
     for options in MODELS:
-        model, batch = made(**options), sample()
-        assert torch.equal(model(batch), model(batch))
-        model.train()
-        assert not torch.equal(model(batch), model(batch))
-
-
-@pytest.mark.parametrize("options", MODELS, ids=str)
-def test_dropout_is_on_the_way_up_and_never_through_time(options: dict[str, Any]) -> None:
-    model, batch = made(cell="lstm", **options).train(), sample()
-    upward, through_time = [], []
-    cells = [module for module in model.modules() if isinstance(module, CELL.parts["lstm"])]
-    for module in (*cells, model.head):
-        module.register_forward_pre_hook(lambda _, given: upward.append(given[0]))
-    for module in model.decoder.cells:
-        module.register_forward_pre_hook(lambda _, given: through_time.extend(given[1]))
-    model(batch)
-    assert len(upward) == len(cells) + 1 > 2
-    for x in upward:
-        assert 0.2 < (x == 0).double().mean() < 0.8
-    for state in through_time:
-        assert (state == 0).all() if options.get("kind") == "decoder" else (state != 0).all()
+        model, batch = made(cell="lstm", **options).train(), sample()
+        upward, through_time = [], []
+        cells = [module for module in model.modules() if isinstance(module, CELL.parts["lstm"])]
+        for module in (*cells, model.head):
+            module.register_forward_pre_hook(lambda _, given, to=upward: to.append(given[0]))
+        for module in model.decoder.cells:
+            module.register_forward_pre_hook(lambda _, given, to=through_time: to.extend(given[1]))
+        model(batch)
+        assert len(upward) == len(cells) + 1 > 2
+        for x in upward:
+            assert 0.2 < (x == 0).double().mean() < 0.8
+        for state in through_time:
+            assert (state == 0).all() if options.get("kind") == "decoder" else (state != 0).all()
 
 
 class Calls(TorchFunctionMode):
@@ -400,27 +307,15 @@ class Calls(TorchFunctionMode):
         return function(*arguments, **(options or {}))
 
 
-@pytest.mark.parametrize("options", MODELS, ids=str)
-def test_no_python_loop_runs_over_time(options: dict[str, Any]) -> None:
-    counts = set()
-    for length in (3, 9):
-        model, batch = made(**options), sample((length,) * 2, (length,) * 2)
-        with Calls() as calls:
-            model(batch)
-        counts.add(calls.count)
-    assert len(counts) == 1
-
-
-@CELLS
-@pytest.mark.parametrize("options", MODELS, ids=str)
-def test_a_model_is_counted_without_being_filled(cell: str, options: dict[str, Any]) -> None:
-    written = {"name": "recurrent", "d_model": WIDTH, "depth": 2, "cell": cell, **options}
-    real = build(written, SOURCE_SIZE, TARGET_SIZE, 0)
-    with torch.device("meta"):
-        model = build(written, SOURCE_SIZE, TARGET_SIZE, None)
-    assert parameters(model) == parameters(real)
-    source_length = None if options.get("kind") == "decoder" else 4
-    assert flops_per_token(model, source_length, 5) > parameters(model.decoder.cells)
+def test_no_python_loop_runs_over_time() -> None:
+    for options in MODELS:
+        counts = set()
+        for length in (3, 9):
+            model, batch = made(**options), sample((length,) * 2, (length,) * 2)
+            with Calls() as calls:
+                model(batch)
+            counts.add(calls.count)
+        assert len(counts) == 1
 
 
 def test_a_language_model_costs_its_layers_and_its_output() -> None:
@@ -436,9 +331,8 @@ def test_a_language_model_costs_its_layers_and_its_output() -> None:
 # What cannot be built or run.
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
+def test_a_bad_option_is_named() -> None:
+    for options, sentence in [
         ({"kind": "encoder"}, r"model\.kind: expected decoder or encoder_decoder, got 'encoder'"),
         ({"d_model": 7}, r"model\.d_model=7: must be even"),
         ({"d_model": 0}, r"model\.d_model=0: must be at least 1"),
@@ -450,12 +344,9 @@ def test_a_language_model_costs_its_layers_and_its_output() -> None:
         ({"score": {"name": "mlp", "width": 3}}, r"model\.score\.width: takes no options"),
         ({"cell": "lstn"}, r"model\.cell: no cell 'lstn'\. Did you mean 'lstm'\?"),
         ({"n_heads": 2}, r"model\.n_heads: no such option"),
-    ],
-    ids=str,
-)
-def test_a_bad_option_is_named(options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence):
-        resolve({"name": "recurrent", **options})
+    ]:
+        with pytest.raises(ConfigError, match=sentence):
+            resolve({"name": "recurrent", **options})
 
 
 def test_an_odd_width_is_no_trouble_to_a_language_model() -> None:

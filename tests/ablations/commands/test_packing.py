@@ -196,9 +196,7 @@ def test_no_more_workers_share_a_device_than_there_are_jobs(
     assert on.workers == workers
 
 
-@pytest.mark.parametrize(
-    ("devices", "settled"), [(1, None), (3, "ablations.train.accelerators:settle")]
-)
+@pytest.mark.parametrize(("devices", "settled"), [(1, None), (3, "ablations.train.device:settle")])
 def test_where_there_are_several_accelerators_each_worker_takes_its_own(
     devices: int, settled: str | None
 ) -> None:

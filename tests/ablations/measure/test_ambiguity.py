@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from ablations.measure.ambiguity import Ambiguity
+from ablations.measure.quality import Ambiguity
 from ablations.store.record import Reading
-from ablations.tasks.scores.edits import METRICS, score
+from ablations.tasks.scoring import METRICS, score
 from ablations.tasks.task import Task
 
 CPU = torch.device("cpu")

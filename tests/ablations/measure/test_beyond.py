@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_task import Backwards, small_model
 from torch import Tensor, nn
 
 from ablations.measure import beyond
@@ -65,17 +64,6 @@ class Tires(nn.Module):
         sure = 1e4 * nn.functional.one_hot(batch.labels, self.size).float()
         sure[:, self.until :] = 0.0
         return sure
-
-
-def test_a_model_without_an_opinion_has_the_same_bits_everywhere(tmp_path: Path) -> None:
-    task = text(tmp_path)
-    found = taken(Uniform(task.target_size), task)
-    for past in BANDS:
-        assert found["bits_at", past].value == pytest.approx(math.log2(task.target_size))
-    for past in (1.5, 4.0):
-        assert found["perplexity_ratio", past].value == pytest.approx(1.0)
-    assert ("perplexity_ratio", 1.0) not in found
-    assert {r.unit for (name, _), r in found.items() if name == "bits_at"} == {"bits/token"}
 
 
 @pytest.mark.parametrize(
@@ -234,12 +222,3 @@ def test_a_text_too_short_to_read_on_in_is_null_with_what_would_do(tmp_path: Pat
     found = taken(Uniform(task.target_size), task)
     assert all("choose a text of at least 256" in (r.reason or "") for r in found.values())
     assert len(found) == 5
-
-
-def test_a_task_that_is_no_running_text_is_refused_in_a_line() -> None:
-    found = taken(small_model(), Backwards())
-    assert len(found) == 5
-    assert {r.value for r in found.values()} == {None}
-    assert {r.reason for r in found.values()} == {
-        "beyond reads on in running text: choose the task text"
-    }

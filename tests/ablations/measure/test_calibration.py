@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from ablations.measure import discover
-from ablations.measure.calibration import BINS, QUANTITIES, reliability
-from ablations.store.record import Reading, Record
-from ablations.store.results import Results
+from ablations.measure.calibration import BINS, reliability
+from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE, Batch
-from model.build import build
 
 CPU = torch.device("cpu")
 few = settings(max_examples=40)
@@ -125,29 +122,6 @@ def test_readings_are_those_of_a_slow_computation(
     assert {name: found[name].value for name in expected} == pytest.approx(expected, abs=1e-6)
 
 
-def test_readings_have_units_a_split_and_a_step_and_can_be_stored(tmp_path: Any) -> None:
-    found = taken(Known(torch.eye(3)), classes(torch.tensor([0, 1, 0])))
-    assert {name: reading.unit for name, reading in found.items()} == {
-        "calibration_error": "1",
-        "overconfidence": "1",
-        "confidence": "probability",
-        "label_accuracy": "right/label",
-        "reliability": "probability",
-    }
-    assert all((r.split, r.at) == ("test", {"step": 17}) for r in found.values())
-    assert found["reliability"].axes == {"bin": list(range(BINS)), "quantity": [*QUANTITIES]}
-    results = Results(tmp_path)
-    results.write(Record("t", "ok", {}, readings=list(found.values())))
-    kept = results.read("t")
-    assert kept is not None
-    assert kept.readings == list(found.values())
-    assert json.loads(results.path("t").read_text())["readings"][4]["values"][0][2:] == [
-        None,
-        None,
-        0,
-    ]
-
-
 # Models whose calibration is known.
 
 
@@ -206,35 +180,3 @@ def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
 
 
 # Every kind.
-
-
-TOKENS = torch.tensor([[3, 5, 4, 2], [6, 2, 0, 0]])
-LENGTHS = torch.tensor([4, 2])
-
-
-@pytest.mark.parametrize(
-    ("options", "batch", "labels"),
-    [
-        ({"kind": "decoder"}, Batch.shifted(TOKENS, LENGTHS), 4),
-        (
-            {"kind": "encoder_decoder"},
-            Batch.shifted(TOKENS, LENGTHS, source_BS=TOKENS, source_lengths_B=LENGTHS),
-            4,
-        ),
-        (
-            {"kind": "encoder", "head": "classes"},
-            Batch(torch.tensor([6, 1]), source=TOKENS, source_lengths=LENGTHS),
-            2,
-        ),
-    ],
-    ids=["decoder", "encoder_decoder", "classes"],
-)
-def test_every_kind_of_model_can_be_asked(
-    options: dict[str, Any], batch: Batch, labels: int
-) -> None:
-    written = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1, **options}
-    source_size = None if options["kind"] == "decoder" else 7
-    found = taken(build(written, source_size, 7, seed=0), Given(batch))
-    assert found["reliability"].values is not None
-    assert sum(row[4] for row in found["reliability"].values) == labels
-    assert 1 / 7 <= found["confidence"].value <= 1

@@ -61,12 +61,6 @@ def test_a_child_tells_how_far_it_is() -> None:
     assert told == [(0.5, "half"), (1.0, "all\nof it")]
 
 
-def test_what_a_child_changes_stays_there() -> None:
-    numbers = [1]
-    assert in_child(lambda _: numbers.append(2) or numbers) == ([1, 2], None)
-    assert numbers == [1]
-
-
 @pytest.mark.parametrize(
     ("work", "words"),
     [
@@ -91,14 +85,6 @@ def test_a_failure_costs_the_child_alone_and_has_a_reason_in_one_line(
     assert "\n" not in reason
     assert len(reason) <= 200
     assert in_child(allocating(1)) == (1, None)  # the parent goes on
-
-
-def test_a_child_that_dies_half_way_has_made_nothing() -> None:
-    def work(tell: Report) -> None:
-        tell(0.5, "half")
-        die(tell)
-
-    assert in_child(work) == (None, "its process was killed")
 
 
 def test_an_allocation_that_the_machine_cannot_serve_fails_in_the_child() -> None:

@@ -15,7 +15,7 @@ from small_models import TEXT, transformer
 from torch import Tensor
 
 from ablations.measure.complexity import Complexity, longest_path, operations
-from ablations.measure.layer import first_mixer
+from ablations.measure.throughput import first_mixer
 from model.build import build
 from model.count import count
 from model.mixer import Context, Mixer
@@ -74,25 +74,6 @@ def test_what_is_read_is_what_is_counted(name: str) -> None:
 
 def exponent(small: float, large: float, factor: float = 2.0) -> float:
     return math.log(large / small) / math.log(factor)
-
-
-@pytest.mark.parametrize(
-    ("name", "in_n", "in_d"),
-    [
-        ("attention", 2, 1),
-        ("window", 1, 1),
-        ("convolution", 1, 2),
-        ("rnn", 1, 2),
-        ("gru", 1, 2),
-        ("lstm", 1, 2),
-    ],
-)
-def test_work_grows_as_the_table_of_vaswani_et_al_says(name: str, in_n: int, in_d: int) -> None:
-    (one, _), (longer, _), (wider, _) = (
-        work(name, n, d) for n, d in ((256, 32), (512, 32), (256, 64))
-    )
-    assert exponent(one, longer) == pytest.approx(in_n, abs=0.02)
-    assert exponent(one, wider) == pytest.approx(in_d, abs=0.02)
 
 
 # Steps that wait for one another.

@@ -117,32 +117,11 @@ def test_an_encoder_is_blind_to_order_without_positions_and_without_a_mask() -> 
     assert read(Permutation, encoder(mixer={"name": "lstm"}), PAIRS) > SEEN
 
 
-def test_a_gap_is_what_one_sequence_in_two_orders_shows() -> None:
-    """By hand, a token at a time, of one of the weights that are drawn."""
-    config = encoder(position={"name": "sinusoidal"})
-    model = build(config["model"], PAIRS.source_size, PAIRS.target_size, 0).double().eval()
-    sentence, order = [5, 7, 2, 9, 4], [2, 0, 4, 1, 3]
-    whole = model.encode(torch.tensor([sentence]), None)[0].tolist()
-    moved = model.encode(torch.tensor([[sentence[i] for i in order]]), None)[0].tolist()
-    worst = max(
-        abs(a - b) for j, i in enumerate(order) for a, b in zip(moved[j], whole[i], strict=True)
-    )
-    gap = permutation_gap(
-        lambda x: model.encode(x, None), torch.tensor([sentence]), torch.tensor(order)
-    )
-    assert gap == pytest.approx(worst, rel=1e-12)
-
-
 @pytest.mark.parametrize(("kind", "task"), [("decoder", TEXT), ("encoder_decoder", PAIRS)])
 def test_minus_infinity_hides_the_future_and_zero_does_not(kind: str, task: Any) -> None:
     assert read(Future, transformer(kind=kind), task) < ROUNDING
     assert read(Future, transformer(kind=kind, mask={"name": "zero"}), task) > SEEN
     assert read(Future, transformer(kind=kind, causal_decoder=False), task) > SEEN
-
-
-def test_a_recurrent_model_has_no_future_to_see() -> None:
-    assert read(Future, RECURRENT) < ROUNDING
-    assert read(Mixing, RECURRENT) > SEEN
 
 
 @pytest.mark.parametrize(
@@ -161,10 +140,6 @@ def test_a_recurrent_model_has_no_future_to_see() -> None:
 def test_tokens_mix_in_the_mixer_alone(kind: str, task: Any, mixer: Any, mixes: bool) -> None:
     gap = read(Mixing, transformer(mixer, kind=kind, depth=2), task)
     assert gap > SEEN if mixes else gap < ROUNDING
-
-
-def test_a_causal_window_of_one_holds_the_token_alone() -> None:
-    assert read(Mixing, transformer({"name": "window", "reach": 1})) < ROUNDING
 
 
 def test_a_short_model_is_asked_for_no_more_than_it_has_positions_for() -> None:

@@ -15,7 +15,7 @@ from torch import nn
 
 from ablations.measure import diagonal
 from ablations.measure.diagonal import SEQUENCES, TOKENS, Diagonal, distinct
-from ablations.tasks.copy import Copy
+from ablations.tasks.strings import Copy
 from model.batch import EOS
 from model.build import build
 
@@ -79,15 +79,6 @@ def test_where_all_scores_are_equal_it_is_chance(
         assert weight(config(mixer), task) == pytest.approx(1 / TOKENS)
 
 
-def test_large_scores_give_a_token_all_of_its_own_weight(task: Copy) -> None:
-    """Without a scale: |x|² = 32 beside products of the order of √32."""
-    assert weight(config("basic", n_heads=1, scale="none"), task) > 0.99
-
-
-def test_random_projections_know_nothing_of_who_asks(task: Copy) -> None:
-    assert weight(config("attention"), task) == pytest.approx(1 / TOKENS, abs=0.05)
-
-
 @pytest.mark.parametrize(
     ("changes", "fix"),
     [
@@ -100,9 +91,3 @@ def test_what_has_no_such_weights_is_refused(task: Copy, changes: dict[str, Any]
     settings = config("attention")
     with pytest.raises(ValueError, match=fix):
         Diagonal().take({**settings, "model": {**settings["model"], **changes}}, task, CPU)
-
-
-def test_too_few_symbols_are_refused() -> None:
-    few = Copy(Copy.Config(symbols=8, length=8, test_lengths=[8], examples=10))
-    with pytest.raises(ValueError, match="8 symbols: choose one with 16 or more"):
-        Diagonal().take(config("attention"), few, CPU)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from small_models import PAIRS, TEXT, transformer
-from torch import Tensor, nn
+from torch import Tensor
 
-from ablations.measure import forms
-from ablations.measure.forms import DRAWS, Forms, batch_of, both, gap
-from model.attention import PATH, Explicit, Path
+from ablations.measure import checks
+from ablations.measure.checks import DRAWS, Forms, batch_of, both, gap
+from model.attention import Explicit, Path
 from model.build import build
 
 CPU = torch.device("cpu")
@@ -106,22 +106,6 @@ def test_every_path_is_the_formula_to_rounding(kind: str, task: Any, path: str) 
     assert read(task, kind=kind, depth=2, **unscaled) > 1e-3
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_one_model_takes_its_own_path_and_the_other_the_explicit_one(path: str) -> None:
-    config = transformer(path={"name": path})
-    own, direct = both(config, TEXT, seed=0)
-
-    def path_of(model: nn.Module) -> type:
-        (found,) = (type(part) for part in model.modules() if isinstance(part, Path))
-        return found
-
-    assert path_of(own) is PATH.parts[path]
-    assert path_of(direct) is Explicit
-    for one, two in zip(own.parameters(), direct.parameters(), strict=True):
-        assert torch.equal(one, two)
-        assert one.dtype == torch.float64
-
-
 def test_padding_is_in_the_batch_and_is_not_compared() -> None:
     batch = batch_of(transformer(), PAIRS)
     assert batch.lengths is not None
@@ -159,7 +143,7 @@ def test_a_path_that_forgets_a_key_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         return model
 
     assert read(path={"name": "row"}) < 1e-12
-    monkeypatch.setattr(forms, "build", forgetful)
+    monkeypatch.setattr(checks, "build", forgetful)
     assert read(path={"name": "row"}) > 1e-3
     assert read(path={"name": "explicit"}) == 0
 

@@ -13,7 +13,7 @@ from torch import nn
 from ablations.measure import fresh
 from ablations.measure.fresh import Fresh, relative_changes
 from ablations.measure.padding import padded
-from ablations.tasks.copy import Copy
+from ablations.tasks.strings import Copy
 from ablations.tasks.task import Budget
 from model.batch import Batch, positions
 from model.build import build
@@ -86,16 +86,3 @@ def test_padding_does_not_count_and_would_if_the_lengths_were_not_told(task: Cop
     assert relative_changes(model, wider) == pytest.approx(expected, rel=1e-5)
     untold = replace(wider, lengths=None, source_lengths=None)
     assert relative_changes(model, untold) != pytest.approx(expected, rel=1e-3)
-
-
-def test_nobody_watches_afterwards(task: Copy) -> None:
-    model = build(config()["model"], task.source_size, task.target_size, 0)
-    (batch,) = next(task.steps(0, Budget(64)))
-    relative_changes(model, batch)
-    assert not any(module._forward_hooks for module in model.modules())
-
-
-def test_a_model_without_blocks_is_refused(task: Copy) -> None:
-    recurrent = {"name": "recurrent", "kind": "encoder_decoder", "d_model": 8}
-    with pytest.raises(ValueError, match="choose a transformer"):
-        Fresh().take({"model": recurrent, "seed": 0}, task, CPU)

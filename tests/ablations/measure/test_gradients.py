@@ -12,7 +12,7 @@ from torch import nn
 
 from ablations.measure import gradients
 from ablations.measure.gradients import Gradients, gradient_norms, second_matrices
-from ablations.tasks.copy import Copy
+from ablations.tasks.strings import Copy
 from ablations.tasks.task import Budget
 from ablations.tasks.text import Text
 from model.batch import IGNORE, Batch
@@ -75,14 +75,6 @@ def test_what_is_read_is_the_model_of_that_depth(text: Text) -> None:
             logs += torch.stack(norms).log() / gradients.DRAWS
         assert found["layer_gradient", depth] == pytest.approx(logs.exp().tolist(), rel=1e-4)
         assert found["last_gradient", depth] == found["layer_gradient", depth][-1]
-
-
-def test_the_layers_of_an_array_are_named_from_one(text: Text) -> None:
-    readings = Gradients().take(config(), text, CPU).readings
-    arrays = [r for r in readings if r.metric == "layer_gradient"]
-    assert [r.axes for r in arrays] == [
-        {"layer": list(range(1, depth + 1))} for depth in gradients.DEPTHS
-    ]
 
 
 def test_with_depth_it_shrinks_with_pre_norm_and_not_with_post_norm(text: Text) -> None:

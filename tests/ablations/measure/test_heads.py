@@ -28,12 +28,10 @@ from ablations.measure.heads import (
 )
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
-from ablations.train.validation import validate
+from ablations.train.step import validate
 from model.batch import IGNORE, Batch
-from model.build import build
-from model.linear import Joint
-from model.mixer.attention import Heads
-from model.mixer.basic import Basic
+from model.layers import Joint
+from model.mixer.attention import Basic, Heads
 
 CPU = torch.device("cpu")
 few = settings(max_examples=25)
@@ -127,14 +125,6 @@ def test_heads_that_share_keys_are_removed_one_by_one() -> None:
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_what_is_removed_comes_back() -> None:
-    model, task = lively(), Backwards()
-    before = validate(model, task, CPU, "test")
-    taken(model, task)
-    assert validate(model, task, CPU, "test") == before
-    assert not any(part._forward_hooks for part in model.modules())
-
-
 # Importance.
 
 
@@ -223,13 +213,6 @@ def test_divergence_is_that_of_a_slow_computation(seed: int, heads: int, spread:
     torch.testing.assert_close(apart(weights), torch.tensor(expected, dtype=torch.float64))
 
 
-def test_heads_that_are_alike_are_no_bits_apart_and_disjoint_ones_a_bit() -> None:
-    alike = torch.tensor([0.2, 0.3, 0.5]).expand(1, 4, 2, 3)
-    torch.testing.assert_close(apart(alike), torch.zeros(1, 2, dtype=torch.float64))
-    disjoint = torch.eye(3)[None, :, None]
-    torch.testing.assert_close(apart(disjoint), torch.ones(1, 1, dtype=torch.float64))
-
-
 def test_padding_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batches = lively(), Backwards().evaluation_batches("test")
     alone = divergence(model, sequences(batches))
@@ -284,29 +267,6 @@ def test_one_head_is_no_pair() -> None:
         assert found[metric].value is None
         assert found[metric].reason == "no layer has more than one head"
     assert found["lone_ratio"].value is not None
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"name": "recurrent", "d_model": 8}, {"kind": "decoder", "mixer": "convolution"}],
-    ids=["recurrent", "convolution"],
-)
-def test_a_model_without_heads_has_nothing_to_lose(options: dict[str, Any]) -> None:
-    chosen = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
-    written = options if options.get("name") else {**chosen, **options}
-    readings = taken(build(written, 8, 8, seed=0))
-    metrics = [r.metric for r in readings]
-    assert sorted(metrics) == sorted([*HeadsNeeded.quantities, "head_importance"])
-    assert all(r.value is None and "choose model.mixer" in (r.reason or "") for r in readings)
-
-
-def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
-    model = lively()
-    with torch.no_grad():
-        next(model.parameters()).fill_(math.nan)
-    readings = taken(model)
-    assert all(r.value is None and r.values is None for r in readings)
-    assert {r.reason for r in readings} == {"the model's loss is not finite"}
 
 
 def test_labels_that_are_ignored_do_not_count() -> None:

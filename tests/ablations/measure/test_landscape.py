@@ -17,10 +17,9 @@ from ablations.measure.landscape import (
     Landscape,
     direction,
     mean_loss,
-    restoring,
 )
-from ablations.measure.subset import some
 from ablations.store.record import Reading
+from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.batch import IGNORE, Batch
 from model.evaluating import evaluating
@@ -101,18 +100,6 @@ def test_curvature_is_that_of_the_hessian_along_the_directions(
     assert taken(model, Given(batch))["curvature"].value == pytest.approx(mean, rel=1e-3)
 
 
-def test_a_model_whose_weights_do_nothing_lies_on_a_plain() -> None:
-    class Plain(Small):
-        def forward(self, batch: Batch) -> Tensor:
-            return 0.0 * super().forward(batch)
-
-    found = taken(Plain(), Given(words()))
-    assert found["curvature"].value == pytest.approx(0.0, abs=1e-9)
-    values = found["surface"].values
-    assert values is not None
-    assert {round(each, 9) for row in values for each in row} == {round(math.log(6), 9)}
-
-
 def test_weights_that_are_larger_to_no_effect_are_not_less_curved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -179,25 +166,7 @@ def test_directions_depend_on_name_and_index_alone() -> None:
         assert abs(float(cosine(one.flatten(), two.flatten(), 0))) < 0.1
 
 
-def test_vectors_are_left_where_they_are() -> None:
-    model = Small()
-    with restoring(model) as first:
-        assert sorted(first) == ["hidden", "out", "table"]
-
-
 # Weights.
-
-
-@pytest.mark.parametrize("tied", ["free", "all"])
-def test_the_weights_are_as_they_were_to_the_bit(tied: str) -> None:
-    model = small_model(tied=tied)
-    names = dict(model.named_parameters(remove_duplicate=False))
-    before = {name: (weight, weight.detach().clone()) for name, weight in names.items()}
-    taken(model, Backwards())
-    for name, weight in model.named_parameters(remove_duplicate=False):
-        same, first = before[name]
-        assert weight is same
-        assert torch.equal(weight.view(torch.int32), first.view(torch.int32)), name
 
 
 def test_the_weights_are_as_they_were_when_a_loss_cannot_be_told() -> None:

@@ -11,8 +11,8 @@ import torch
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
-from ablations.measure import lengths
-from ablations.measure.lengths import ENDS, FEWEST, Lengths
+from ablations.measure import quality
+from ablations.measure.quality import ENDS, FEWEST, Lengths
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE, PAD, Batch
@@ -88,12 +88,6 @@ def test_a_bucket_holds_its_upper_end_and_not_its_lower_one(target: int | None) 
     )
 
 
-def test_padding_is_no_part_of_a_source() -> None:
-    narrow, wide = (by_end(Wearies(), Given(sources(6, 30, width))) for width in (6, 40))
-    assert narrow == pytest.approx(wide)
-    assert list(wide) == [8]
-
-
 def test_few_examples_and_sources_that_are_too_long_are_left_out() -> None:
     many, few = sources(3, FEWEST, 5), sources(10, FEWEST - 1, 12)
     long = sources(ENDS[-1] + 1, 50, 80)
@@ -116,7 +110,7 @@ def test_a_label_counts_once_whatever_example_it_is_in() -> None:
 
 
 def test_a_real_model_has_the_loss_of_each_example_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lengths, "FEWEST", 1)
+    monkeypatch.setattr(quality, "FEWEST", 1)
     model, task = small_model(dropout=0.3), Backwards()
     nats, labels = defaultdict(float), defaultdict(int)
     with evaluating(model), torch.inference_mode():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, ClassVar
 
@@ -18,8 +17,8 @@ from ablations.tasks import TASK
 from ablations.tasks.task import Task
 from model.batch import BOS, Batch
 from model.build import build
-from model.linear import Joint
-from model.look import attention
+from model.evaluating import attention
+from model.layers import Joint
 
 CPU = torch.device("cpu")
 LAYERS = ["encoder.blocks.0.mixer", "decoder.blocks.0.mixer", "decoder.blocks.0.cross"]
@@ -145,20 +144,7 @@ def test_a_long_text_is_shown_from_its_beginning(length: int, shown: int) -> Non
         assert len(reading.axes["query"]) == len(reading.axes["key"]) == shown
 
 
-def test_a_few_maps_are_small() -> None:
-    task, model = of_task("reverse", length=14, examples=60)
-    assert len(json.dumps([vars(r) for r in taken(model, task)])) < 100_000
-
-
 # Whose.
-
-
-def test_a_recurrent_model_looks_at_the_source_with_one_head() -> None:
-    model = build({"name": "recurrent", "d_model": 8}, 8, 8, seed=0)
-    for reading in taken(model, Backwards()):
-        assert reading.at["layer"] == "shown"
-        assert reading.axes is not None
-        assert reading.axes["head"] == [0]
 
 
 def test_what_cannot_be_shown_is_null_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,15 +19,12 @@ import ablations.measure
 import ablations.sweep.worker
 from ablations.measure import (
     MEASURE,
-    Measure,
     Place,
     Probe,
     Quantity,
     Taken,
     Timing,
     discover,
-    is_probe,
-    is_timing,
     quantities_of,
 )
 from ablations.plan.wanted import make_plan
@@ -39,7 +36,7 @@ from ablations.sweep.worker import run_session
 from ablations.tasks.g2p import G2P
 from ablations.tasks.listops import ListOps
 from ablations.tasks.translation import Translation
-from ablations.train.validation import validate
+from ablations.train.step import validate
 from model.build import build
 
 Ask = Callable[..., str]
@@ -73,14 +70,6 @@ def test_every_file_of_the_folder_is_found() -> None:
     assert files - shared == modules
 
 
-@pytest.mark.parametrize("name", discover().parts)
-def test_a_measure_is_of_one_kind(name: str) -> None:
-    part = discover().part(name)
-    kinds = [kind for kind in (Measure, Probe, Timing) if issubclass(part, kind)]
-    assert len(kinds) == 1
-    assert (Probe in kinds, Timing in kinds) == (is_probe(name), is_timing(name))
-
-
 def test_no_two_measures_read_one_quantity() -> None:
     names = [metric for part in discover().parts.values() for metric in part.quantities]
     assert len(names) == len(set(names))
@@ -102,11 +91,6 @@ def test_quality_has_units_splits_and_the_last_step(model: nn.Module, task: G2P)
     assert readings[0].value == validate(model, task, CPU, "test")
     assert examples
     assert all(set(example) == {"input", "target", "output"} for example in examples)
-
-
-def test_examples_are_from_the_test_words(model: nn.Module, task: G2P) -> None:
-    examples = discover().build("quality").take(model, task, CPU, 17).examples
-    assert {example["input"] for example in examples} <= set(task.words["test"])
 
 
 def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
@@ -289,16 +273,6 @@ def test_a_process_that_dies_is_told_and_the_others_stand(
     assert (first.session, third.session) == ("0", "2")
     assert first.samples
     assert third.samples
-
-
-def test_past_a_learned_maximum_there_is_a_null_with_its_reason(ask: Ask) -> None:
-    learned = {"model.position": "learned", "model.max_len": 40}
-    found, control = session(ask, {**HERE, "length": 41}, **learned)
-    assert found[control][0].samples  # the others are timed all the same
-    (rival,) = found.keys() - {control}
-    for reading in found[rival]:
-        assert (reading.value, reading.samples) == (None, None)
-        assert "max_len=40" in (reading.reason or "")
 
 
 # Later.

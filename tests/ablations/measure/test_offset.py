@@ -10,9 +10,9 @@ import torch
 from small_models import PAIRS, TEXT, transformer
 from torch import Tensor
 
-from ablations.measure.offset import OFFSETS, TIMES, Offset, residual, vectors
+from ablations.measure.positions import OFFSETS, TIMES, Offset, residual, vectors
 from model.build import build
-from model.position.input import InputScheme
+from model.positions import InputScheme
 
 CPU = torch.device("cpu")
 WIDTH = 8
@@ -72,11 +72,6 @@ def test_one_number_that_was_moved_is_seen() -> None:
     assert 1e-9 < residual(p_TW, 1) < 1e-6
 
 
-def test_in_single_precision_sinusoids_would_leave_rounding_over() -> None:
-    p_TW = of_model(position={"name": "sinusoidal"})
-    assert 1e-9 < residual(p_TW.float().double(), 1) < 1e-6
-
-
 def test_the_worse_of_two_stacks_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"kind": "encoder_decoder", "position": {"name": "sinusoidal"}}
     assert max(read(PAIRS, **given).values()) < 1e-12
@@ -87,7 +82,7 @@ def test_the_worse_of_two_stacks_counts(monkeypatch: pytest.MonkeyPatch) -> None
         vars(scheme)["vectors"] = lambda at_T: at_T[:, None].double() ** 2
         return model
 
-    monkeypatch.setattr("ablations.measure.offset.build", uneven)
+    monkeypatch.setattr("ablations.measure.positions.build", uneven)
     assert min(read(PAIRS, **given).values()) > 1e-3
 
 

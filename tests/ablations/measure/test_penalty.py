@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ablations.measure.penalty import SURE, WORDS, Penalty, least, loss_at
+from ablations.measure.checks import SURE, WORDS, Penalty, loss_at
 
 TASK: Any = None  # has no part in it
 
@@ -40,8 +40,3 @@ def test_without_smoothing_it_never_turns() -> None:
     found = read(0.0)
     assert found["turning_probability"] == 1
     assert found["rise"] == pytest.approx(1e-6, rel=1e-3)  # what is still to be gained
-
-
-@pytest.mark.parametrize("at", [0.0, 0.3, 1.0])
-def test_the_least_of_a_parabola_is_found(at: float) -> None:
-    assert least(lambda p: (p - at) ** 2) == pytest.approx(at, abs=1e-7)

@@ -9,7 +9,7 @@ import torch
 from small_models import PAIRS, TEXT, transformer
 from torch import nn
 
-from ablations.measure.reach import Reach
+from ablations.measure.checks import Reach
 from model.batch import Batch
 
 CPU = torch.device("cpu")
@@ -51,7 +51,7 @@ class Answers(nn.Module):
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     def ask(model: Answers) -> float | None:
-        monkeypatch.setattr("ablations.measure.reach.build", lambda *_: model)
+        monkeypatch.setattr("ablations.measure.checks.build", lambda *_: model)
         return read(transformer())
 
     return ask
@@ -82,9 +82,3 @@ def test_whatever_else_is_raised_is_a_mistake(asked: Any, error: Exception) -> N
 def test_a_model_that_refuses_its_own_length_is_not_one_that_ends(asked: Any) -> None:
     with pytest.raises(ValueError, match="max_len=64"):
         asked(Answers(ValueError("positions end at max_len=64"), longest=63))
-
-
-def test_a_model_without_an_end_is_refused() -> None:
-    config = {"model": {"name": "recurrent", "kind": "decoder", "d_model": 8}, "seed": 0}
-    with pytest.raises(ValueError, match="choose a transformer"):
-        read(config)

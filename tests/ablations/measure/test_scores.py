@@ -68,14 +68,6 @@ def test_the_norm_is_that_of_the_jacobian_as_autograd_has_it(size: float) -> Non
     torch.testing.assert_close(jacobian_norm(softmax(scores_S)), jacobian_SS.norm())
 
 
-def test_a_saturated_softmax_has_neither_entropy_nor_gradient() -> None:
-    wide, raw = read("sqrt_d_head"), read("none")
-    for metric in ("score_entropy", "softmax_gradient"):
-        assert raw[metric, 1024] < 0.5 * wide[metric, 1024]
-    # To the second order, log S loses half the variance of the scores.
-    assert wide["score_entropy", 1024] == pytest.approx(1 - 0.5 / math.log(64), abs=0.01)
-
-
 def test_a_seed_draws_the_same_for_every_scale_and_another_seed_draws_anew() -> None:
     def draw(scale: str, seed: int) -> Tensor:
         model = config(scale)["model"]
@@ -83,8 +75,3 @@ def test_a_seed_draws_the_same_for_every_scale_and_another_seed_draws_anew() -> 
 
     torch.testing.assert_close(draw("none", 1) / 4, draw("sqrt_d_head", 1))
     assert not torch.allclose(draw("none", 1), draw("none", 2))
-
-
-def test_a_model_without_a_scale_is_refused() -> None:
-    with pytest.raises(ValueError, match="choose a transformer"):
-        Scores().take({"model": {"name": "recurrent"}, "seed": 0}, TASK, torch.device("cpu"))

@@ -253,16 +253,3 @@ def test_a_tail_is_the_95th_percentile_of_single_calls() -> None:
     time, _, tail = found["a"]
     assert (tail.metric, tail.value) == ("planted_tail", 95 / 1024)
     assert time.samples == [25.5 / 1024, 75.5 / 1024]  # the medians of 1 … 50 and 51 … 100
-
-
-def test_what_is_not_clocked_singly_has_no_tail() -> None:
-    found = run(LENGTHS[0], takes={"a": QUICK})
-    assert {reading.metric for reading in found["a"]} == {"planted_time", "first_call"}
-
-
-def test_progress_rises_to_the_end() -> None:
-    told: list[float] = []
-    run(*LENGTHS, takes={"a": QUICK}, processes=2, told=lambda far, note: told.append(far))
-    assert told == sorted(told)
-    assert len(told) == 2 * 4 * 5
-    assert told[-1] == 1.0

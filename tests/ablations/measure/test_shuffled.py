@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from small_task import Backwards, small_model
 from torch import Tensor, nn
 
-from ablations.measure import shuffled
-from ablations.measure.shuffled import Shuffled, shuffle, windows
+from ablations.measure import beyond
+from ablations.measure.beyond import Shuffled, shuffle, windows
 from ablations.store.record import Reading
 from ablations.tasks import TASK
 from ablations.tasks.text import Text
@@ -109,8 +108,8 @@ def test_one_block_without_positions_reads_a_bag_and_two_do_not(tmp_path: Path) 
 def test_the_ratio_is_that_of_a_slow_computation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shuffled, "WINDOWS", 11)
-    monkeypatch.setattr(shuffled, "BATCH_TOKENS", 30)
+    monkeypatch.setattr(beyond, "WINDOWS", 11)
+    monkeypatch.setattr(beyond, "BATCH_TOKENS", 30)
     task = text(tmp_path)
     model = transformer(task, 2, "rotary").eval()
     window_BL = windows(task.windows("test").stream_N, 12)
@@ -154,9 +153,3 @@ def test_without_a_past_to_shuffle_it_is_null_with_a_reason(tmp_path: Path) -> N
     found = reading(Bag(task.target_size), task)
     assert found.value is None
     assert "choose a length of at least 3" in (found.reason or "")
-
-
-def test_a_task_that_is_no_running_text_is_refused_in_a_line() -> None:
-    found = reading(small_model(), Backwards())
-    assert found.value is None
-    assert found.reason == "shuffled reads the past of running text: choose the task text"

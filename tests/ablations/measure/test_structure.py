@@ -8,8 +8,7 @@ import pytest
 import torch
 from small_models import TEXT, transformer
 
-from ablations.measure.structure import Structure, sizes
-from model import preset
+from ablations.measure.checks import Structure, sizes
 from model.build import build
 
 PAPERS = {
@@ -36,10 +35,6 @@ def test_a_published_model_is_as_large_as_its_paper_says(
     name: str, read: dict[tuple[Any, Any], Any]
 ) -> None:
     assert tuple(read[name, of].value for of in OF) == PAPERS[name]
-
-
-def test_every_preset_is_counted(read: dict[tuple[Any, Any], Any]) -> None:
-    assert {name for name, _ in read} == set(preset.names())
 
 
 def test_positions_without_vectors_say_so(read: dict[tuple[Any, Any], Any]) -> None:

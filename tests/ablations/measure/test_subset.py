@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from small_task import Backwards
 
-from ablations.measure.subset import some
+from ablations.tasks.batching import some
 from model.batch import Batch
 
 

@@ -15,7 +15,6 @@ from ablations.measure.timing import (
     TimingConfig,
     Warm,
     run_blocks,
-    synchronise,
     time_blocks,
     warm_up,
 )
@@ -181,19 +180,6 @@ def test_calls_that_are_clocked_singly_are_all_told_and_a_sample_is_their_median
 # What is told.
 
 
-def test_progress_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, a=1.0)
-    told: list[float] = []
-    time_blocks(
-        bench.calls, TimingConfig(blocks=4), CPU, report=lambda fraction, _: told.append(fraction)
-    )
-    assert told == [0.25, 0.5, 0.75, 1.0]
-
-
-def test_nothing_to_time_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Bench(monkeypatch).run() == {}
-
-
 def test_a_planted_slow_call_is_slower() -> None:
     x = torch.randn(64, 64)
 
@@ -208,10 +194,6 @@ def test_a_planted_slow_call_is_slower() -> None:
     samples = time_blocks({"slow": products(50), "fast": products(1)}, config, CPU)
     ratios = [slow / fast for slow, fast in zip(samples["slow"], samples["fast"], strict=True)]
     assert median(ratios) > 5
-
-
-def test_the_cpu_has_always_done_what_it_was_told() -> None:
-    synchronise(CPU)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from ablations.measure import worked
-from ablations.measure.worked import PRINTED, Worked, attended
+from ablations.measure import checks
+from ablations.measure.checks import PRINTED, Worked, attended
 
 TASK: Any = None  # has no part in it
 
@@ -47,7 +47,7 @@ def test_the_first_example_is_printed_right_and_the_second_is_not() -> None:
 def test_weights_that_are_printed_right_have_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     products = (24.0, 0.0)
     right = tuple(by_hand(products, 8.0))
-    monkeypatch.setattr(worked, "PRINTED", {"right": (products, right)})
+    monkeypatch.setattr(checks, "PRINTED", {"right": (products, right)})
     found = gaps()
     scaled, raw = found["right", "scaled"], found["right", "raw"]
     assert scaled is not None

@@ -16,9 +16,8 @@ from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
 from ablations.store import stamp
-from ablations.store.frozen import freeze
-from ablations.train.optimiser import OPTIMISER
-from ablations.train.schedule import SCHEDULE
+from ablations.store.identity import freeze
+from ablations.train.optimiser import OPTIMISER, SCHEDULE
 
 MODULES = {
     "optimiser": """
@@ -29,7 +28,7 @@ class Own(SGD):
     factor = 1
 """,
     "schedule": """
-from ablations.train.schedule import SCHEDULE, ConstantRate
+from ablations.train.optimiser import SCHEDULE, ConstantRate
 
 @SCHEDULE.register("own")
 class Own(ConstantRate):

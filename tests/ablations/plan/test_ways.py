@@ -23,7 +23,7 @@ from ablations.plan.ways import (
 )
 from ablations.store.results import Results
 from model.config import ConfigError
-from model.position import POSITION, Position
+from model.positions import POSITION, Position
 
 Ask = Callable[..., str]
 

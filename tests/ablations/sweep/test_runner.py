@@ -27,8 +27,8 @@ from ablations.sweep.launch import Event, Job, Outcome, Progress
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.lease import Leases
 from ablations.sweep.runner import EARLIER, run
-from ablations.train.tensors import read_words
-from model.position import POSITION
+from ablations.train.weights import read_words
+from model.positions import POSITION
 
 Ask = Callable[..., str]
 SECRET = "hunter2-not-in-any-file"
@@ -48,7 +48,7 @@ settings:
    task.test_words: 40}
 """
 BROKEN = """
-from model.position import POSITION, Position
+from model.positions import POSITION, Position
 
 if "of_ours" not in POSITION.parts:
 

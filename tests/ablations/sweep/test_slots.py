@@ -12,7 +12,7 @@ from launching import fifo, job, outcomes, release
 
 from ablations.sweep.launch import Job, Outcome, Progress
 from ablations.sweep.launch.local import LocalLauncher
-from ablations.train.accelerators import how_many, settle
+from ablations.train.device import how_many, settle
 
 HERE = Path(__file__).parents[1]
 

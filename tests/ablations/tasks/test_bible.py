@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
 import pytest
@@ -66,18 +65,6 @@ def test_a_chapter_is_on_one_side_whole_and_in_its_order() -> None:
             if list(splits[split][row : row + len(chapter)]) == chapter
         ]
         assert len(found) == 1
-
-
-def test_about_nine_tenths_are_for_training() -> None:
-    sizes = {split: len(pairs) / 31_099 for split, pairs in chapters().items()}
-    assert 0.88 < sizes["train"] < 0.92
-    assert 0.04 < sizes["valid"] < 0.06
-    assert 0.04 < sizes["test"] < 0.06
-
-
-def test_the_packages_that_bring_the_bibles_are_not_imported() -> None:
-    read(KING_JAMES), read(WORLD_ENGLISH)
-    assert not {name for name in sys.modules if name.startswith("pythonbible")}
 
 
 def test_a_missing_package_is_answered_with_how_to_get_it(monkeypatch: Any) -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ablations.tasks.data.dictionary import from_files, read_file
 from ablations.tasks.data.vocabulary import Vocabulary
-from model.batch import BOS, EOS, PAD
 from model.config import ConfigError
 
 CMUDICT = """\
@@ -107,11 +104,6 @@ def test_letters_and_phones_are_those_of_the_whole_training_file(tmp_path: Path)
     assert cut.rule.endswith("1 words of valid and 0 words of test are in train too")
 
 
-def test_the_longest_word_may_be_in_any_file_and_counts_phones_too(tmp_path: Path) -> None:
-    paths = write(tmp_path, train="a B", valid="a B", test="aaa " + "B " * 9)
-    assert from_files(paths, ALL, stress=False).longest == 9
-
-
 # What is said of a bad file
 
 
@@ -184,21 +176,6 @@ def test_every_bad_file_has_a_line_of_its_own(tmp_path: Path) -> None:
 
 
 # Symbols as ids
-
-
-@given(st.lists(st.text(min_size=1), unique=True, max_size=20), st.booleans(), st.data())
-def test_what_is_encoded_is_decoded(symbols: list[str], unknown: bool, data: st.DataObject) -> None:
-    vocabulary = Vocabulary(symbols, unknown)
-    assert len(vocabulary) == vocabulary.size == 3 + unknown + len(symbols)
-    assert vocabulary.encode(symbols) == list(range(3 + unknown, vocabulary.size))
-    said = data.draw(st.lists(st.sampled_from(symbols))) if symbols else []
-    assert vocabulary.decode(vocabulary.encode(said)) == said
-
-
-def test_the_first_ids_are_special_and_cannot_be_written() -> None:
-    vocabulary = Vocabulary(["<eos>", "b"])
-    assert vocabulary.decode([PAD, BOS, EOS]) == ["<pad>", "<bos>", "<eos>"]
-    assert vocabulary.encode(["<eos>", "b"]) == [3, 4]
 
 
 def test_an_unknown_symbol_has_the_fourth_id_or_is_named() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.tasks.data.cmudict import PHONES
-from ablations.tasks.scores.edits import METRICS, edits, equal_or_first, nearest, score
+from ablations.tasks.scoring import METRICS, edits, nearest, score
 from ablations.tasks.task import Score
 
 
@@ -113,24 +113,6 @@ def test_the_scores_are_those_of_the_definitions(
     assert [each.value for each in scores] == pytest.approx(expected)
 
 
-@given(PHONE_STRINGS, st.lists(SPOKEN, min_size=1, max_size=4))
-def test_nearest_never_counts_more_edits_than_any_nor_any_than_first(
-    output: list[int], references: list[list[int]]
-) -> None:
-    close = edits(output, nearest(output, references))
-    any_ = edits(output, equal_or_first(output, references))
-    assert close <= any_ <= edits(output, references[0])
-    assert (close == 0) == (any_ == 0) == (output in references)
-
-
-@given(WORDS)
-def test_only_the_first_pronunciation_can_raise_the_word_error_rate(
-    words: list[tuple[list[int], list[list[int]]]],
-) -> None:
-    found = values(score([output for output, _ in words], [said for _, said in words]))
-    assert found["wer"] == found["wer_any"] <= found["wer_first"]
-
-
 def test_a_score_without_words_is_none_and_says_why() -> None:
     one, several = score([[3]], [[[3]]]), score([[3]], [[[3], [4]]])
     missing = {each.metric: each.reason for each in one + several if each.value is None}
@@ -141,8 +123,3 @@ def test_a_score_without_words_is_none_and_says_why() -> None:
         "wer_several": "no words with several pronunciations",
     }
     assert all(each.reason is None for each in one + several if each.value is not None)
-
-
-def test_metrics_have_distinct_labels_and_less_is_better() -> None:
-    assert {metric.better for metric in METRICS.values()} == {"lower"}
-    assert len({metric.label for metric in METRICS.values()}) == len(METRICS) == 10

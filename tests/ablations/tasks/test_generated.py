@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ablations.tasks import TASK
-from ablations.tasks.generated.rows import SHARES, Generated, splits_of
-from ablations.tasks.scores.examples import some_of_each
+from ablations.tasks.generated import SHARES, Generated, splits_of
+from ablations.tasks.scoring import some_of_each
 from ablations.tasks.task import Budget
 from model.batch import Batch
 from model.build import build
@@ -78,20 +78,6 @@ def test_a_sequence_longer_than_the_budget_is_a_batch_of_its_own() -> None:
     assert len(batch.labels) == 1
 
 
-@pytest.mark.parametrize("name", ["copy", "recall"])
-def test_nothing_that_is_asked_was_taught_though_there_are_few_examples(name: str) -> None:
-    few = {"copy": {"symbols": 6, "min_length": 4, "length": 4, "test_lengths": [4]}}
-    few["recall"] = {"keys": 3, "values": 3, "pairs": 3, "distance": 1, "test_distances": []}
-    task = make(name, **few[name], examples=500)
-    taught = torch.vstack([tokens(batch) for seed in (0, 1) for batch in steps(task, 200, seed)])
-    assert len(torch.unique(taught, dim=0)) > 800  # of 0.9 × 1,296 and of 0.9 × 3,888
-    for split, other in (("valid", "test"), ("test", "valid")):
-        asked = {tuple(row) for b in task.evaluation_batches(split) for row in tokens(b).tolist()}
-        also = {tuple(row) for b in task.evaluation_batches(other) for row in tokens(b).tolist()}
-        assert asked.isdisjoint(map(tuple, taught.tolist()))
-        assert asked.isdisjoint(also)
-
-
 def test_the_hash_splits_all_strings_as_the_shares_say() -> None:
     rows = np.stack(np.meshgrid(*[np.arange(10)] * 4), axis=-1).reshape(-1, 4)
     names, counts = np.unique(splits_of(rows), return_counts=True)
@@ -108,30 +94,12 @@ def test_the_three_tasks_of_strings_draw_apart() -> None:
     assert len(taught) == 3  # one seed, and still each task has its own stream
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_the_card_says_that_nothing_was_read(name: str) -> None:
-    task = make(name)
-    card = task.card()
-    assert (card["task"], card["source"], card["licence"]) == (name, "generated", "none needed")
-    assert card["size"]["valid"] == 60
-
-
 def fresh(task: Any, **options: Any) -> Any:
     """A model that knows nothing, as small as can be."""
     head = {"name": "classes"} if task.kind == "encoder" else {"name": "tokens"}
     sizes = {"d_model": 8, "n_heads": 2, "depth": 1, "kind": task.kind, "head": head}
     written = {"name": "transformer", **sizes, **options}
     return build(written, task.source_size, task.target_size, seed=0)
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_a_question_that_cannot_be_read_is_answered_with_one_that_can(name: str) -> None:
-    task = make(name)
-    with pytest.raises(ValueError, match="'aardvark' is not in the vocabulary: ") as caught:
-        task.ask("aardvark")
-    task.ask(str(caught.value).partition("write it like ")[2])
-    with pytest.raises(ValueError, match="the input is empty: write it like "):
-        task.ask(" ")
 
 
 @pytest.mark.parametrize(

@@ -97,14 +97,6 @@ def test_trees_keep_to_their_options_and_are_worth_what_they_say(
             assert 2 <= most_members(symbols) <= max_args
 
 
-def test_the_sizes_of_the_long_range_arena_can_be_had() -> None:
-    task = make(max_depth=10, max_args=10, min_length=501, max_length=1999, test_examples=10)
-    for symbols, value in task.trees("valid"):
-        assert 500 < len(symbols) < 2000
-        assert depth(symbols) > 4
-        assert value == evaluate(" ".join(symbols))
-
-
 def test_members_are_lists_a_quarter_of_the_time_and_all_operators_come_as_often() -> None:
     task = make(max_depth=3, max_args=3, max_length=40, examples=3000)  # no tree is too long
     inner = outer = 0

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded
 from ablations.tasks.g2p import G2P
 from ablations.tasks.task import Budget
 from model.batch import BOS, EOS, IGNORE, PAD, Batch
@@ -116,11 +115,6 @@ def test_a_budget_smaller_than_one_sequence_gives_it_a_batch_of_its_own(
     assert Counter(len(batch) for step in steps for batch in rows(step)) == {1: 7}
 
 
-def test_a_budget_larger_than_the_data_is_one_step_an_epoch(some: Padded) -> None:
-    (step,) = epoch(some.steps(0, "any", Budget(10**6)), 2000)
-    assert len(step) == 1
-
-
 # What decides the order
 
 
@@ -133,30 +127,6 @@ def test_seed_and_name_decide_the_stream_and_each_changes_it(some: Padded) -> No
     assert order(1, "g2p") == first
     for other in (order(2, "g2p"), order(1, "text")):
         assert sum(a == b for a, b in zip(first, other, strict=False)) < 0.05 * len(first)
-
-
-def test_an_epoch_has_other_batches_than_the_one_before(some: Padded) -> None:
-    steps = some.steps(0, "any", Budget(300, 2))
-    first, second = (
-        {frozenset(batch) for step in epoch(steps, 2000) for batch in rows(step)} for _ in range(2)
-    )
-    assert first.isdisjoint(second)
-
-
-def test_random_states_are_neither_read_nor_moved(some: Padded) -> None:
-    def some_steps() -> list[tuple[Batch, ...]]:
-        return list(islice(some.steps(0, "any", Budget(300, 2)), 3))
-
-    first = some_steps()
-    torch.manual_seed(1)
-    random.seed(1)
-    np.random.seed(1)
-    expected = torch.rand(1), random.random(), np.random.rand()
-    torch.manual_seed(1)
-    random.seed(1)
-    np.random.seed(1)
-    assert all(map(same, first, some_steps()))
-    assert (torch.rand(1), random.random(), np.random.rand()) == expected
 
 
 # What a step is made of

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from ablations.tasks import TASK
 from ablations.tasks.task import Budget, Score
 from model.batch import IGNORE, Batch
-from model.config import ConfigError
 
 
 def make(**options: Any) -> Any:
@@ -102,12 +101,6 @@ def test_the_trivial_answer_is_one_pair_of_values() -> None:
     assert task.trivial("valid") == {"loss": pytest.approx(math.log(25)), "accuracy": 1 / 25}
 
 
-def test_a_reader_may_ask_for_two_slots() -> None:
-    task = make(slots=4, values=4)
-    prompt = task.ask("3=1 2=0 0=3 1=2 2,1?").prompt
-    assert task.tell(prompt[0].tolist()) == "3=1 2=0 0=3 1=2 2,1?"
-
-
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
@@ -125,10 +118,3 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(wrong: Any, problem: str) -
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         make(**wrong)
     assert str(refused.value) == problem
-
-
-def test_more_is_asked_at_once_than_there_are_slots_or_tokens_for() -> None:
-    with pytest.raises(ConfigError, match="asked=5: choose at most slots=4"):
-        make(slots=4, values=4, asked=5)
-    with pytest.raises(ConfigError, match="each question and each answer is a token of its own"):
-        make(slots=12, values=12, asked=5)

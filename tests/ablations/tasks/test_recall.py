@@ -130,13 +130,6 @@ def test_one_token_for_a_pair_needs_a_larger_vocabulary() -> None:
     assert make(pairs=4, distance=5, tokens="two").longest == 8 + 5 + 1
 
 
-def test_a_reader_may_ask_for_a_value() -> None:
-    task = make(keys=4, values=4, pairs=2)
-    prompt = task.ask("3=1 2=0 .0 .7 2").prompt
-    assert task.tell(prompt[0].tolist()) == "3=1 2=0 .0 .7 2"
-    assert task.show(prompt[0].tolist()) == task.symbols("3=1 2=0 .0 .7 2")
-
-
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [

@@ -73,12 +73,6 @@ def test_each_length_gets_as_many_tokens_and_parts_go_from_short_to_long() -> No
     assert max(counts.values()) < 250
 
 
-def test_evaluation_is_spread_over_the_training_lengths() -> None:
-    task = make("sort", min_length=5, length=8, examples=42)
-    batches = task.evaluation_batches("valid")
-    assert [tuple(batch.labels.shape) for batch in batches] == [(11, 6), (11, 7), (10, 8), (10, 9)]
-
-
 def test_model_lengths_cover_training_and_not_what_is_tested_beyond() -> None:
     assert make("copy", length=12, test_lengths=[40]).longest == 14
     assert make("copy", length=12).config.test_lengths == [12]
@@ -103,20 +97,6 @@ class Oracle(nn.Module):
         next_B = decoding.states[0][:, decoding.start]
         logits_B1V = nn.functional.one_hot(next_B, self.size).float()[:, None]
         return logits_B1V, Decoding(decoding.start + 1, decoding.states)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_right_answers_score_full_marks_at_every_length(name: str) -> None:
-    task = make(name, examples=20, test_lengths=[3, 16, 50])
-    oracle = Oracle(lambda string: answer(name, string), task.target_size)
-    scores, examples = task.scores(oracle, "test", "cpu")
-    assert [score.at for score in scores[::2]] == [{}, *({"length": n} for n in (3, 16, 50))]
-    assert {(score.metric, score.value) for score in scores} == {
-        ("sequence_accuracy", 1.0),
-        ("token_error", 0.0),
-    }
-    string = [int(symbol) for symbol in examples[0]["input"].split()]
-    assert examples[0]["output"] == " ".join(map(str, answer(name, string)))
 
 
 def test_one_wrong_symbol_spoils_a_string_and_costs_one_edit() -> None:
@@ -162,13 +142,6 @@ def test_one_answer_to_everything_sorts_better_than_it_copies() -> None:
     copied, sorted_ = (make(name).trivial("valid") for name in ("copy", "sort"))
     assert copied["sequence_accuracy"] == sorted_["sequence_accuracy"] == 0
     assert sorted_["token_error"] < copied["token_error"] < 1 - 1 / 16
-
-
-def test_a_reader_may_ask_for_a_string() -> None:
-    task = make("reverse", symbols=12)
-    assert task.ask("3 11 0").source.tolist() == [[6, 14, 3, EOS]]
-    assert task.symbols("3 11 0") == ["3", "11", "0", "end"]
-    assert task.tell([3, 14, 6]) == "0 11 3"
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from ablations.tasks.batches.windows import Windows
-from ablations.tasks.data.tokens import TOKENS
-from ablations.tasks.data.tokens.words import split
+from ablations.tasks.batching import Windows
+from ablations.tasks.data.tokens import TOKENS, split
 from ablations.tasks.task import TASK, Budget
 from ablations.tasks.text import EXAMPLES, Text
 from model.batch import BOS, IGNORE, Batch
-from model.build import build, resolve
+from model.build import build
 from model.config import ConfigError
-from model.loss import cross_entropy
 
 CHOICES = [
     {"name": "characters"},
@@ -80,25 +78,6 @@ def test_the_vocabulary_knows_only_the_training_text(small: Text) -> None:
     train_only = TOKENS.build(small.config.tokens, text=small.texts["train"])
     for text in small.texts.values():
         assert small.tokens.encode(text) == train_only.encode(text)
-
-
-def test_the_digest_follows_the_text_and_not_the_file_that_holds_it(tmp_path: Path) -> None:
-    paths = [tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.txt"]
-    for path in paths[:2]:
-        path.write_text("one\ntwo\nthree\n")
-    paths[2].write_text("one\ntwo\nthrees\n")
-    first, second, third = (Text(Text.Config(file=str(path))).digest() for path in paths)
-    assert first == second != third
-    assert Text.files == ("file",)
-
-
-def test_the_card_says_where_the_text_comes_from_and_how_long_it_is(small: Text) -> None:
-    card = small.card()
-    assert card["source"].startswith("King James Bible")
-    assert card["licence"] == "public domain"
-    assert card["size"] == {"train": 20_000, "valid": 900, "test": 901}
-    assert card["tokens"]["valid"] == len(small.tokens.encode(small.texts["valid"]))
-    assert card["sha256"] == small.digest()
 
 
 # Windows
@@ -161,31 +140,6 @@ def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
         int(parts[0].labels.min()) % 10 for parts in islice(windows.steps(0, "text", budget), 50)
     }
     assert len(firsts) == 10
-
-
-@pytest.mark.parametrize("start", [1, 7, 40])
-def test_a_training_that_goes_on_sees_what_it_would_have_seen(small: Text, start: int) -> None:
-    budget = Budget(2048, 2)
-    straight = list(islice(small.steps(3, budget), start + 5))[start:]
-    later = list(islice(small.steps(3, budget, start), 5))
-    for one, other in zip(straight, later, strict=True):
-        for left, right in zip(one, other, strict=True):
-            assert torch.equal(left.labels, right.labels)
-            assert torch.equal(left.inputs, right.inputs)  # type: ignore[arg-type]
-
-
-def test_seeds_see_the_text_in_different_orders() -> None:
-    task = make()
-    first, again, other = (next(task.steps(seed, Budget(256)))[0].labels for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_batches_leave_the_random_numbers_of_others_alone() -> None:
-    before = torch.get_rng_state()
-    task = make()
-    list(islice(task.steps(0, Budget(256)), 3))
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 # Scores
@@ -257,11 +211,6 @@ def test_the_trivial_answer_is_the_frequency_of_each_token(small: Text) -> None:
     assert trivial["bits_per_character"] == pytest.approx((nats + spelling) / math.log(2) / 900)
 
 
-def test_what_is_trivial_does_not_depend_on_the_windows() -> None:
-    short, long = (make(length=length).trivial("valid") for length in (3, 64))
-    assert short == pytest.approx(long)
-
-
 def test_whatever_a_token_is_no_text_is_paid_for_below_its_real_entropy() -> None:
     """Random letters cost log2(4) bits each; no way to cut them may seem to do better."""
     generator = torch.Generator().manual_seed(0)
@@ -287,13 +236,6 @@ def test_examples_show_how_the_text_and_the_model_go_on(small: Text) -> None:
         assert example["input"] + example["target"] in small.texts["valid"]
         assert example["input"]
         assert example["target"].startswith(" "), "no word is cut in two"
-
-
-def test_scoring_leaves_the_model_in_its_mode() -> None:
-    task = make()
-    model = tiny(task).train()
-    task.scores(model, "valid", "cpu")
-    assert model.training
 
 
 # Questions
@@ -389,15 +331,3 @@ def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None
     (score,), _ = task.scores(tiny(task), "test", "cpu")
     assert score.value is not None
     assert math.isfinite(score.value)
-
-
-def test_batches_that_scores_have_cut_can_be_learned_from() -> None:
-    """They are kept: cut in inference mode, no gradient could pass through them later."""
-    task = TASK.build({"name": "text", "length": 16, "characters": 4000, "valid_characters": 500,
-                       "test_characters": 500})  # fmt: skip
-    config = resolve({"name": "transformer", "kind": "decoder", "d_model": 16, "depth": 1})
-    model = build(config, None, task.target_size, 0)
-    task.scores(model, "valid", "cpu")
-    (batch, *_) = task.evaluation_batches("valid")
-    cross_entropy(model(batch), batch.labels).backward()
-    assert all(weight.grad is not None for weight in model.parameters())

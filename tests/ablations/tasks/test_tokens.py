@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
-from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, bpe
-from ablations.tasks.data.tokens.words import join, split
-from ablations.tasks.data.vocabulary import SPECIAL
+from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, join, split
 from model.config import ConfigError
 
 VERSE = "And God said, Let there be light: and there was light.\nAnd God saw [it]."
@@ -69,14 +67,6 @@ def test_a_whole_bible_can_be_rebuilt_from_its_words(bible: str) -> None:
 def test_text_is_not_normalised_before_it_is_cut_into_pieces(pieces: Tokens) -> None:
     for odd in ("ﬁ", "e\u0301", "é", "  two  spaces ", "Ⅳ", "\u00a0"):
         assert pieces.decode(pieces.encode(odd)) == odd
-
-
-@pytest.mark.parametrize("name", TOKENS.parts)
-def test_ids_leave_room_for_the_special_tokens_and_stay_in_the_vocabulary(name: str) -> None:
-    tokens = TOKENS.build(name, text=VERSE)
-    ids = tokens.encode(VERSE)
-    assert len(SPECIAL) <= min(ids)
-    assert max(ids) < tokens.size
 
 
 @pytest.mark.parametrize("name", TOKENS.parts)
@@ -138,13 +128,6 @@ def test_letters_ends_and_the_unseen_share_all_probability(text: str) -> None:
     assert math.isclose(sum(math.exp(-cost) for cost in (*each, end, unseen)), 1)
 
 
-def test_fewer_names_never_make_a_text_cheaper_to_spell() -> None:
-    costs = [words_of(VERSE, size).spelling(VERSE) for size in range(5, 30)]
-    assert costs == sorted(costs, reverse=True)
-    assert costs[0] > 0
-    assert costs[-1] == 0
-
-
 def test_a_character_that_was_never_seen_is_charged_as_one_of_unicodes() -> None:
     tokens = Characters("abc")
     assert tokens.encode("ad")[1] == tokens.vocabulary.unknown
@@ -159,15 +142,6 @@ def test_characters_are_those_of_the_training_text_in_order() -> None:
 # Pieces
 
 
-def test_learning_pieces_twice_gives_the_same_model() -> None:
-    assert bpe.learn(VERSE, 300) == bpe.learn(VERSE, 300)
-
-
-def test_frequent_runs_become_pieces(pieces: Tokens) -> None:
-    assert pieces.show(pieces.encode("and the LORD")) == ["and", "␣the", "␣LORD"]
-    assert pieces.size == 600
-
-
 def test_a_line_longer_than_sentencepiece_reads_by_itself_is_learned_from_too() -> None:
     tokens = TOKENS.build({"name": "bpe", "size": 300}, text="ababab " * 1000)
     assert len(tokens.encode("ababab")) == 1
@@ -176,11 +150,6 @@ def test_a_line_longer_than_sentencepiece_reads_by_itself_is_learned_from_too() 
 def test_a_short_text_gives_fewer_pieces_than_asked_for() -> None:
     tokens = TOKENS.build({"name": "bpe", "size": 5000}, text="abc")
     assert 260 + 3 <= tokens.size < 270
-
-
-def test_a_piece_for_each_character_is_enough() -> None:
-    tokens = TOKENS.build({"name": "bpe", "size": 264}, text="abc cba")
-    assert tokens.show(tokens.encode("cab a")) == ["c", "a", "b", "␣", "a"]
 
 
 def test_what_a_terminal_would_obey_and_xml_forbids_is_shown_as_a_sign() -> None:

@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from torch import Tensor, nn
 
 from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
-from ablations.tasks.data.sentences import FILES
-from ablations.tasks.task import TASK, Budget, Score
-from ablations.tasks.translation import EXAMPLES, Translation
-from model.batch import BOS, EOS, PAD, Batch
+from ablations.tasks.task import TASK, Score
+from ablations.tasks.translation import FILES, Translation
+from model.batch import BOS, EOS, PAD
 from model.config import ConfigError
 from model.generate import Decoding
 
@@ -154,28 +152,6 @@ def test_a_batch_holds_a_source_with_its_end_and_its_target_shifted(small: Trans
     assert len(seen) == 40
 
 
-def test_no_sequence_is_longer_than_the_longest(small: Translation) -> None:
-    sides = [
-        len(small.tokens.encode(side)) + extra
-        for pairs in small.sentences.values()
-        for pair in pairs
-        for side, extra in zip(pair, (1, 2), strict=True)
-    ]
-    assert max(sides) == small.longest
-
-
-@pytest.mark.parametrize("start", [1, 9])
-def test_a_training_that_goes_on_sees_what_it_would_have_seen(
-    small: Translation, start: int
-) -> None:
-    budget = Budget(600, 2)
-    straight = list(islice(small.steps(1, budget), start + 3))[start:]
-    for one, other in zip(straight, islice(small.steps(1, budget, start), 3), strict=True):
-        assert [batch.labels.tolist() for batch in one] == [
-            batch.labels.tolist() for batch in other
-        ]
-
-
 # Scores
 
 
@@ -193,15 +169,6 @@ def test_scores_are_sacrebleus_own(small: Translation) -> None:
 
 def model_answer(task: Translation, model: Saying, source: str) -> str:
     return task.tokens.decode(model.answers[tuple(task.tokens.encode(source))][:-1])
-
-
-def test_perfect_translations_score_a_hundred(small: Translation) -> None:
-    model = Saying(small, dict(small.sentences["test"]))
-    scores, examples = small.scores(model, "test", "cpu")
-    assert all(score.value == pytest.approx(100) for score in scores)
-    assert len(examples) == EXAMPLES
-    assert all(example["target"] == example["output"] for example in examples)
-    assert all((e["input"], e["target"]) in small.sentences["test"] for e in examples)
 
 
 def test_sentences_with_a_word_that_train_never_had_are_scored_apart(small: Translation) -> None:
@@ -267,23 +234,6 @@ def test_the_trivial_answer_is_the_most_frequent_sentence_and_token_frequencies(
 
 
 # Questions
-
-
-def test_a_reader_can_ask_for_a_sentence(small: Translation) -> None:
-    question = small.ask(" And he said, ")
-    assert question.source is not None
-    assert question.source.tolist() == [[*small.tokens.encode("And he said,"), EOS]]
-    assert len(small.symbols("And he said,")) == question.source.shape[1]
-    assert small.tell(small.tokens.encode("And he")) == "And he"
-    assert small.show(small.tokens.encode("And he")) == ["And", "␣he"]
-
-
-def test_a_question_that_is_empty_or_too_long_is_refused(small: Translation) -> None:
-    most = small.longest - 1
-    with pytest.raises(ValueError, match=f"the sentence has 0 tokens: write from 1 to {most}"):
-        small.ask(" ")
-    with pytest.raises(ValueError, match=f"the sentence has 999 tokens: write from 1 to {most}"):
-        small.ask("☃" * 333)
 
 
 # Options and files
@@ -376,28 +326,3 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], lines: list
     with pytest.raises(ConfigError) as caught:
         make(**options)
     assert caught.value.problems == lines
-
-
-def test_a_split_that_is_not_there_is_named(small: Translation) -> None:
-    with pytest.raises(ValueError, match=r"translation has no split 'dev'\. Choose from: train"):
-        small.evaluation_batches("dev")
-
-
-def test_batches_can_be_trained_on(small: Translation) -> None:
-    """A model of the right sizes reads them and a loss comes out."""
-    from model.build import build
-    from model.loss import cross_entropy
-
-    written = {
-        "name": "transformer",
-        "kind": "encoder_decoder",
-        "d_model": 8,
-        "depth": 1,
-        "n_heads": 1,
-        "tied": "all",
-    }
-    model = build(written, small.source_size, small.target_size, seed=0)
-    (batch,) = next(small.steps(0, Budget(200)))
-    assert isinstance(batch, Batch)
-    loss = float(cross_entropy(model(batch), batch.labels).detach()) / batch.tokens
-    assert 0.5 * math.log(small.target_size) < loss < 3 * math.log(small.target_size)

@@ -12,8 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from ablations.train.optimiser import OPTIMISER
-from ablations.train.schedule import SCHEDULE
+from ablations.train.optimiser import OPTIMISER, SCHEDULE
 from ablations.train.settings import TrainConfig
 from ablations.train.unfinished import Keeper
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ablations.train.optimiser import OPTIMISER
-from ablations.train.schedule import SCHEDULE
+from ablations.train.optimiser import OPTIMISER, SCHEDULE
 from model.config import ConfigError
 
 few = settings(max_examples=60)
@@ -93,22 +91,6 @@ def test_sgd_is_its_formula_and_matrices_alone_decay(
     assert followed(*optimiser) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", OPTIMISER.parts)
-def test_every_optimiser_starts_from_its_rate_in_one_fused_call(name: str) -> None:
-    optimiser, _ = made({"name": name, "rate": 0.07})
-    assert all(group["lr"] == 0.07 for group in optimiser.param_groups)
-    assert all(group["fused"] for group in optimiser.param_groups)
-
-
-@pytest.mark.parametrize("name", OPTIMISER.parts)
-def test_every_optimiser_trains_a_model_without_matrices(name: str) -> None:
-    vector = nn.Parameter(torch.ones(3))
-    optimiser = OPTIMISER.build(name, parameters=[vector])
-    vector.square().sum().backward()
-    optimiser.step()
-    assert (vector < 1).all()
-
-
 @pytest.mark.parametrize(
     ("name", "option", "value", "sentence"),
     [
@@ -185,52 +167,6 @@ def test_noam_at_its_peak_rate_is_the_papers_rate(steps: int, warmup: int, d_mod
     paper = [d_model**-0.5 * min(s**-0.5, s * warmup**-1.5) for s in range(1, steps + 1)]
     ours = [rate * share for share in shares(steps, name="noam", warmup=warmup)]
     assert ours == pytest.approx(paper, rel=1e-12)
-
-
-@pytest.mark.parametrize("name", SCHEDULE.parts)
-@few
-@given(lengths)
-def test_a_rate_climbs_to_its_peak_at_the_end_of_the_warm_up_and_never_again(
-    name: str, length: tuple[int, int]
-) -> None:
-    steps, warmup = max(length), max(1, min(length))
-    taken = shares(steps, name=name, warmup=warmup)
-    assert taken[warmup - 1] == max(taken) == 1.0
-    assert taken[:warmup] == sorted(taken[:warmup])
-    assert taken[warmup:] == sorted(taken[warmup:], reverse=True)
-    assert min(taken) > 0  # no step is wasted
-
-
-@pytest.mark.parametrize("name", SCHEDULE.parts)
-def test_a_rate_does_not_jump(name: str) -> None:
-    """Ten times as many steps, warm-up included, make each change about a tenth."""
-    leaps = []
-    for steps in (200, 2000):
-        taken = shares(steps, name=name, warmup=steps // 4)
-        leaps.append(max(abs(b - a) for a, b in pairwise(taken)))
-    assert leaps[0] < 0.03
-    assert leaps[1] == pytest.approx(leaps[0] / 10, rel=0.05)
-
-
-@few
-@given(lengths)
-def test_the_last_step_is_one_short_of_nothing(length: tuple[int, int]) -> None:
-    steps, warmup = length
-    last = 1 / (steps + 1 - warmup)
-    assert shares(steps, name="linear", warmup=warmup)[-1] == pytest.approx(last)
-    wave = math.sin(math.pi / 2 * last) ** 2
-    assert shares(steps, name="cosine", warmup=warmup)[-1] == pytest.approx(wave)
-    assert shares(steps, name="cosine", warmup=warmup, floor=0.5)[-1] == pytest.approx(
-        0.5 + wave / 2
-    )
-
-
-@pytest.mark.parametrize("name", sorted(SCHEDULE.parts))
-def test_a_training_may_end_before_its_peak(name: str) -> None:
-    schedule = SCHEDULE.build({"name": name, "warmup": 8}, steps=4)
-    assert [schedule.share(step) for step in range(1, 5)] == pytest.approx(
-        [1 / 8, 2 / 8, 3 / 8, 4 / 8]
-    )
 
 
 @pytest.mark.parametrize(

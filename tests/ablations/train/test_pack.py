@@ -14,14 +14,14 @@ from small_task import DIGITS, SIZES, Backwards
 from torch import Tensor, nn
 
 from ablations.tasks import TASK
-from ablations.tasks.batches.padded import Padded
+from ablations.tasks.batching import Padded
 from ablations.tasks.task import Budget, Task
 from ablations.train.loop import Training, train
-from ablations.train.pack import Pack
+from ablations.train.pack import Pack, side_by_side
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Stopped
 from ablations.train.weights import named
-from model.batch import BOS, EOS, Batch
+from model.batch import BOS, EOS, IGNORE, PAD, Batch
 from model.build import build
 
 CPU = torch.device("cpu")
@@ -126,8 +126,9 @@ def assert_as_alone(
     return found
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "settings"), [*zip(MODELS, 2 * [*SETTINGS], strict=False), ("tied", [*SETTINGS][2])]
+)
 def test_every_seed_of_a_pack_learns_what_it_learns_alone(model: str, settings: str) -> None:
     """In double precision, to 1e-8 over twelve steps of ragged batches."""
     make, written = MODELS[model]
@@ -180,11 +181,13 @@ def spoil(model: nn.Module, by: float) -> None:
 
 @pytest.mark.parametrize(("by", "step", "told"), [(math.nan, 1, 2), (math.inf, 1, 2), (1e30, 2, 2)])
 def test_a_seed_that_diverges_does_so_at_its_own_step_and_touches_no_other(
-    by: float, step: int, told: int
+    monkeypatch: pytest.MonkeyPatch, by: float, step: int, told: int
 ) -> None:
     """Its curves end where they would alone; the others are the same to the last bit."""
+    for module in ("loop", "pack"):
+        monkeypatch.setattr(f"ablations.train.{module}.CURVE_POINTS", 20)
     task = Backwards()
-    settings = config(steps=150, clip=None, optimiser={"name": "sgd", "rate": 0.1})
+    settings = config(steps=30, clip=None, optimiser={"name": "sgd", "rate": 0.1})
     models = drawn(task, MODELS["encoder-decoder"][1], torch.float64)
     healthy = [copy.deepcopy(model) for model in models]
     spoil(models[1], by)
@@ -225,3 +228,65 @@ def test_weights_that_are_tied_stay_one_in_every_lane() -> None:
     for model in models:
         tables: set[Tensor] = {model.encoder.embedding.tokens.weight, model.head.project.weight}
         assert len(tables) == 1
+
+
+# Batches of several trainings in one shape: what is added changes nothing.
+
+
+def words(rows: int, length: int, first: int = 3) -> Tensor:
+    return first + torch.arange(rows * length).reshape(rows, length) % 5
+
+
+def decoded(rows: int, length: int, lengths: list[int] | None = None) -> Batch:
+    told = None if lengths is None else torch.tensor(lengths)
+    return Batch(words(rows, length), words(rows, length), told)
+
+
+def test_batches_of_one_shape_stand_side_by_side_as_they_are() -> None:
+    one, two = decoded(2, 3), decoded(2, 3)
+    found = side_by_side([one, two])
+    assert set(found) == {"labels", "inputs"}, "where nothing is padded no length is told"
+    for name in found:
+        torch.testing.assert_close(found[name], torch.stack([getattr(b, name) for b in (one, two)]))
+
+
+def test_what_is_added_has_no_label_and_lies_beyond_the_lengths() -> None:
+    small, large = decoded(1, 2), decoded(3, 4, [4, 3, 1])
+    found = side_by_side([small, large])
+    assert found["labels"].shape == found["inputs"].shape == (2, 3, 4)
+    assert found["lengths"].tolist() == [[2, 1, 1], [4, 3, 1]]
+    for name, fill in (("labels", IGNORE), ("inputs", PAD)):
+        torch.testing.assert_close(found[name][0, :1, :2], getattr(small, name))
+        torch.testing.assert_close(found[name][1], getattr(large, name))
+        added = found[name][0].clone()
+        added[:1, :2] = fill
+        assert (added == fill).all()
+
+
+def test_rows_alone_are_added_without_a_word_about_lengths() -> None:
+    found = side_by_side([decoded(1, 3), decoded(2, 3)])
+    assert "lengths" not in found
+    assert (found["labels"][0, 1] == IGNORE).all()
+
+
+def test_a_lane_that_has_no_batch_has_nothing_to_learn() -> None:
+    found = side_by_side([None, decoded(2, 3, [3, 2])])
+    assert (found["labels"][0] == IGNORE).all()
+    assert found["lengths"].tolist() == [[1, 1], [3, 2]]
+
+
+def test_source_and_target_are_padded_each_to_its_own_longest() -> None:
+    one = Batch(words(1, 2), words(1, 2), source=words(1, 5))
+    two = Batch(words(1, 4), words(1, 4), source=words(1, 3))
+    found = side_by_side([one, two])
+    assert (found["inputs"].shape, found["source"].shape) == ((2, 1, 4), (2, 1, 5))
+    assert found["lengths"].tolist() == [[2], [4]]
+    assert found["source_lengths"].tolist() == [[5], [3]]
+
+
+def test_one_class_a_sequence_is_padded_by_rows() -> None:
+    one = Batch(torch.tensor([1]), source=words(1, 3), segments=torch.ones(1, 3, dtype=torch.long))
+    two = Batch(torch.tensor([0, 2]), source=words(2, 2), segments=torch.zeros(2, 2).long())
+    found = side_by_side([one, two])
+    assert found["labels"].tolist() == [[1, IGNORE], [0, 2]]
+    assert found["segments"].tolist() == [[[1, 1, 1], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]]]

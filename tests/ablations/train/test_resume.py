@@ -109,16 +109,6 @@ def test_everything_at_once_and_interrupted_after_every_step(tmp_path: Path) -> 
     assert_same(whole, interrupted(tmp_path, list(range(1, STEPS)), **options))
 
 
-def test_a_point_of_the_curve_counts_the_losses_from_before_the_interruption(
-    tmp_path: Path,
-) -> None:
-    whole, parts = trainer_of(), interrupted(tmp_path, [9])  # between the points at 7 and 11
-    whole.run(quiet, None)
-    both = [{r.at["step"]: r.value for r in t.training.losses("train")} for t in (whole, parts)]
-    assert list(both[0]) == [4, 7, 11, 14]
-    assert both[0][11] == both[1][11]
-
-
 def test_the_best_weights_from_before_the_interruption_are_still_chosen(tmp_path: Path) -> None:
     """The rate grows until it destroys what was learned."""
     options: dict[str, Any] = {
@@ -203,15 +193,6 @@ def test_a_killed_process_is_gone_on_with_by_another(
     for file in ("trials/small.json", "checkpoints/small.safetensors"):
         whole, killed = ((tmp_path / name / file).read_bytes() for name in ("whole", "killed"))
         assert whole == killed, file
-
-
-def test_a_training_that_goes_on_really_skips_what_was_done(tmp_path: Path) -> None:
-    first, told = trainer_of(), []
-    keeper = Keeper(tmp_path / "kept", {}, math.inf, lambda: first.step == 8)
-    with pytest.raises(Stopped):
-        first.run(quiet, keeper)
-    trainer_of().run(lambda fraction, note: told.append(fraction), Keeper(tmp_path / "kept", {}))
-    assert told == [11 / STEPS, 1.0]
 
 
 def test_another_training_does_not_go_on_from_it(tmp_path: Path) -> None:

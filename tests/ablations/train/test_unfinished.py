@@ -104,20 +104,6 @@ def test_a_newest_with_a_flipped_bit_is_passed_over(
     assert step_of(two.load()) == 7
 
 
-@few
-@given(harm=st.binary(max_size=400))
-def test_any_other_bytes_are_passed_over(two: Keeper, harm: bytes) -> None:
-    two.path.write_bytes(harm)
-    assert step_of(two.load()) == 7
-
-
-def test_with_both_bad_it_starts_anew(tmp_path: Path) -> None:
-    kept = keep(tmp_path, 1, 2)
-    kept.path.write_bytes(b"")
-    kept.previous.write_bytes(kept.previous.read_bytes()[:100])
-    assert keeper(tmp_path).load() is None
-
-
 def test_a_folder_in_its_place_is_passed_over(tmp_path: Path) -> None:
     kept = keep(tmp_path, 1, 2)
     kept.path.unlink()
@@ -169,17 +155,6 @@ def test_killed_between_the_two_renames_one_is_left(tmp_path: Path) -> None:
     }
 
 
-def test_nothing_is_left_of_a_training_that_has_ended(tmp_path: Path) -> None:
-    results = Results(tmp_path)
-    keep(results.checkpoints, 1, 2)
-    for name in ("abc.safetensors", "abd.unfinished"):
-        (results.checkpoints / name).touch()
-    for _ in range(2):  # the second time there is nothing left to do
-        results.forget_unfinished("abc")
-    left = {path.name for path in results.checkpoints.iterdir()}
-    assert left == {"abc.safetensors", "abd.unfinished"}
-
-
 def test_to_end_a_training_its_folder_is_not_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,12 +200,6 @@ def test_a_checkpoint_tells_which_code_made_it(tmp_path: Path) -> None:
     kept.path.write_bytes(b"torn")
     assert code_of(kept.path) is None
     assert code_of(tmp_path / "nothing") is None
-
-
-def test_weights_without_facts_are_no_training(tmp_path: Path) -> None:
-    kept = keeper(tmp_path)
-    save_file(state(1)[0], kept.path)
-    assert kept.load() is None
 
 
 def test_a_state_is_due_when_time_has_passed_or_the_end_is_near(tmp_path: Path) -> None:

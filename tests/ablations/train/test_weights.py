@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +15,18 @@ from small import Trap
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
-from ablations.train.average import Average
 from ablations.train.loop import Trainer
 from ablations.train.settings import TrainConfig
-from ablations.train.tensors import pack
-from ablations.train.validation import validate
-from ablations.train.weights import copied, load_weights, named, restore, save_weights, stamp_of
+from ablations.train.step import validate
+from ablations.train.weights import (
+    Average,
+    copied,
+    load_weights,
+    named,
+    pack,
+    save_weights,
+    stamp_of,
+)
 from model.batch import Batch
 from model.config import ConfigError
 
@@ -137,15 +142,6 @@ def test_the_best_on_validation_are_left_and_not_the_last() -> None:
     assert validate(last.model, last.task, CPU) == losses[-1]
 
 
-def test_untrained_weights_are_never_the_best() -> None:
-    """A training that only got worse has diverged, though it could go back to its start."""
-    worse = run("best", optimiser={"name": "sgd", "rate": 1e3}, clip=None)
-    assert worse.training.status == "diverged"
-    assert "untrained" in (worse.training.reason or "") or "at step" in (
-        worse.training.reason or ""
-    )
-
-
 def test_of_a_training_that_only_gets_worse_the_least_bad_trained_weights_are_left() -> None:
     """It reads right what is asked, and is taught wrong: each step takes it further away."""
 
@@ -162,15 +158,6 @@ def test_of_a_training_that_only_gets_worse_the_least_bad_trained_weights_are_le
     assert untrained < first < min(later)
     assert trainer.best_loss == first
     assert validate(trainer.model, trainer.task, CPU) == first
-
-
-def test_the_best_weights_do_not_move_with_the_model() -> None:
-    trainer = run("best")
-    assert trainer.best is not None
-    kept = copy.deepcopy(trainer.best)
-    for parameter in trainer.model.parameters():
-        nn.init.zeros_(parameter)
-    assert all(torch.equal(kept[name], trainer.best[name]) for name in kept)
 
 
 # Stored.
@@ -308,13 +295,6 @@ def test_what_says_nothing_has_no_stamp(kept: Path, harm: Any) -> None:
     assert stamp_of(kept) is None
 
 
-@pytest.mark.parametrize("words", ["3", "[]", "{", "{}"])
-def test_words_that_are_no_stamp_are_none(kept: Path, words: str) -> None:
-    save_file(copied(nn.Linear(3, 2)), kept, metadata={"words": words})
-    assert stamp_of(kept) is None
-    refusal(kept, STAMP)
-
-
 def test_equal_weights_are_equal_files(tmp_path: Path) -> None:
     model, path = nn.Linear(3, 2), tmp_path / "weights"
     files = set()
@@ -322,16 +302,6 @@ def test_equal_weights_are_equal_files(tmp_path: Path) -> None:
         save_weights(model, path, STAMP)
         files.add(path.read_bytes())
     assert len(files) == 1
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"not weights"])
-def test_a_file_that_holds_no_weights_is_refused_in_one_line(
-    tmp_path: Path, content: bytes
-) -> None:
-    (tmp_path / "weights").write_bytes(content)
-    with pytest.raises(ConfigError, match="not a checkpoint of this trial") as caught:
-        load_weights(small_model(), tmp_path / "weights", STAMP)
-    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("writes", ["pickle", "torch"])
@@ -344,10 +314,3 @@ def test_a_pickle_offered_as_weights_is_refused_and_not_run(tmp_path: Path, writ
     with pytest.raises(ConfigError, match="not a checkpoint of this trial"):
         load_weights(small_model(), path, STAMP)
     assert not sprung.exists()
-
-
-def test_restoring_writes_into_the_tensors_that_are_there() -> None:
-    model = Counted()
-    place = model.one.weight.data_ptr()
-    restore(model, {name: torch.ones_like(tensor) for name, tensor in named(model).items()})
-    assert (model.two.weight.data_ptr(), model.two.weight.sum().item()) == (place, 9.0)

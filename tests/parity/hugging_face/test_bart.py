@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from bart_weights import TABLE, sizes
 from library_weights import SIZE, Twin, Weights, assert_same, each_precision, padded, throughout
@@ -67,21 +66,6 @@ def test_a_head_with_a_bias_has_the_final_logits_bias_of_bart(dtype: torch.dtype
     with_bias = TWIN.build((SIZE, SIZE), SMALL | {"head.bias": True}).to(dtype).eval()
     with_bias.load_state_dict(plain.state_dict() | {"head.project.bias": bias})
     assert_same_logits(theirs, with_bias, dtype)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"feedforward.approximate": "tanh"},
-        {"norm.eps": 1e-6},
-        {"embedding_scale": True},
-        {"scale": "sqrt_d_model"},
-    ],
-    ids=str,
-)
-def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
-    with pytest.raises(AssertionError, match="not close"):
-        check(torch.float64, changes)
 
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from library_weights import SIZE, Twin, Weights, assert_same, each_precision, padded, throughout
 from transformers import BloomConfig, BloomForCausalLM
@@ -63,19 +62,9 @@ def check(dtype: torch.dtype, n_heads: int, changes: dict[str, Any]) -> None:
 
 
 @each_precision
-@pytest.mark.parametrize("n_heads", [3, 4])
-def test_equal_weights_give_the_logits_of_bloom(dtype: torch.dtype, n_heads: int) -> None:
-    check(dtype, n_heads, {})
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"position": "none"}, {"feedforward.approximate": "none"}, {"norm.eps": 1e-6}],
-    ids=str,
-)
-def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
-    with pytest.raises(AssertionError, match="not close"):
-        check(torch.float64, 3, changes)
+def test_equal_weights_give_the_logits_of_bloom(dtype: torch.dtype) -> None:
+    for n_heads in [3, 4]:
+        check(dtype, n_heads, {})
 
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from library_weights import (
     SIZE,
@@ -65,22 +64,6 @@ def check(dtype: torch.dtype, changes: dict[str, Any]) -> None:
 @each_precision
 def test_equal_weights_give_the_logits_of_gpt2(dtype: torch.dtype) -> None:
     check(dtype, {})
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"feedforward.approximate": "none"},
-        {"norm.eps": 1e-6},
-        {"scale": "sqrt_d_model"},
-        {"embedding_scale": True},
-        {"causal_decoder": False},
-    ],
-    ids=str,
-)
-def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
-    with pytest.raises(AssertionError, match="not close"):
-        check(torch.float64, changes)
 
 
 @each_precision

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from library_weights import SIZE, Twin, assert_same, each_precision, padded, throughout
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -60,21 +59,6 @@ def check(dtype: torch.dtype, changes: dict[str, Any]) -> None:
 @each_precision
 def test_equal_weights_give_the_logits_of_llama(dtype: torch.dtype) -> None:
     check(dtype, {})
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"position.pairing": "neighbours"},
-        {"position.theta": 9999.0},
-        {"norm.eps": 1e-6},
-        {"feedforward": {"name": "geglu", "ratio": 2.75, "bias": False}},
-    ],
-    ids=str,
-)
-def test_any_other_choice_gives_other_logits(changes: dict[str, Any]) -> None:
-    with pytest.raises(AssertionError, match="not close"):
-        check(torch.float64, changes)
 
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:

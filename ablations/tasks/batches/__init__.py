@@ -1,1 +1,0 @@
-"""How examples become batches."""

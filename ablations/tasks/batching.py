@@ -1,0 +1,231 @@
+"""How examples become batches: rows of like length, or windows of a stream.
+
+N: examples or tokens of the stream, B: examples of a batch, S: source positions, T: target
+positions, of a window with the token before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
+from itertools import chain
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablations.tasks.task import Budget, Decode
+from model.batch import BOS, EOS, PAD, Batch
+from model.generate import Generator, Question
+
+
+def unigram_loss(train: Tensor, asked: Tensor, size: int) -> float:
+    """Nats per label where each is as likely as in train, counted once more than seen (add-one).
+
+    PAD and BOS, which nothing has to predict, are left out wherever they stand.
+    """
+    known, wanted = (
+        torch.bincount(labels.flatten(), minlength=size)[EOS:].double() for labels in (train, asked)
+    )
+    return float(-(wanted * ((known + 1) / (known + 1).sum()).log()).sum() / wanted.sum())
+
+
+# Batches that are cut from one sorted pool: enough for little padding (under 5 % on words).
+POOL = 100
+EVALUATION_TOKENS = 8192  # of a batch
+
+
+class Padded:
+    """Sources and targets as token ids, BOS and EOS included; a decoder's task has no sources."""
+
+    def __init__(
+        self, sources: Sequence[Sequence[int]] | None, targets: Sequence[Sequence[int]]
+    ) -> None:
+        assert len(targets) > 0
+        assert sources is None or len(sources) == len(targets)
+        self.target_NT, self.lengths_N = _pad(targets)
+        self.source_NS = self.source_lengths_N = None
+        rank_N = cost_N = self.lengths_N
+        if sources is not None:
+            self.source_NS, self.source_lengths_N = _pad(sources)
+            rank_N = _snake(self.source_lengths_N, self.lengths_N)
+            cost_N = self.lengths_N + self.source_lengths_N
+        self._rank_N, self._cost_N = rank_N.numpy(), cost_N.numpy() - 1  # of BOS … EOS one is read
+
+    def __len__(self) -> int:
+        return len(self.lengths_N)
+
+    def batch(self, rows_B: Tensor) -> Batch:
+        """These examples, no wider than the longest of them."""
+        target_BT, lengths_B = _trim(self.target_NT, self.lengths_N, rows_B)
+        if self.source_NS is None or self.source_lengths_N is None:
+            return Batch.shifted(target_BT, lengths_B)
+        source_BS, source_lengths_B = _trim(self.source_NS, self.source_lengths_N, rows_B)
+        return Batch.shifted(target_BT, lengths_B, source_BS, source_lengths_B)
+
+    def by_length(self, tokens: int) -> list[Tensor]:
+        """The rows of every batch when all are sorted by length, about so many tokens in each."""
+        order_N = np.argsort(self._rank_N, kind="stable")
+        return [torch.from_numpy(rows_B) for rows_B in self._cut(order_N, tokens, 1)]
+
+    @cached_property
+    def asked(self) -> list[tuple[Tensor, Batch]]:
+        """Every example once, for evaluation: the rows of each batch, and the batch, made once."""
+        return [(rows_B, self.batch(rows_B)) for rows_B in self.by_length(EVALUATION_TOKENS)]
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """Of `asked`, the batches alone."""
+        return [batch for _, batch in self.asked]
+
+    def answers(
+        self, model: nn.Module, device: torch.device | str, decode: Decode, longest: int
+    ) -> list[list[int]]:
+        """What the model writes to each source, in the order of the examples."""
+        answers: list[list[int]] = [[]] * len(self)
+        for rows_B, batch in self.asked:
+            given = batch.to(device)
+            question = Question(given.source, given.source_lengths)
+            written = decode(cast(Generator, model), question, longest)
+            for row, answer in zip(rows_B.tolist(), written, strict=True):
+                answers[row] = answer.tokens
+        return answers
+
+    def steps(
+        self, seed: int, name: str, budget: Budget, start: int = 0
+    ) -> Iterator[tuple[Batch, ...]]:
+        """Epoch after epoch, each shuffled by sha256 of the seed, the name and its number.
+
+        A shuffled pool is sorted and cut; each step takes one batch from the short ones, one from
+        the next … and one from the long ones, so that all steps are alike though no batch is mixed.
+        """
+        epoch = 0
+        while True:
+            digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
+            generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+            order_N = generator.permutation(len(self))
+            size = max(1, round(POOL * budget.part / self._cost_N.mean()))
+            pools = np.array_split(order_N, max(1, round(len(self) / size)))
+            for pool in pools:
+                ranked = pool[np.argsort(self._rank_N[pool], kind="stable")]
+                batches = self._cut(ranked, budget.part, budget.parts)
+                steps = -(-len(batches) // budget.parts)
+                strata = [batches[index : index + steps] for index in range(0, len(batches), steps)]
+                shuffled = [generator.permutation(len(stratum)) for stratum in strata]
+                for step in range(steps):
+                    if start > 0:
+                        start -= 1
+                        continue
+                    yield tuple(
+                        self.batch(torch.from_numpy(stratum[order[step]]))
+                        for stratum, order in zip(strata, shuffled, strict=True)
+                        if step < len(order)
+                    )
+            epoch += 1
+
+    def _cut(self, rows: np.ndarray, tokens: int, parts: int) -> list[np.ndarray]:
+        """Runs of rows with about so many tokens in each; their number is a multiple of `parts`
+        unless there are fewer rows than that."""
+        spent = np.cumsum(self._cost_N[rows])
+        steps = max(1, round(int(spent[-1]) / (tokens * parts)))
+        share = spent[-1] / (steps * parts)
+        ends = np.searchsorted(spent, share * np.arange(1, steps * parts) - share / 2**20) + 1
+        return [run for run in np.split(rows, ends) if len(run)]
+
+
+def _snake(first_N: Tensor, second_N: Tensor) -> Tensor:
+    """A rank by the first length, then the second, upwards and downwards in turn.
+
+    Where the first length goes up by one, the second does not fall back to its shortest: a batch
+    that lies across that border has less to pad.
+    """
+    turn = int(second_N.max()) + 1
+    return first_N * turn + torch.where(first_N % 2 == 0, second_N, turn - 1 - second_N)
+
+
+def _pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """One row a sequence in the smallest type that holds it, and how many tokens are real."""
+    lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
+    flat = np.fromiter(chain.from_iterable(sequences), np.int32, lengths.sum())
+    tokens = np.full((len(lengths), lengths.max()), PAD, np.uint8 if flat.max() < 256 else np.int32)
+    tokens[np.arange(lengths.max()) < lengths[:, None]] = flat
+    return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+
+def _trim(tokens_NL: Tensor, lengths_N: Tensor, rows_B: Tensor) -> tuple[Tensor, Tensor | None]:
+    """These rows up to the longest of them; no lengths where all are as long."""
+    lengths_B = lengths_N[rows_B]
+    shortest, longest = (int(length) for length in lengths_B.aminmax())
+    tokens_BL = tokens_NL[rows_B, :longest].long()
+    return tokens_BL, None if shortest == longest else lengths_B
+
+
+class Windows:
+    """Windows of `length` tokens, in each of which every token is predicted from those before it;
+    of the whole stream, where it is shorter.
+
+    A window reads the token before its first one too, so that no token is left out; before the very
+    first stands BOS.
+    """
+
+    def __init__(self, ids: Sequence[int], length: int) -> None:
+        assert len(ids) > 0
+        self.stream_N = torch.tensor([BOS, *ids], dtype=torch.int32)
+        self.tokens = len(ids)
+        self.length = min(length, len(ids))
+
+    def in_order(self, tokens: int) -> list[Batch]:
+        """Every token once, about so many in a batch; the last window holds what is left over."""
+        whole = self.tokens // self.length
+        starts_N = self.length * torch.arange(whole)
+        batches = [
+            self._batch(starts_B, self.length)
+            for starts_B in starts_N.split(max(1, tokens // self.length))
+        ]
+        if left_over := self.tokens % self.length:
+            batches.append(self._batch(torch.tensor([whole * self.length]), left_over))
+        return batches
+
+    def steps(
+        self, seed: int, name: str, budget: Budget, start: int = 0
+    ) -> Iterator[tuple[Batch, ...]]:
+        """Epoch after epoch, each with its own order of windows and its own place for the first.
+
+        That place is up to a window from the start of the stream, so that borders move; what lies
+        before it and after the last whole window, less than two windows, is left out in that epoch.
+        """
+        count = max(1, self.tokens // self.length - 1)
+        places = min(self.length, self.tokens - count * self.length + 1)
+        part = max(1, budget.part // self.length)
+        steps = -(-count // (part * budget.parts))
+        epoch, first = divmod(start, steps)
+        while True:
+            digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
+            generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+            place = int(generator.integers(places))
+            starts_N = torch.from_numpy(place + self.length * generator.permutation(count))
+            for starts_B in starts_N.split(part * budget.parts)[first:]:
+                yield tuple(self._batch(each_B, self.length) for each_B in starts_B.split(part))
+            epoch, first = epoch + 1, 0
+
+    def _batch(self, starts_B: Tensor, length: int) -> Batch:
+        window_BT = self.stream_N[starts_B[:, None] + torch.arange(length + 1)]
+        return Batch.shifted(window_BT.long())
+
+
+def some(batches: Sequence[Batch], tokens: int) -> list[Batch]:
+    """Every so many-th example, so that about so many tokens are read; batches are of like length,
+    so all lengths stay."""
+    whole = sum(x.numel() for b in batches for x in (b.inputs, b.source) if x is not None)
+    every = max(1, whole // tokens)
+    chosen, seen = [], 0
+    for batch in batches:
+        rows = slice(-seen % every, None, every)
+        part = {name: x[rows] for name, x in vars(batch).items() if x is not None}
+        if len(part["labels"]):
+            chosen.append(replace(batch, **part))
+        seen += len(batch.labels)
+    return chosen

@@ -1,1 +1,0 @@
-"""Tasks whose examples are drawn, not read."""

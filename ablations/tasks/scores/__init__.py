@@ -1,1 +1,0 @@
-"""How answers are graded. Nothing here is used in training."""

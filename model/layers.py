@@ -1,0 +1,30 @@
+"""Layers that torch has too, with what is missing there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+
+class Dropout(nn.Dropout):
+    """nn.Dropout without the call, and without its hooks, where nothing would be dropped.
+
+    In step-by-step generation a call that changes nothing is a good part of the time.
+    """
+
+    def __call__(self, x: Tensor, *rest: Any) -> Tensor:
+        return super().__call__(x, *rest) if self.training and self.p else x
+
+
+class Joint(nn.Linear):
+    """Several projections of one input in one matrix product, each drawn under its own name."""
+
+    def __init__(self, d_in: int, widths: dict[str, int], bias: bool) -> None:
+        super().__init__(d_in, sum(widths.values()), bias=bias)
+        self.widths = list(widths.values())
+        rows = list(widths.items())
+        self.splits = {"weight": rows, "bias": rows}
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return super().forward(x).split_with_sizes(self.widths, dim=-1)
