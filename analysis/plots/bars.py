@@ -45,7 +45,7 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def _ladders(evidence: Evidence) -> list[Panel]:
-    """The forest of such a question turned so that a positive number is a cost, the dearest first."""
+    """The forest of such a question, turned so that more is a cost, the dearest first."""
     known, found = evidence.loaded.ablations, []
     for panel in forest.panels(evidence):
         first = panel.frame.iloc[0]

@@ -117,10 +117,13 @@ def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
     from matplotlib.figure import Figure
 
     with style.look():
-        figure = (kind or Figure)(figsize=panel.size, layout="constrained")
+        top, below = _lines_above(panel), wrapped(panel.note, panel.size[0], style.NOTE)[:4]
+        more = sum(size for _, size, *_ in top[2:]) + style.NOTE * len(below[1:])
+        size = (panel.size[0], panel.size[1] + 1.3 * more / 72)
+        figure = (kind or Figure)(figsize=size, layout="constrained")
         parts = _facets(panel.frame)
-        across = abreast(len(parts))
-        rows, is_one = math.ceil(len(parts) / across), len(parts) == 1
+        across, is_one = abreast(len(parts)), len(parts) == 1
+        rows = math.ceil(len(parts) / across)
         axes = figure.subplots(
             rows, across, squeeze=False, sharex=not is_one, sharey=not is_one
         ).ravel()
@@ -130,7 +133,7 @@ def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
                 ax.set_title(cut(part[FACET].iloc[0], 46 // across))
         for ax in axes[len(parts) :]:
             ax.set_axis_off()
-        _write_around(figure, panel)
+        _write_around(figure, top, below)
     return figure
 
 
@@ -145,30 +148,36 @@ def _facets(frame: pd.DataFrame) -> list[pd.DataFrame]:
     return [own for _, own in frame.groupby(FACET, sort=False)]
 
 
-def _write_around(figure: Figure, panel: Panel) -> None:
+def _lines_above(panel: Panel) -> list[tuple[str, float, str, str]]:
+    """Title and subtitle, line by line: words, points, weight and colour."""
+    looks = ((panel.title, style.TITLE, "bold", style.INK),
+             (panel.subtitle, style.SUBTITLE, "normal", style.TEXT))  # fmt: skip
+    return [
+        (line, size, weight, colour)
+        for text, size, weight, colour in looks
+        for line in wrapped(text, panel.size[0], size, weight)[:3]
+    ]
+
+
+def _write_around(
+    figure: Figure, above: list[tuple[str, float, str, str]], below: list[str]
+) -> None:
     """Title and subtitle above the axes, the note below them; the layout keeps clear of both."""
-    width, height = panel.size
-    top = 0.05
-    for text, size, weight, colour in (
-        (panel.title, style.TITLE, "bold", style.INK),
-        (panel.subtitle, style.SUBTITLE, "normal", style.TEXT),
-    ):
-        for line in wrapped(text, width - 0.1, size, weight)[:3]:
-            at = (0.05 / width, 1 - top / height)
-            figure.text(*at, line, va="top", size=size, weight=weight, color=colour)
-            top += 1.25 * size / 72
-    lines = wrapped(panel.note, width - 0.1, style.NOTE)[:4]
-    below = 0.05 + 1.3 * style.NOTE / 72 * len(lines)
-    for i, line in enumerate(lines):
-        at = (0.05 / width, (below - 1.3 * style.NOTE / 72 * i) / height)
+    width, height = figure.get_size_inches()
+    top, foot = 0.05, 0.05 + 1.3 * style.NOTE / 72 * len(below)
+    for line, size, weight, colour in above:
+        figure.text(0.05 / width, 1 - top / height, line, va="top", size=size, weight=weight,
+                    color=colour)  # fmt: skip
+        top += 1.3 * size / 72
+    for i, line in enumerate(below):
+        at = (0.05 / width, (foot - 1.3 * style.NOTE / 72 * i) / height)
         figure.text(*at, line, va="top", size=style.NOTE, color=style.TEXT)
     engine: Any = figure.get_layout_engine()
-    rect = (0.0, below / height, 1.0, 1 - (below + top) / height)
-    engine.set(rect=rect, w_pad=0.04, h_pad=0.03)
+    engine.set(rect=(0.0, foot / height, 1.0, 1 - (foot + top) / height), w_pad=0.04, h_pad=0.03)
 
 
 def wrapped(text: str, inches: float, size: float, weight: str = "normal") -> list[str]:
-    """Lines of a text that are no wider than this."""
+    """Lines of a text that fit a sheet of this width."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -180,7 +189,7 @@ def wrapped(text: str, inches: float, size: float, weight: str = "normal") -> li
 
     letters = int(inches * 72 / size * 2.2)
     lines = textwrap.wrap(text, letters)
-    while letters > 8 and any(wide(line) > inches for line in lines):
+    while letters > 8 and any(wide(line) > inches - 0.1 for line in lines):
         letters -= 1
         lines = textwrap.wrap(text, letters)
     return lines

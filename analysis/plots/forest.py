@@ -27,7 +27,7 @@ CAPTION = (
 )
 SPEED_CAPTION = (
     "Time over the baseline's, taken in the same blocks. Large dot: mean over processes; bar: 95 % "
-    "interval, at least as wide as that of the baseline beside itself. Orange: slower, blue: faster."
+    "interval, at least as wide as the baseline's beside itself. Orange: slower, blue: faster."
 )
 COLOURS = {"worse": style.WORSE, "better": style.BETTER, "higher": style.INK, "lower": style.INK}
 SILENT = ("not run", "not resolved", "few seeds", "failed", *COLOURS)
@@ -132,7 +132,9 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
     found = []
     for (name, machine), own in timed.groupby(["ablation", "machine"], sort=False):
         several = own.duplicated(["name", "against", "metric", "at"], keep=False)
-        seeds = [f", seed {seed}" * bool(many) for seed, many in zip(own["seed"], several)]
+        seeds = [
+            f", seed {seed}" * bool(many) for seed, many in zip(own["seed"], several, strict=True)
+        ]
         rows = own.assign(
             value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), beside="",
             points=[[math.exp(log) for log in logs] for logs in own["logs"]],

@@ -139,14 +139,15 @@ def _attention(loaded: Loaded) -> list[Panel]:
             axes, layer = row["axes"], row["at"]["layer"]
             queries, keys = ([_token(word) for word in axes[side]] for side in ("query", "key"))
             cells = [
-                {"name": f"head {axes['head'][h]}, {queries[i]} on {keys[j]}", "row": i, "column": j,
-                 "row_name": queries[i], "column_name": keys[j], "value": weight,
+                {"name": f"head {axes['head'][h]}, {queries[i]} on {keys[j]}", "row": i,
+                 "column": j, "row_name": queries[i], "column_name": keys[j], "value": weight,
                  FACET: f"head {axes['head'][h]}"}
                 for (h, i, j), weight in np.ndenumerate(np.array(row["values"], dtype=float))
             ]  # fmt: skip
             found.append(
                 _panel(
-                    str(name), pd.DataFrame(cells), canvas.heading(name, f"attention, layer {layer}"),
+                    str(name), pd.DataFrame(cells),
+                    canvas.heading(name, f"attention, layer {layer}"),
                     f"{row['label']}: a row is a query, a column a key",
                     f"seed {row['seed']}, one example; white 0, darkest 1", least=0.0, most=1.0,
                     turned=True,
@@ -183,7 +184,7 @@ def _surfaces(loaded: Loaded) -> list[Panel]:
             found.append(
                 _panel(
                     str(name), panel, canvas.heading(name, across, "loss around trained weights"),
-                    f"loss{after_heading(first['unit'].iloc[0])}, moved along two random directions",
+                    f"loss{after_heading(first['unit'].iloc[0])}, along two random directions",
                     f"first seed; white {low:.3g}, darkest {high:.3g}; mean curvature: {curvature}",
                     log=bool(low > 0 and high > 10 * low), across=3, down=3,
                 )

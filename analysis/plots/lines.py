@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "A value along a coordinate. Line: mean; bar: 95 % interval, from three seeds or processes on; "
-    "small dots: single seeds; ×: a seed that failed, or a place without a number, on top. Ring: a "
+    "small dots: single seeds; ×: a seed that failed, or no number, on top. Ring: a "
     "chosen setting, or where two lines cross, with its interval shaded."
 )
 APART = 0.012  # of the axis, between the bars of two lines at one place
@@ -109,7 +109,7 @@ def _line(ax: Axes, own: pd.DataFrame) -> None:
 
 
 def _bars(ax: Axes, own: pd.DataFrame, side: float) -> None:
-    """Intervals, and beside them the seeds: so far to the side that lines do not hide each other."""
+    """Intervals, and beside them the seeds: each line's a little to the side."""
     for row in listed(own):
         x = _aside(ax, row["x"], side)
         if row["n"] >= canvas.LEAST and math.isfinite(row["low"]):

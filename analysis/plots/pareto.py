@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "Score against what it cost, of all variants that were trained and scored on the same data, "
-    "whichever question asked. Dot: mean over seeds; bar: 95 % interval, from three of them on. The "
+    "whichever question asked. Dot: mean over seeds; bar: 95 % interval, from three on. The "
     "line is the front: nothing else is both cheaper and better, by the means. Hollow: some seeds "
     "failed, so it is not on the front. Cost: FLOPs of training, tuning not counted, or the time "
     "of a training step."

@@ -49,7 +49,7 @@ def panels(evidence: Evidence) -> list[Panel]:
                 kind="published", ablation=str(first["ablation"]), frame=drawn, plot=plot,
                 title=canvas.heading(first["ablation"], first["title"]),
                 subtitle=f"{QUANTITIES[first['quantity']]}, by {first['across']}",
-                note=f"{canvas.counted(measured if len(measured) else drawn[ours])}; published: {first['source']}",
+                note=f"{canvas.counted(measured)}; published: {first['source']}".strip("; "),
                 size=(style.WIDTH, 2.75),
             )
         )  # fmt: skip
