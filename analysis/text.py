@@ -115,18 +115,26 @@ def _size(finding: Mapping[str, Any], unit: str) -> str:
     after = " ×" if is_ratio else f" {unit}" if has_unit else ""
     sign = "+" if finding["shows"].startswith("difference") and finding["effect"] > 0 else ""
     ends = f" (95 % interval {bounds(low, high)})" if not math.isnan(low) else ""
-    items = "" if finding["of_items"] is None else f", {finding['of_items']:.0%} from test items"
+    items = (
+        ""
+        if finding["of_items"] is None
+        else f", {finding['of_items']:.0%} of its variance from test items"
+    )
     return f"{sign}{number(finding['effect'], (high - low) / 2)}{after}{ends}{items}"
 
 
 def _predicted(finding: Mapping[str, Any]) -> str:
+    """`; predicted at least 0.1`, `; predicted above 0`, `; predicted −0.02 to 0.02`."""
     low, high = finding["bounds"] or (None, None)
+    if low is None and high is None:
+        return ""
     if low is not None and high is not None:
-        told = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-        return f"; predicted {told}".replace("-", "−")
-    if low is not None:
-        return f"; predicted at least {low:g}".replace("-", "−")
-    return f"; predicted at most {high:g}".replace("-", "−") if high is not None else ""
+        words = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    elif low is not None:
+        words = f"at least {low:g}" if low else "above 0"
+    else:
+        words = f"at most {high:g}" if high else "below 0"
+    return f"; predicted {words}".replace("-", "−")
 
 
 def _ends(low: float | None, high: float | None) -> tuple[float, float]:

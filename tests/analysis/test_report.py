@@ -308,7 +308,7 @@ def finding(shows: str = "difference", **changes: Any) -> dict[str, Any]:
         (
             finding(bounds=(0.1, None), of_items=0.25),
             "phone error rate: “none” − “sinusoidal” +0.40 edits/phone (95 % interval 0.35 to "
-            "0.45), 25% from test items; predicted at least 0.1",
+            "0.45), 25% of its variance from test items; predicted at least 0.1",
         ),
         (
             finding("ratio", metric="step_time", at={"length": 32}, bounds=(0.3, 0.5)),
@@ -321,8 +321,16 @@ def finding(shows: str = "difference", **changes: Any) -> dict[str, Any]:
             "+0.40 (95 % interval 0.35 to 0.45)",
         ),
         (
-            finding("exponent", than=None, metric="bytes", effect=1.0, low=None, high=None),
-            "bytes: “none”, exponent 1.00",
+            finding(
+                "exponent",
+                than=None,
+                metric="bytes",
+                effect=1.0,
+                low=None,
+                high=None,
+                bounds=(None, -0.0),
+            ),
+            "bytes: “none”, exponent 1.00; predicted below 0",
         ),
         (
             finding(effect=None, low=None, high=None, reason="2 of 5 seeds failed"),
