@@ -195,7 +195,7 @@ def _crossed(evidence: Evidence) -> list[Panel]:
                 _panel(
                     pd.DataFrame(points), evidence,
                     canvas.heading(name, first["rest"], f"{metric['label']} by {first['factor']}"),
-                    f"{metric['label']}{after_heading(metric['unit'])}; {metric['better']} is better",
+                    metric["label"] + after_heading(metric["unit"]),
                     str(first["factor"]), "seeds", unit=metric["unit"], y_log=False, x_log=far,
                     floor=(float(chance.iloc[0]), "without looking") if len(chance) else None,
                 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import TRAINED
 from analysis.evidence import Evidence
 from analysis.load import Loaded, listed
