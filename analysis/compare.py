@@ -7,36 +7,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-from scipy import stats
-
 from ablations.store.record import Record
-from analysis import environment
-from analysis.arms import arms
-from analysis.claims import claims
+from analysis import environment, stats
+from analysis.arms import Arm, arms
+from analysis.claims import NOT_RUN, claims, plain
 from analysis.evidence import Evidence
-from analysis.load import WAITING, Loaded
+from analysis.load import Loaded
 from analysis.names import cell_name, printable, short
 from analysis.sentences import bounds, number
 from analysis.speed import SAME
 from analysis.tables import times
 from analysis.units import after_number
 
-IDENTICAL, INCOMPARABLE, ONE_SIDED, NOT_RUN = (
-    "identical",
-    "not comparable",
-    "one side only",
-    "not run",
-)
-TIE, NOT_RESOLVED, FEW = "tie", "not resolved", "few seeds"
-CHANGED = ("better", "worse", "differs", "faster", "slower")
-LEAST, LEVEL = 3, 0.95  # values for an interval; of the interval
+IDENTICAL, INCOMPARABLE, ONE_SIDED = "identical", "not comparable", "one side only"
+DIFFERS = "differs"  # what is counted, so that no spread can test it
+CHANGED = (stats.BETTER, stats.WORSE, DIFFERS, stats.FASTER, stats.SLOWER)
 MOST = 20  # lines of one kind in the terminal; --json has all of them
-ARM, PLACE = ["ablation", "label", "across"], ["ablation", "label", "across", "metric", "at"]
+PLACE = ["ablation", "label", "across", "metric", "at"]
 Row = dict[str, Any]
+ArmKey = tuple[str, str, str]
+"""An ablation, a label and its crossing."""
 
 
 def compare(a: Evidence, b: Evidence) -> Row:
@@ -44,49 +37,32 @@ def compare(a: Evidence, b: Evidence) -> Row:
     both = [name for name in a.loaded.ablations if name in b.loaded.ablations]
     if not both:
         raise ValueError("the two folders have no question in common")
-    merged = _scores(a.loaded, both).merge(
-        _scores(b.loaded, both), how="outer", on=[*ARM, "seed"], suffixes=("_a", "_b"), sort=False
+    ones, others = (
+        {(arm.ablation, arm.label, arm.across): arm for name in both for arm in arms(loaded, name)}
+        for loaded in (a.loaded, b.loaded)
     )
-    found: list[Row] = []
-    only: dict[str, list[str]] = {"a": [], "b": []}
-    for place, rows in merged.groupby(ARM, sort=False):
-        sides = [rows[f"trial_{side}"].notna().any() for side in "ab"]
-        if all(sides):
-            found.append(_arm(a.loaded, b.loaded, dict(zip(ARM, place, strict=True)), rows))
-        else:
-            name, label, across = place
-            only["a" if sides[0] else "b"].append(f"{name}: {cell_name(label, across)}")
-    document: Row = {
-        **{side: _side(each) for side, each in (("a", a), ("b", b))},
-        "questions": both,
-        "arms": found,
+    shared = [key for key in ones if key in others]
+    document = {
+        **{"a": _side(a), "b": _side(b), "questions": both},
+        "arms": [_arm(a.loaded, b.loaded, key, ones[key], others[key]) for key in shared],
         "times": _times(a, b, both),
         "claims": _claims(a, b),
-        "only_a": {"questions": _lacking(a, b), "arms": only["a"]},
-        "only_b": {"questions": _lacking(b, a), "arms": only["b"]},
+        "only_a": {"questions": _lacking(a, b), "arms": _names(ones.keys() - others.keys())},
+        "only_b": {"questions": _lacking(b, a), "arms": _names(others.keys() - ones.keys())},
     }
-    return _strict(document)
-
-
-def _strict(value: Any) -> Any:
-    """What strict JSON can say: a number that is not finite is null."""
-    if isinstance(value, dict):
-        return {name: _strict(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return dict(plain(document))
 
 
 def _side(evidence: Evidence) -> Row:
     loaded = evidence.loaded
     done, planned = loaded.done()
-    lines = {"code": environment.code, "machines": environment.machine}
+    lines: dict[str, Callable[[Record], str]] = {
+        "code": environment.code,
+        "machines": environment.machine,
+    }
     return {
-        "path": str(loaded.root),
-        "profile": loaded.plan["profile"],
-        "done": done,
-        "planned": planned,
-        "stale": len(loaded.stale),
+        **{"path": str(loaded.root), "profile": loaded.plan["profile"]},
+        **{"done": done, "planned": planned, "stale": len(loaded.stale)},
         **{
             name: [f"{text} ({n} trials)" for text, n in environment.counted(loaded.records, line)]
             for name, line in lines.items()
@@ -98,114 +74,74 @@ def _lacking(here: Evidence, there: Evidence) -> list[str]:
     return [name for name in here.loaded.ablations if name not in there.loaded.ablations]
 
 
+def _names(keys: set[ArmKey]) -> list[str]:
+    return [f"{name}: {cell_name(label, across)}" for name, label, across in sorted(keys)]
+
+
 # --- scores
 
 
-def _scores(loaded: Loaded, tables: Sequence[str]) -> pd.DataFrame:
-    rows = [
-        (table, arm.label, arm.across, seed, outcome, arm.scores.get(seed, math.nan))
-        for table in tables
-        for arm in arms(loaded, table)
-        for seed, outcome in arm.outcomes.items()
-    ]
-    found = pd.DataFrame(rows, columns=[*ARM, "seed", "outcome", "score"])
-    return found.merge(loaded.cells[[*ARM, "seed", "trial"]], how="left", on=[*ARM, "seed"])
-
-
-def _arm(a: Loaded, b: Loaded, place: Row, rows: pd.DataFrame) -> Row:
-    """One arm on both sides: paired where both have scores of the same seeds, else unpaired."""
-    metric = b.ablations[place["ablation"]]["metric"]
-    unlike = _unlike(a, b, place, rows)
-    ones, others = rows["score_a"].dropna(), rows["score_b"].dropna()
-    shared = rows.dropna(subset=["score_a", "score_b"])
-    paired = len(shared) >= LEAST
-    word, n = "", len(shared) if paired else min(len(ones), len(others))
-    difference = low = high = math.nan
-    if ones.empty or others.empty:
-        word = NOT_RUN if ones.empty and others.empty else ONE_SIDED
-    elif {"data", "metric"} & unlike.keys():
-        word = INCOMPARABLE
-    elif len(shared) and (shared["score_a"] == shared["score_b"]).all():
-        word, n, difference = IDENTICAL, len(shared), 0.0
-    elif metric.get("repeats") == "nothing":  # counted: no spread to test it by
-        word, difference = "differs", float(others.mean() - ones.mean())
+def _arm(a: Loaded, b: Loaded, key: ArmKey, one: Arm, other: Arm) -> Row:
+    """One arm on both sides: paired where three seeds have scores on both, else unpaired."""
+    metric = b.ablations[key[0]]["metric"]
+    unlike = _unlike(a, b, key)
+    ones, others = one.scores, other.scores
+    seeds = [seed for seed in ones if seed in others]
+    paired = len(seeds) >= stats.LEAST
+    if paired:
+        found = stats.paired_mean([others[s] for s in seeds], [ones[s] for s in seeds])
     else:
-        change = shared["score_b"] - shared["score_a"]
-        difference, low, high = _paired(change) if paired else _unpaired(others, ones)
-        word = _word(difference, low, high, metric)
+        found = stats.unpaired_mean([*others.values()], [*ones.values()])
+    low, high = found.ends() if found.n >= stats.LEAST else (math.nan, math.nan)
+    if not ones or not others:
+        word = ONE_SIDED if ones or others else NOT_RUN
+    elif {"data", "metric"} & unlike.keys():
+        word, low, high = INCOMPARABLE, math.nan, math.nan
+    elif seeds and all(ones[seed] == others[seed] for seed in seeds):
+        word, low, high = IDENTICAL, math.nan, math.nan
+    elif metric.get("repeats") == "nothing":
+        word, low, high = DIFFERS, math.nan, math.nan
+    else:
+        word = _word(found, low, high, metric)
     return {
-        **place,
-        "metric": metric["name"],
-        "unit": metric.get("unit") or "",
-        **{"a": float(ones.mean()), "b": float(others.mean())},
-        **{"n_a": len(ones), "n_b": len(others), "n": n, "paired": paired},
-        **{f"failures_{side}": _failures(rows[f"outcome_{side}"]) for side in "ab"},
-        **{"difference": difference, "low": low, "high": high, "word": word, "unlike": unlike},
+        **dict(zip(("ablation", "label", "across"), key, strict=True)),
+        **{"metric": metric["name"], "unit": other.unit or one.unit},
+        **{
+            "a": stats.mean_of([*ones.values()]).value,
+            "b": stats.mean_of([*others.values()]).value,
+        },
+        **{"n": found.n, "paired": paired, "difference": found.value, "low": low, "high": high},
+        **{"failures_a": one.failures, "failures_b": other.failures},
+        **{"word": word, "unlike": unlike},
     }
 
 
-def _paired(change: pd.Series) -> tuple[float, float, float]:
-    """Mean and t-interval of paired differences."""
-    return _ends(float(change.mean()), float(change.sem()), len(change) - 1)
-
-
-def _unpaired(others: pd.Series, ones: pd.Series) -> tuple[float, float, float]:
-    """Difference of means and Welch's interval."""
-    difference = float(others.mean() - ones.mean())
-    if min(len(ones), len(others)) < LEAST:
-        return difference, math.nan, math.nan
-    errors = [(float(side.sem()), len(side) - 1) for side in (ones, others)]
-    return _ends(difference, *_welch(errors))
-
-
-def _welch(errors: Sequence[tuple[float, int]]) -> tuple[float, float]:
-    """Joint standard error and degrees of freedom, from those of both sides."""
-    squares = [error**2 for error, _ in errors]
-    spread = sum(square**2 / df for square, (_, df) in zip(squares, errors, strict=True))
-    return math.sqrt(sum(squares)), sum(squares) ** 2 / spread if spread else 1.0
-
-
-def _ends(value: float, error: float, df: float) -> tuple[float, float, float]:
-    half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
-    return value, value - half, value + half
-
-
-def _word(difference: float, low: float, high: float, metric: Row) -> str:
-    if math.isnan(low):
-        return FEW
+def _word(found: stats.Estimate, low: float, high: float, metric: Row) -> str:
+    if found.n < stats.LEAST:
+        return stats.FEW
     if low > 0 or high < 0:
-        return "better" if (difference < 0) == (metric["better"] == "lower") else "worse"
-    matters = metric.get("matters")
-    return TIE if matters and -matters < low and high < matters else NOT_RESOLVED
-
-
-def _failures(outcomes: pd.Series) -> str:
-    """`1 of 4 diverged`, or nothing."""
-    ended = outcomes.dropna()
-    counts = Counter(ended[~ended.isin(["ok", WAITING])])
-    return ", ".join(f"{n} of {len(ended)} {kind}" for kind, n in counts.items())
+        return stats.BETTER if (high < 0) == (metric["better"] == "lower") else stats.WORSE
+    matters = metric.get("matters") or 0.0
+    return stats.TIE if -matters < low and high < matters else stats.NOT_RESOLVED
 
 
 # --- what the two sides do not share
 
 
-def _unlike(a: Loaded, b: Loaded, place: Row, rows: pd.DataFrame) -> dict[str, str]:
+def _unlike(a: Loaded, b: Loaded, key: ArmKey) -> dict[str, str]:
     """Kind → detail of what differs besides luck: metric, data, settings, torch, code."""
-    one, other = (loaded.ablations[place["ablation"]]["metric"] for loaded in (a, b))
+    one, other = (loaded.ablations[key[0]]["metric"] for loaded in (a, b))
     found = {}
-    if any(one.get(key) != other.get(key) for key in ("name", "split", "unit", "better")):
+    if any(one.get(name) != other.get(name) for name in ("name", "split", "unit", "better")):
         found["metric"] = f"{one['name']} against {other['name']}"
     sides = [
-        {seed: loaded.records[trial] for seed, trial in pairs if trial in loaded.records}
-        for loaded, pairs in (
-            (a, zip(rows["seed"], rows["trial_a"], strict=True)),
-            (b, zip(rows["seed"], rows["trial_b"], strict=True)),
-        )
+        {s: loaded.records[t] for s, t in loaded.trials[key].items() if t in loaded.records}
+        for loaded in (a, b)
     ]
     if not all(sides):
         return found
-    seeds = [seed for seed in sides[0] if seed in sides[1]]
-    facts = [_facts(side[seeds[0]] if seeds else next(iter(side.values()))) for side in sides]
+    shared = [seed for seed in sides[0] if seed in sides[1]]
+    facts = [_facts(side[shared[0]] if shared else next(iter(side.values()))) for side in sides]
     for kind in facts[0]:
         if facts[0][kind] != facts[1][kind]:
             found[kind] = _some(_changes(*(fact[kind] for fact in facts)))
@@ -272,21 +208,20 @@ def _times(a: Evidence, b: Evidence, tables: Sequence[str]) -> list[Row]:
 
 
 def _time_change(row: Row) -> tuple[float, float, float, str]:
-    """B's ratio over A's, from their log intervals, which hold the noise of both sessions."""
-    change = row["ratio_b"] / row["ratio_a"]
+    """B's ratio over A's, with an interval never narrower than the noise of both sessions."""
+    found = stats.unpaired_mean(row["logs_b"], row["logs_a"])
+    change = math.exp(found.value)
     if row["machine_a"] != row["machine_b"]:
         return change, math.nan, math.nan, INCOMPARABLE
-    if min(row["n_a"], row["n_b"]) < LEAST:
-        return change, math.nan, math.nan, FEW
-    if row["session_a"] == row["session_b"] and row["ratio_a"] == row["ratio_b"]:
-        return 1.0, math.nan, math.nan, IDENTICAL
-    errors = []
-    for side in "ab":
-        df = row[f"n_{side}"] - 1
-        half = math.log(row[f"high_{side}"] / row[f"low_{side}"]) / 2
-        errors.append((half / float(stats.t.ppf((1 + LEVEL) / 2, df)), df))
-    _, low, high = _ends(math.log(change), *_welch(errors))
-    word = NOT_RESOLVED if low <= 0 <= high else "slower" if low > 0 else "faster"
+    if row["logs_a"] == row["logs_b"]:
+        return change, math.nan, math.nan, IDENTICAL
+    if found.n < stats.LEAST:
+        return change, math.nan, math.nan, stats.FEW
+    noise = math.hypot(*(math.log(row[f"floor_{side}"]) for side in "ab"))
+    low, high = found.ends()
+    low, high = min(low, found.value - noise), max(high, found.value + noise)
+    word = stats.SLOWER if low > 0 else stats.FASTER if high < 0 else stats.NOT_RESOLVED
+    word = stats.NOT_RESOLVED if math.isnan(noise) else word
     return change, math.exp(low), math.exp(high), word
 
 

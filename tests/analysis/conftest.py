@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ablations.store.identity import decisive, identity
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
@@ -57,6 +58,7 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.results = Results(root)
         self.configs: dict[str, dict[str, Any]] = {}  # label → model and train, where they matter
+        self.data = "0"  # the digest of what it was trained on
         self.plan: dict[str, Any] = {"profile": "smoke", "ablations": {}}
 
     def claimed(self, name: str, word: str, *of: str, **fields: Any) -> dict[str, Any]:
@@ -103,8 +105,8 @@ class Folder:
                 "label": label,
                 "seed": seed,
                 "across": across,
-                "trial": self.trial(label, seed, across),
-                "settings": replace(self.described(label, seed, across), trained=trained).settings,
+                "trial": self.trial(label, seed, across, trained),
+                "settings": self.described(label, seed, across, trained).settings,
                 "role": "report",
                 "tuned": {},
                 "work": 1.0,
@@ -117,17 +119,21 @@ class Folder:
         self.plan["ablations"][name] = entry
         self.results.write_plan(self.plan)
 
-    def trial(self, label: str, seed: int, across: dict[str, str] | None = None) -> str:
+    def trial(
+        self, label: str, seed: int, across: dict[str, str] | None = None, trained: bool = True
+    ) -> str:
         """Equal settings are one trial, whichever ablation asks."""
-        return hashlib.sha256(repr((label, seed, across or {})).encode()).hexdigest()[:12]
+        return self.described(label, seed, across, trained).trial
 
-    def described(self, label: str, seed: int, across: dict[str, str] | None = None) -> Record:
+    def described(
+        self, label: str, seed: int, across: dict[str, str] | None = None, trained: bool = True
+    ) -> Record:
         """A record that says what it is, and nothing else."""
-        model = {"label": label, "across": across or {}}
-        told = self.configs.get(label, {"model": model, "train": {}})
-        config = {"task": {"name": "g2p"}, **told, "seed": seed}
-        data = {"sha256": "0", "files": []}
-        return Record(self.trial(label, seed, across), "ok", config, data=data)
+        held = self.configs.get(label, {"model": {"label": label}, "train": {}})
+        config = {"task": {"name": "g2p", "across": across or {}}, **held, "seed": seed}
+        trial = identity(decisive(config, self.data, [], trained), seed)
+        data = {"sha256": self.data, "files": []}
+        return Record(trial, "ok", config, trained=trained, data=data)
 
     def record(
         self,
@@ -152,7 +158,7 @@ class Folder:
         given["reason"] = "bad luck" if status in FAILED else None
         given["measures"] = {"quality": {}}
         all_ = [*quality, *readings]
-        known = self.described(label, seed, across)
+        known = self.described(label, seed, across, fields.pop("trained", True))
         self.results.write(replace(known, status=status, readings=all_, **{**given, **fields}))
 
     def timing(

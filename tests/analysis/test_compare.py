@@ -109,19 +109,17 @@ def test_fewer_than_three_seeds_decide_nothing(two: tuple[Any, Any]) -> None:
 
 
 OTHERWISE = {
-    "code": {"env": {**ENV, "code": {"model/norm.py": "bbb"}}},
-    "torch": {"env": {**ENV, "numerics": "torch 3, NEON"}},
-    "data": {"data": {"sha256": "f" * 64, "files": []}},
+    "code": {**ENV, "code": {"model/norm.py": "bbb"}},
+    "torch": {**ENV, "numerics": "torch 3, NEON"},
+    "data": ENV,
 }
 
 
 @pytest.mark.parametrize("kind", OTHERWISE)
 def test_what_is_unlike_besides_luck_is_listed(two: tuple[Any, Any], kind: str) -> None:
-    a, b = fill(two[0], OLD), fill(two[1], OLD, **OTHERWISE[kind])
-    if kind == "data":
-        for cell in b.plan["ablations"]["norm"]["cells"]:
-            cell["settings"] = b.results.read(cell["trial"]).settings
-        b.results.write_plan(b.plan)
+    a = fill(two[0], OLD)
+    two[1].data = "f" * 64 if kind == "data" else two[0].data
+    b = fill(two[1], OLD, env=OTHERWISE[kind])
     document = compared(a, b)
     assert [[*each["unlike"]] for each in document["arms"]] == [[kind], [kind]]
     assert words(document) == {"not comparable" if kind == "data" else "identical"}
@@ -130,13 +128,9 @@ def test_what_is_unlike_besides_luck_is_listed(two: tuple[Any, Any], kind: str) 
 
 
 def test_other_settings_are_named_with_both_values(two: tuple[Any, Any]) -> None:
-    a, b = fill(two[0], OLD), fill(two[1], OLD)
-    for cell in b.plan["ablations"]["norm"]["cells"]:
-        record = b.results.read(cell["trial"])
-        record.config["train"]["steps"] = 300
-        b.results.write(record)
-        cell["settings"] = record.settings
-    b.results.write_plan(b.plan)
+    a = fill(two[0], OLD)
+    two[1].configs["pre"] = {"model": {"label": "pre"}, "train": {"steps": 300}}
+    b = fill(two[1], OLD)
     assert arm(compared(a, b), "pre")["unlike"] == {"settings": "train.steps unset → 300"}
 
 
