@@ -191,7 +191,7 @@ def _figure(panel: Any, root: Path) -> dict[str, Any]:
     """A figure as the page shows it."""
     files = [f"../{path.relative_to(root).as_posix()}" for path in figure_files(panel, root)]
     caption = plots.KINDS[panel.kind].caption
-    return {"title": panel.title, "alt": panel.alt, "caption": caption, "files": files}
+    return {"alt": panel.alt, "caption": caption, "files": files}
 
 
 def _section(

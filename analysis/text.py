@@ -30,7 +30,7 @@ def answer(evidence: Evidence, question: str) -> str:
     done, planned = evidence.loaded.done(question)
     partial = "" if done == planned else f" Partial: {done} of {planned} trials done."
     if not rows:
-        return f"The plan declares no variant to compare.{partial}"
+        return f"No variants are compared here; its claims say what was found.{partial}"
     by_mark: dict[str, list[Row]] = {}
     for row in rows:
         by_mark.setdefault("differs" if row["mark"] in DIFFERS else row["mark"], []).append(row)
