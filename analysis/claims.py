@@ -21,7 +21,7 @@ from analysis import stats
 from analysis.contrasts import DIFFERS
 from analysis.evidence import Evidence
 from analysis.load import Loaded
-from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, Case, Found, cases, measure
+from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, Case, cases, measure
 from analysis.scores import outcomes, scores
 from analysis.sentences import bounds, number
 
@@ -112,6 +112,7 @@ def finding(case: Case) -> Finding:
     """One prediction, measured and judged."""
     units, pending = case.ready()
     found = measure(case, units)
+    needed = math.nan if pending else found.needed
     word = UNDECIDED if pending else found.word
     reason = pending or found.reason
     if not reason and word == UNDECIDED:
@@ -135,8 +136,8 @@ def finding(case: Case) -> Finding:
         unit=str(case.metric.get("unit", "")) if has_unit else "",
         of_items=found.of_items,
         role=case.prediction.role,
-        needed=math.nan if pending else found.needed,
-        remedy=_of_finding(case, found, pending),
+        needed=needed,
+        remedy="" if pending or word != UNDECIDED else found.remedy or _remedy_of(case, needed),
         is_interval=not case.is_fact,
         is_ready=not pending,
     )
@@ -163,19 +164,17 @@ def judge(found: Sequence[Finding]) -> tuple[str, str]:
     return UNDECIDED, "; ".join(dict.fromkeys(reasons))
 
 
-def _of_finding(case: Case, found: Found, pending: str) -> str:
-    """What would decide one prediction that is open."""
-    if pending or found.word != UNDECIDED or found.remedy:
-        return "" if pending else found.remedy
+def _remedy_of(case: Case, needed: float) -> str:
+    """What would decide one prediction whose interval holds an edge."""
     if case.is_timed:
         return "more processes (timing.processes), or a quieter machine"
-    if math.isnan(found.needed):
+    if math.isnan(needed):
         return ""
-    if math.isinf(found.needed):
-        return "a longer training or a larger margin: no number of seeds would"
-    minutes = case.seconds() * found.needed / 60
+    if math.isinf(needed):
+        return "a regime that separates them further: more seeds than are worth it"
+    minutes = case.seconds() * needed / 60
     time = "" if math.isnan(minutes) else f" (about {max(1, round(minutes))} min of one core)"
-    return f"about {found.needed:.0f} fresh seeds{time}"
+    return f"about {needed:.0f} fresh seeds{time}"
 
 
 def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
@@ -321,7 +320,10 @@ def _line(each: dict[str, Any]) -> str:
     text = f"{role}{_subject(p)}: {each['word']}"
     low, high = (math.nan if each[end] is None else each[end] for end in ("low", "high"))
     if each["rates"]:
-        told = [f"{quoted(name)} {hits} of {n}" for name, (hits, n) in each["rates"].items()]
+        told = [
+            f"{quoted(name)} {hits} of {n} ({bounds(*stats.rate_ends(hits, n))})"
+            for name, (hits, n) in each["rates"].items()
+        ]
         text = f"{text}; succeed: {', '.join(told)}"
     if each["effect"] is None:
         return text

@@ -46,22 +46,10 @@ def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def panels(evidence: Evidence, coordinates: Sequence[str]) -> list[pd.DataFrame]:
-    """A panel for each curve that has more than one place."""
-    found = [own for _, own in points(evidence, coordinates).groupby(PANEL, sort=False)]
-    return [each.reset_index(drop=True) for each in found if each["x"].nunique() > 1]
-
-
 def heading(evidence: Evidence, ablation: str, metric: str) -> str:
     """What a metric is called where a question is told."""
     known = evidence.loaded.ablations[ablation]["metrics"].get(metric, {})
     return known.get("label") or metric.replace("_", " ")
-
-
-def title(frame: pd.DataFrame) -> str:
-    """Which question a panel is about, where it is crossed and what else it says of the place."""
-    first = frame.iloc[0]
-    return ", ".join(part for part in (first["ablation"], first["across"], first["series"]) if part)
 
 
 def _readings(evidence: Evidence, coordinates: Sequence[str]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -115,7 +115,6 @@ class Case:
     ablation: str
     prediction: Prediction
     crossings: tuple[dict[str, str], ...]
-    _held: dict[Any, dict[int, float]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -188,22 +187,18 @@ class Case:
         arms = [(self.ablation, *arm) for arm in self.arms]
         planned = [self.loaded.trials.get(arm, {}).keys() for arm in arms]
         ended = [self.loaded.outcomes.get(arm, {}).keys() for arm in arms]
-        batches = [
-            [seed for seed in batch if all(seed in own for own in planned)]
-            for batch in self.entry["batches"]
-        ]
-        passes = [
-            (batch, [seed for seed in batch if all(seed in own for own in ended)])
-            for batch in batches
-            if batch
-        ]
-        for batch, done in reversed(passes):
-            if batch == done and len(batch) >= least:
-                return batch, ""
-        batch, done = passes[-1] if passes else ([], [])
-        if len(done) < len(batch):
-            return done, f"pass {len(done)} of {len(batch)}"
-        return done, f"{_count(len(done), 'seed')}; {least} are needed for a verdict"
+        reason, done = "not planned for every variant that it looks at", []
+        for batch in self.entry["batches"]:
+            asked = [seed for seed in batch if all(seed in own for own in planned)]
+            have = [seed for seed in asked if all(seed in own for own in ended)]
+            if not asked or (not reason and (have != asked or len(have) < least)):
+                continue  # of a batch that is not whole nothing is judged, once another was
+            done, reason = have, ""
+            if have != asked:
+                reason = f"pass {len(have)} of {len(asked)}"
+            elif len(have) < least:
+                reason = f"{_count(len(have), 'seed')}; {least} are needed for a verdict"
+        return done, reason
 
     def _processes(self) -> tuple[list[int], str]:
         sessions = {
@@ -228,12 +223,6 @@ class Case:
 
     def values(self, label: str, spot: Spot) -> dict[int, float]:
         """Seed, or process, → the value of a variant at a place."""
-        key = label, spot.across, spot.x
-        if key not in self._held:
-            self._held[key] = self._values(label, spot)
-        return self._held[key]
-
-    def _values(self, label: str, spot: Spot) -> dict[int, float]:
         p = self.prediction
         if self.is_timed:
             found = self._places(label, spot)
@@ -280,11 +269,9 @@ class Case:
         found = []
         for arm in self.arms:
             trials = self.loaded.trials.get((self.ablation, *arm), {}).values()
-            records = [self.loaded.records[t] for t in trials if t in self.loaded.records]
-            spent = [
-                float(s) for r in records if isinstance(s := r.env.get("seconds"), int | float)
-            ]
-            found.append(float(np.mean(spent)) if spent else math.nan)
+            held = [self.loaded.records[t].env for t in trials if t in self.loaded.records]
+            spent = [env["seconds"] for env in held if env.get("seconds") is not None]
+            found.append(math.fsum(spent) / len(spent) if spent else math.nan)
         return math.fsum(found) if found else math.nan
 
 
@@ -358,7 +345,7 @@ def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found
         found = _estimated(apart, (-p.within, p.within), case)
         return _unless_moving(case, p, found, units)
     is_higher = isinstance(p, Better) == (case.better == "higher")
-    return _estimated(apart, (p.by, None) if is_higher else (None, -p.by), case)
+    return _estimated(apart, (p.by, None) if is_higher else (None, 0.0 - p.by), case)
 
 
 def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> Found:
@@ -400,7 +387,7 @@ def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
     n, more = len(seeds), sides[0] - sides[1]
     low, high = stats.difference_ends(more, n)
     return Found(
-        bounds=(p.by, None) if isinstance(p, Better) else (None, -p.by),
+        bounds=(p.by, None) if isinstance(p, Better) else (None, 0.0 - p.by),
         n=n,
         effect=more / n,
         low=low,
@@ -497,7 +484,7 @@ def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
     """Every draw within rounding, and the positive control in none."""
     control = case
     if p.fails_at is not None:
-        control = replace(case, prediction=p.model_copy(update={"at": p.fails_at}), _held={})
+        control = replace(case, prediction=p.model_copy(update={"at": p.fails_at}))
     own = case.matrix(p.of[0], units).ravel()
     other = control.matrix(p.fails_for or p.of[0], units).ravel()
     bounds = p.value - p.within, p.value + p.within

@@ -66,16 +66,6 @@ def outcomes(loaded: Loaded, ablation: str, label: str, across: str) -> dict[int
     return loaded.outcomes.get((ablation, label, across), {})
 
 
-def curves(loaded: Loaded, ablation: str, label: str, across: str) -> dict[int, pd.Series]:
-    """Seed → validation loss by step."""
-    held = loaded.scores.get((ablation, label, across, "loss", "valid", ""), {})
-    by_seed = {
-        seed: pd.Series({x: y for x, y in by_step.items() if x < math.inf and y == y}, dtype=float)
-        for seed, by_step in held.items()
-    }
-    return {seed: curve.sort_index() for seed, curve in by_seed.items() if len(curve)}
-
-
 def steps_to_reach(
     loaded: Loaded, ablation: str, label: str, across: str, level: float
 ) -> dict[int, float]:
@@ -84,9 +74,9 @@ def steps_to_reach(
     A seed that failed never arrived.
     """
     arrived = dict.fromkeys(outcomes(loaded, ablation, label, across), math.inf)
-    for seed, curve in curves(loaded, ablation, label, across).items():
-        past = curve.index[curve <= level]
-        arrived[seed] = float(past[0]) if len(past) else math.inf
+    curves = loaded.scores.get((ablation, label, across, "loss", "valid", ""), {})
+    for seed, by_step in curves.items():
+        arrived[seed] = min((x for x, y in by_step.items() if y <= level), default=math.inf)
     return arrived
 
 

@@ -105,11 +105,6 @@ def places(
     return [group for group in found if group[0]["seed"] == first]
 
 
-def timed(loaded: Loaded) -> list[list[Row]]:
-    """The readings of each timed cell and point, a reading for each process of one session."""
-    return loaded.timings
-
-
 def log_ratios(group: list[Row]) -> tuple[list[float], float]:
     """Of one place: log ratio to the control's time in each process, and the noise floor."""
     logs, floor, _ = _judged(group)

@@ -19,7 +19,6 @@ from analysis.stats.estimates import (
     ratio_ends,
     seeds_and_items,
     seeds_needed,
-    unpaired_mean,
 )
 from analysis.stats.rates import difference_ends, rate_ends
 
@@ -55,5 +54,4 @@ __all__ = [
     "ratio_ends",
     "seeds_and_items",
     "seeds_needed",
-    "unpaired_mean",
 ]

@@ -104,21 +104,6 @@ def paired_mean(variant: ArrayLike, control: ArrayLike) -> Estimate:
     return mean_of(v - c, scale=float(max(np.abs(v).max(initial=0), np.abs(c).max(initial=0))))
 
 
-def unpaired_mean(variant: ArrayLike, control: ArrayLike) -> Estimate:
-    """The difference of two means whose seeds have nothing in common; n is the smaller side's.
-
-    error² = a + b with a = s²/n of each side, df = (a + b)² / (a²/(n−1) + b²/(m−1)) (Welch 1947)
-    """
-    one, two = mean_of(variant), mean_of(control)
-    n, value = min(one.n, two.n), one.value - two.value
-    squares = [0.0 if math.isnan(side.error) else side.error**2 for side in (one, two)]
-    if n < 2 or math.isnan(value) or not any(squares):
-        return Estimate(n, value)
-    parts = zip(squares, (one.n, two.n), strict=True)
-    df = sum(squares) ** 2 / sum(square**2 / (size - 1) for square, size in parts)
-    return Estimate(n, value, math.sqrt(sum(squares)), df)
-
-
 def seeds_and_items(differences_SI: ArrayLike) -> SeedAndItemEstimate:
     """A mean difference that holds for other seeds and for other test items.
 
@@ -226,7 +211,7 @@ def seeds_needed(effect: float, sd: float, bounds: Bounds) -> float:
     distances = np.array(leads if min(leads) > 0 else [-min(leads)])
     if not sd > 0 or not distances.min() > 0:
         return math.inf
-    n = np.arange(LEAST, MOST_SEEDS + 1)
+    n = np.unique(np.geomspace(LEAST, MOST_SEEDS, 100).round())
     least_t = scipy_stats.t.ppf(0.5 + LEVEL / 2, n - 1)
     missed = scipy_stats.nct.cdf(least_t, n - 1, distances[:, None] * np.sqrt(n) / sd)
     enough = np.flatnonzero(1 - missed.sum(axis=0) >= POWER)

@@ -250,13 +250,13 @@ def test_a_claim_is_told_in_lines_with_its_interval() -> None:
     assert scope == "  q on g2p, 1,000 parameters, n = 5"
     assert first.startswith("  b worse than a: supported; difference of per 0.2")
     assert "95 % interval 0.19" in first
-    assert "succeed: b 5 of 5, a 5 of 5" in second
+    assert "succeed: b 5 of 5 (0.48 to 1.00), a 5 of 5 (0.48 to 1.00)" in second
 
 
 def test_a_claim_that_is_not_there_is_answered_with_the_nearest() -> None:
     planted = asked(YES)
     planted.entries["q"]["claims"][0]["id"] = "norm.pre-better"
-    with pytest.raises(ValueError, match="Did you mean 'norm.pre-better'"):
+    with pytest.raises(ValueError, match=r"Did you mean 'norm\.pre-better'"):
         claims(gathered(planted), ["norm.pre-beter"])
     assert len(claims(gathered(planted), ["norm.pre-better"])) == 1
 

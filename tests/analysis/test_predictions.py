@@ -192,7 +192,9 @@ def test_steps_to_a_loss_are_compared_as_a_ratio(
     assert (found.word, found.shows) == (expected, "ratio")
     assert found.effect == pytest.approx(math.exp(logs.mean()))
     half = 2.776445 * logs.std(ddof=1) / math.sqrt(5)
-    assert (found.low, found.high) == pytest.approx(tuple(np.exp(logs.mean() + [-half, half])))
+    assert (found.low, found.high) == pytest.approx(
+        tuple(np.exp(logs.mean() + np.array([-half, half])))
+    )
 
 
 def test_a_seed_that_never_arrives_withholds_the_steps() -> None:
@@ -238,6 +240,21 @@ def test_a_lead_grows_where_its_slope_is_positive(sign: int, expected: str) -> N
     found = finding(along(b, says("grows", along="width")))
     assert (found.word, found.shows) == (expected, "growth with each doubling")
     assert found.effect == pytest.approx(-sign / 3, abs=0.02)
+
+
+def test_a_coordinate_is_walked_where_every_variant_was_read() -> None:
+    planted = Planted()
+    planted.question(says("grows", "b", than="a", along="depth"))
+    for seed in SEEDS:
+        for label, power in (("a", 0.0), ("b", -1.0)):
+            depths = (2, 4, 8) if label == "a" else (2, 4, 8, 64)
+            value = {x: 10.0 + power * math.log2(x) + seed % 3 * 0.01 * x for x in depths}
+            value[64] = 99.0
+            places = [at_end("per", value[x], depth=x) for x in depths]
+            planted.record(label, seed, 0.3, *places)
+    found = finding(planted)
+    assert found.effect == pytest.approx(1.0, abs=0.05)  # what only one has at 64 is left out
+    assert found.n == 5
 
 
 def test_since_leaves_out_what_comes_before() -> None:

@@ -33,13 +33,6 @@ def test_the_interval_of_paired_differences_is_that_of_scipy() -> None:
     assert stats.paired_mean(one, two).ends() == pytest.approx((scipys.low, scipys.high))
 
 
-def test_the_interval_of_unpaired_means_is_welch_s() -> None:
-    one, two = DRAW.normal(0, 1, 5), DRAW.normal(1, 3, 9)
-    scipys = scipy_stats.ttest_ind(one, two, equal_var=False).confidence_interval(0.95)
-    found = stats.unpaired_mean(one, two)
-    assert (found.n, found.ends()) == (5, pytest.approx((scipys.low, scipys.high)))
-
-
 @pytest.mark.parametrize("values", [[], [math.nan, 1.0], [0.3], [0.1 + 0.2, 0.3, 0.3]], ids=str)
 def test_what_has_no_spread_has_no_interval(values: list[float]) -> None:
     assert all(map(math.isnan, stats.mean_of(values).ends()))
