@@ -14,7 +14,7 @@ from ablations.store.schema import FAILED
 from analysis import places, stats
 from analysis.curves import crossings, curves
 from analysis.evidence import Evidence
-from analysis.load import WAITING, Loaded, crossing, listed
+from analysis.load import UNREADABLE, WAITING, Loaded, crossing, listed
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.scores import FINE, final_readings
@@ -195,7 +195,7 @@ def _crossed(evidence: Evidence) -> list[Panel]:
                 _panel(
                     pd.DataFrame(points), evidence,
                     canvas.heading(name, first["rest"], f"{metric['label']} by {first['factor']}"),
-                    f"{metric['label']}{after_heading(metric['unit'])}; {metric['better']} is better",
+                    metric["label"] + after_heading(metric["unit"]),
                     str(first["factor"]), "seeds", unit=metric["unit"], y_log=False, x_log=far,
                     floor=(float(chance.iloc[0]), "without looking") if len(chance) else None,
                 )
@@ -239,7 +239,8 @@ def scored(loaded: Loaded, name: str) -> Rows:
     metric = loaded.ablations[name]["metric"]
     final = final_readings(loaded, name, metric["name"], metric["split"], {}, ended=TRAINED)
     read = {(r["label"], r["across"], r["seed"]): float(r["value"]) for r in listed(final)}
-    cells = loaded.cells[(loaded.cells["ablation"] == name) & (loaded.cells["outcome"] != WAITING)]
+    has_ended = ~loaded.cells["outcome"].isin((WAITING, UNREADABLE))
+    cells = loaded.cells[(loaded.cells["ablation"] == name) & has_ended]
     return [
         {
             **{key: row[key] for key in (*ARM, "seed", "trial")},

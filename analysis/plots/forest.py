@@ -271,7 +271,7 @@ def _scale(frame: pd.DataFrame, ax: Axes, base: float) -> None:
 
 def scale_differences(frame: pd.DataFrame, ax: Axes) -> None:
     """A linear axis over all that is drawn; a logarithmic one on both sides of `linear_to`."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     far = frame.attrs.get("linear_to")
     low, high = _ends(frame, 0.0)
@@ -283,13 +283,12 @@ def scale_differences(frame: pd.DataFrame, ax: Axes) -> None:
         outer = [math.copysign(10 ** math.floor(math.log10(abs(x))), x) for x in (left, right)]
         near = far if right >= far else -far
         shown = {0.0, near, *(x for x in outer if abs(x) > 2 * far)}
-        ax.xaxis.set_major_locator(FixedLocator(sorted(shown)))
+        canvas.put_ticks(ax, sorted(shown), list(map(canvas.signed, sorted(shown))))
     else:
         room = 0.06 * (high - low or 1.0)
         ax.set_xlim(low - room, high + room)
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    ax.xaxis.set_major_formatter(FuncFormatter(canvas.signed))
-    ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter(FuncFormatter(canvas.signed))
 
 
 def _ends(frame: pd.DataFrame, base: float) -> tuple[float, float]:

@@ -124,6 +124,20 @@ def test_a_stuck_seed_is_marked_at_what_it_came_to(folder: Any) -> None:
     assert row["value"] == pytest.approx(statistics.mean([0.1, 0.09, 0.08]))
 
 
+def test_a_record_that_cannot_be_read_is_no_failed_seed(folder: Any) -> None:
+    folder.ablation("size", ["a", "b"], crossings=[{"depth": "1"}, {"depth": "2"}])
+    for depth in ("1", "2"):
+        for seed in range(3):
+            folder.record("a", seed, 0.2, across={"depth": depth})
+            folder.record("b", seed, 0.3, across={"depth": depth})
+    path = folder.results.path(folder.trial("b", 2, {"depth": "2"}))
+    path.write_text(path.read_text()[:100])
+    (panel,) = plots.panels(gather(folder.root), ["lines"])
+    assert not any(panel.frame["lost"])
+    told = panel.frame.set_index(["label", "x"])["n"].to_dict()
+    assert told == {("a", 1.0): 3, ("a", 2.0): 3, ("b", 1.0): 3, ("b", 2.0): 2}
+
+
 def test_a_difference_that_dwarfs_the_others_asks_for_a_logarithmic_axis(folder: Any) -> None:
     folder.ablation("size", ["a", "b", "c", "d"])
     for seed in range(3):
