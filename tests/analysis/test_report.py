@@ -164,7 +164,9 @@ def test_verdicts_are_counted_and_claims_and_questions_lead_to_each_other(
 
 def test_a_partial_run_says_that_it_is_partial(page: str) -> None:
     words = Page(page).text
-    assert re.search(r"This report is partial: 84 of 93 trials are done. Pass \d of 5 is complete", words)
+    assert re.search(
+        r"This report is partial: 84 of 93 trials are done. Complete passes: \d of 5", words
+    )
     assert "Partial: 27 of 30 trials done." in words
     assert "Not run yet: 0 of 6 trials done." in words
 
