@@ -91,7 +91,7 @@ def _arm(a: Loaded, b: Loaded, key: ArmKey, one: Arm, other: Arm) -> Row:
     if paired:
         found = stats.paired_mean([others[s] for s in seeds], [ones[s] for s in seeds])
     else:
-        found = stats.unpaired_mean([*others.values()], [*ones.values()])
+        found = _unpaired([*others.values()], [*ones.values()])
     low, high = found.ends() if found.n >= stats.LEAST else (math.nan, math.nan)
     if not ones or not others:
         word = ONE_SIDED if ones or others else NOT_RUN
@@ -114,6 +114,20 @@ def _arm(a: Loaded, b: Loaded, key: ArmKey, one: Arm, other: Arm) -> Row:
         **{"failures_a": one.failures, "failures_b": other.failures},
         **{"word": word, "unlike": unlike},
     }
+
+
+def _unpaired(variant: Sequence[float], control: Sequence[float]) -> stats.Estimate:
+    """The difference of two means that share no seeds; n is the smaller side's.
+
+    error² = a + b with a = s²/n of each side, df = (a + b)² / (a²/(n−1) + b²/(m−1)) (Welch 1947)
+    """
+    sides = [stats.mean_of(list(side)) for side in (variant, control)]
+    n, value = min(side.n for side in sides), sides[0].value - sides[1].value
+    squares = [0.0 if math.isnan(side.error) else side.error**2 for side in sides]
+    if n < 2 or not sum(squares) > 0:
+        return stats.Estimate(n, value)
+    rest = sum(square**2 / (s.n - 1) for square, s in zip(squares, sides, strict=True))
+    return stats.Estimate(n, value, math.sqrt(sum(squares)), sum(squares) ** 2 / rest)
 
 
 def _word(found: stats.Estimate, low: float, high: float, metric: Row) -> str:
@@ -209,7 +223,7 @@ def _times(a: Evidence, b: Evidence, tables: Sequence[str]) -> list[Row]:
 
 def _time_change(row: Row) -> tuple[float, float, float, str]:
     """B's ratio over A's, with an interval never narrower than the noise of both sessions."""
-    found = stats.unpaired_mean(row["logs_b"], row["logs_a"])
+    found = _unpaired(row["logs_b"], row["logs_a"])
     change = math.exp(found.value)
     if row["machine_a"] != row["machine_b"]:
         return change, math.nan, math.nan, INCOMPARABLE

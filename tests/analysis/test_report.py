@@ -13,8 +13,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis import report, text
+from analysis import report, tables, text
 from analysis.claims import VERDICTS
+from analysis.environment import failures
 from analysis.evidence import gather
 from analysis.sentences import bounds, count, duration, number, plain
 from analysis.tables import CAPTION
@@ -294,6 +295,27 @@ def test_one_seed_says_so_and_gives_no_mark(folder: Any) -> None:
         "With “128” the phone error rate is 0.0500 lower than with “64” "
         "(n = 1: no mark from fewer than three)."
     )
+
+
+@pytest.mark.parametrize(("unit", "shown"), [("fraction", ""), ("nats/token", " (nats/token)")])
+def test_a_crossed_variant_has_one_name_and_its_unit_one_word_in_every_place(
+    folder: Any, unit: str, shown: str
+) -> None:
+    across, name = {"depth": "2", "data": "3k"}, "1 head [data=3k, depth=2]"
+    folder.ablation("heads", ["8 heads", "1 head"], seeds=[0, 1], crossings=[across])
+    for label, score in (("8 heads", 0.2), ("1 head", 0.3)):
+        timed = folder.timing(1.1)
+        folder.record(label, 0, score, across=across, unit=unit, readings=timed)
+        folder.record(label, 1, across=across, status="diverged")
+    evidence = gather(folder.root)
+    assert list(evidence.contrasts["name"]) == [name]
+    assert evidence.speeds["name"].iloc[1] == name
+    assert name in [failure["label"] for failure in failures(evidence.loaded.cells)]
+    view = tables.contrasts_views(evidence)["heads"]
+    assert list(view["variant"]) == [f"{name.replace('1 head', '8 heads')} (control)", name]
+    assert f"phone error rate{shown}" in view
+    change = f"0.100{shown.replace('(', '').replace(')', '')} higher"
+    assert change in text.answer(evidence, "heads")
 
 
 def finding(shows: str = "difference", **changes: Any) -> dict[str, Any]:
