@@ -73,16 +73,14 @@ def _describe(words: Sequence[str]) -> int:
 
     written = overridden(chosen.model, overrides)
 
-    from rich.console import Console
-
-    from model.describe import WIDTH, as_json, as_page, describe
+    from model.describe import as_json, as_text, describe
 
     description = describe(written, source_size, target_size, options.length)
     if options.json:
         name = chosen.name if options.names else None
         print(json.dumps({"preset": name, **as_json(description)}, indent=1))
     else:
-        Console(width=WIDTH).print(as_page(description, " ".join([chosen.name, *overrides])))
+        print(as_text(description, " ".join([chosen.name, *overrides])))
     return 0
 
 

@@ -56,13 +56,12 @@ def flops_per_token(model: nn.Module, source_length: int | None, length: int) ->
     return count(model, source_length, length).flops_per_token
 
 
-def count(model: nn.Module, source_length: int | None, length: int, fold: bool = True) -> Cost:
+def count(model: nn.Module, source_length: int | None, length: int) -> Cost:
     """All costs of a model on the meta device.
 
     Projections are the `nn.Linear` layers that a mixer applies to its tokens; mixing is all else
     in a mixer, a convolution's taps and a recurrence's gates included. Attention on the fused path
-    keeps what a fused kernel keeps, a recurrent kernel what its steps would. Without `fold`, blocks
-    that are alike are all run.
+    keeps what a fused kernel keeps, a recurrent kernel what its steps would.
     """
     inputs = torch.zeros(1, length, dtype=torch.long, device="meta")
     source = None
@@ -71,12 +70,10 @@ def count(model: nn.Module, source_length: int | None, length: int, fold: bool =
     batch = Batch(labels=inputs, inputs=inputs, source=source)
     kinds = kinds_of(model)
     meter = Meter(model, kinds)
-    meter.run(batch, fold)
+    meter.run(batch)
     for module in kinds.keys() - meter.called:
         if kinds[module] == "projections":
             kinds[module] = "mixing"  # a convolution reads its taps itself
-    for ran, twin in meter.twins:
-        kinds.update(zip(twin.modules(), map(kinds.__getitem__, ran.modules()), strict=True))
     sizes: Counter[str] = Counter()
     for name, parameter in model.named_parameters():
         sizes[kinds[model.get_submodule(name.rpartition(".")[0])]] += parameter.numel()

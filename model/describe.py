@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import torch
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
 from torch import nn
 
 from model.build import FAMILIES, build, resolve
@@ -20,7 +17,6 @@ from model.layers import Joint
 from model.meter import signature
 from model.recurrent.cell import Layer
 
-WIDTH = 80
 DEFAULT_LENGTH = 512  # for a model that has no max_len
 FLOAT = 4  # bytes
 NOTES = """
@@ -93,16 +89,20 @@ def as_json(description: Description) -> dict[str, Any]:
     }
 
 
-def as_page(description: Description, title: str) -> Group:
+def as_text(description: Description, title: str) -> str:
+    """At most 80 columns."""
     cost, at = description.cost, f"length {description.length:,}"
     token = "token of source and target" if cost.tokens > description.length else "token"
     memory = [(name, "", _bytes(size)) for name, size in description.memory.items()]
-    return Group(
-        _tree(description, title),
-        _table("Parameters", _shares(cost.parameters)),
-        _table(f"Forward FLOPs for each {token} at {at}", _shares(description.flops_by_kind)),
-        _table(f"Memory of training in float32 at batch 1 and {at}", memory),
-        Text(NOTES),
+    return "\n".join(
+        [
+            f"{title}: {description.parameters:,} parameters",
+            *_tree(description),
+            *_table("Parameters", _shares(cost.parameters)),
+            *_table(f"Forward FLOPs for each {token} at {at}", _shares(description.flops_by_kind)),
+            *_table(f"Memory of training in float32 at batch 1 and {at}", memory),
+            NOTES,
+        ]
     )
 
 
@@ -123,16 +123,13 @@ def _bytes(number: int) -> str:
     return f"{size:,.1f} {units[0]}"
 
 
-def _table(title: str, rows: list[tuple[str, str, str]]) -> Group:
-    table = Table.grid(padding=(0, 2))
-    for side in ("left", "right", "right"):
-        table.add_column(justify=side)  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return Group(Text(f"\n{title}"), table)
+def _table(title: str, rows: list[tuple[str, str, str]]) -> Iterator[str]:
+    yield f"\n{title}"
+    for name, share, number in rows:
+        yield f"  {name:<14}{share:>8}{number:>20}"
 
 
-def _tree(description: Description, title: str) -> Tree:
+def _tree(description: Description) -> Iterator[str]:
     """Each part once, with the weights that stand there first; blocks that are alike are one."""
     owned = {name: weight.numel() for name, weight in description.model.named_parameters()}
     names = {part: name for family in FAMILIES for name, part in family.parts.items()}
@@ -141,7 +138,7 @@ def _tree(description: Description, title: str) -> Tree:
     def size(place: str) -> int:
         return sum(number for name, number in owned.items() if name.startswith(f"{place}."))
 
-    def grow(tree: Tree, module: nn.Module, path: str) -> None:
+    def lines(module: nn.Module, path: str, indent: str) -> Iterator[str]:
         for name, below in module.named_children():
             members = [(f"{path}{name}", below)]
             if isinstance(below, nn.ModuleList):
@@ -159,11 +156,10 @@ def _tree(description: Description, title: str) -> Tree:
                     words[0] = f"{len(group)} × {name.removesuffix('s')}"
                 if isinstance(part, nn.Linear | nn.Embedding) and f"{place}.weight" not in owned:
                     words[1] += ", tied"
-                grow(tree.add(Text("  ".join(filter(None, words)))), part, f"{place}.")
+                yield indent + "  ".join(filter(None, words))
+                yield from lines(part, f"{place}.", indent + "  ")
 
-    tree = Tree(Text(f"{title}: {description.parameters:,} parameters"))
-    grow(tree, description.model, "")
-    return tree
+    return lines(description.model, "", "  ")
 
 
 def _what(module: nn.Module, names: dict[Any, str]) -> str:

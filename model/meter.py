@@ -1,6 +1,6 @@
 """A model run on the meta device for what it costs: nothing is computed, nothing stored.
 
-What repeats runs once and is multiplied: blocks that are built alike, the steps of a recurrence.
+The steps of a recurrence after the first are alike: the second runs once and is multiplied.
 
 B: sequences, T: queries or steps, S: keys, H: heads, K: width of a head, D: input width, G: gates.
 """
@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import groupby
 from types import FunctionType
 from typing import Any
 
@@ -23,7 +22,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
-from model.block import Stack
 from model.embedding import Embedding
 from model.evaluating import keeping_modes
 from model.recurrent import CellState
@@ -38,7 +36,6 @@ class Meter:
         self.kept = 0  # bytes that wait for the backward pass, without weights
         self.tokens = 0  # read
         self.called: set[nn.Module] = set()
-        self.twins: list[tuple[nn.Module, nn.Module]] = []  # one that ran, one it stood for
         self._model, self._kinds = model, kinds
         self._counter = FlopCounterMode(display=False)
         self._counted = 0  # of the counter's total
@@ -47,11 +44,9 @@ class Meter:
         stored = [tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers())]
         self._seen = {storage._cdata: storage for storage in stored}
 
-    def run(self, batch: Batch, fold: bool) -> None:
+    def run(self, batch: Batch) -> None:
         with ExitStack() as exits:
             exits.enter_context(keeping_modes(self._model))
-            if fold:
-                self._fold_blocks(exits)
             for module in self._model.modules():
                 exits.callback(module.register_forward_pre_hook(self._enter).remove)
                 exits.callback(module.register_forward_hook(self._leave).remove)
@@ -67,33 +62,6 @@ class Meter:
             exits.enter_context(torch.enable_grad())
             self._model.train()(batch)
             self._flush()
-
-    def _fold_blocks(self, exits: ExitStack) -> None:
-        """Of blocks alike, the second stands for all that follow.
-
-        Not the first: what all of them share is kept on its account.
-        """
-        for stack in self._model.modules():
-            if not isinstance(stack, Stack):
-                continue
-            for _, alike in groupby(stack.blocks, signature):
-                _first, *others = alike
-                if len(others) < 2:
-                    continue
-                second, *rest = others
-                answers: list[Any] = []
-                run = partial(self._run_for_all, second.forward, len(others), answers)
-                _replace(exits, second, "forward", run)
-                for block in rest:
-                    _replace(exits, block, "forward", partial(_answer, answers))
-                    self.twins.append((second, block))
-
-    def _run_for_all(
-        self, forward: Callable[..., Any], times: int, answers: list[Any], *given: Any
-    ) -> Any:
-        with self._repeated(times):
-            answers.append(forward(*given))
-        return answers[0]
 
     def _run_steps(self, layer: Layer, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """As `Layer.run_steps` does, with the second step for all that follow."""
@@ -167,10 +135,6 @@ def _replace(exits: ExitStack, module: nn.Module, name: str, method: Callable[..
     exits.callback(vars(module).pop, name)
 
 
-def _answer(answers: list[Any], *given: Any) -> Any:
-    return answers[0]
-
-
 class _FusedAttention(TorchFunctionMode):
     """Fused attention saves what a fused kernel saves: on meta, torch would save the scores."""
 
@@ -179,8 +143,7 @@ class _FusedAttention(TorchFunctionMode):
     ) -> Any:
         options = options or {}
         if function is F.scaled_dot_product_attention:
-            q, k, v, mask, *_ = (*arguments, options.get("attn_mask"))
-            return _Kernel.apply(q, k, v, mask)
+            return _Kernel.apply(*[*arguments, options.get("attn_mask")][:4])
         return function(*arguments, **options)
 
 

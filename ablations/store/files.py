@@ -7,6 +7,7 @@ import errno
 import os
 import secrets
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -52,15 +53,11 @@ def is_left(temporary: Path) -> bool:
 
     Only the clock of the folder's own machine counts; a write takes seconds.
     """
-    probe = beside(temporary)
     try:
-        probe.touch()
-        return probe.stat().st_mtime - temporary.stat().st_mtime > HOUR
+        with tempfile.TemporaryFile(dir=temporary.parent) as new:
+            return os.fstat(new.fileno()).st_mtime - temporary.stat().st_mtime > HOUR
     except OSError:  # gone, or in a folder that nothing can be deleted from
         return False
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink()
 
 
 def beside(path: Path) -> Path:

@@ -46,25 +46,6 @@ class BagOfWords(nn.Module):
         return self.head(x_BSD.sum(dim=1))
 
 
-class Waves(Position):
-    """sin(rate · position), added to one feature."""
-
-    @dataclass(frozen=True, kw_only=True)
-    class Config:
-        rate: float = 0.5
-
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.rate = config.rate
-
-    def table(self, length: int) -> Tensor:
-        return (torch.arange(length, dtype=torch.float64) * self.rate).sin()
-
-    def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
-        wave_T = self.table(int(positions_T[-1]) + 1)[positions_T].to(x_BTD.dtype)
-        return torch.cat((x_BTD[..., :1] + wave_T[:, None], x_BTD[..., 1:]), dim=-1)
-
-
 class UsesEverySite(Position):
     """Turns queries and keys, leans on distance, and lets queries weigh places."""
 
@@ -110,8 +91,8 @@ class RunningMean(Mixer):
 
 @pytest.mark.parametrize(
     ("family", "part"),
-    [(POSITION, Waves), (POSITION, UsesEverySite), (MIXER, RunningMean)],
-    ids=["Waves", "UsesEverySite", "RunningMean"],
+    [(POSITION, UsesEverySite), (MIXER, RunningMean)],
+    ids=["UsesEverySite", "RunningMean"],
 )
 def test_a_sound_part_keeps_every_contract(family: Family, part: Any) -> None:
     with temporary(family, part) as subject:

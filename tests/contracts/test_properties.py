@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from model.attention import PATH, SIMILARITY
+from model.attention import SIMILARITY
 from model.family import MODEL
 from model.feedforward import FEEDFORWARD
 from model.generate import Question, greedy
@@ -26,20 +26,11 @@ from model.scale import SCALE
 
 few = settings(max_examples=20)
 lengths = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
-kinds = st.sampled_from(["encoder_decoder", "decoder"])
 
 
 @functools.cache
 def model(name: str, kind: str | None = None) -> Subject:
     return around(MODEL, name, kind)
-
-
-@functools.cache
-def path(name: str, kind: str) -> Subject:
-    return around(PATH, name, kind)
-
-
-models = st.one_of(kinds.map(lambda kind: model("transformer", kind)), st.just(model("recurrent")))
 
 
 def of_equal_count(
@@ -56,17 +47,6 @@ parts = st.fixed_dictionaries(
     }
 )
 batches = st.tuples(lengths, lengths).map(lambda both: of_equal_count(*both))
-
-
-@few
-@given(models, batches, st.integers(0, 6), st.integers(0, 99))
-def test_no_amount_and_no_content_of_padding_changes_an_answer(
-    subject: Subject, sizes: tuple[tuple[int, ...], tuple[int, ...]], extra: int, seed: int
-) -> None:
-    batch = sample(subject, *sizes, seed=seed)
-    padded = enlarged(batch, extra, seed=seed + 1)
-    before, after = (answers(subject.moved(), given) for given in (batch, padded))
-    assert_same(after, before, "padding changed an answer")
 
 
 @few
@@ -91,17 +71,6 @@ def test_whatever_the_parts_no_answer_knows_of_padding_or_of_the_future(
         pairs = [(row[:cut], other[:cut]) for row, other in zip(before, changed, strict=True)]
         for row, other in pairs:
             assert_same(other, row, "a later token changed an earlier answer")
-
-
-@few
-@given(kinds, batches, st.integers(0, 99), st.sampled_from(sorted(PATH.parts)))
-def test_the_explicit_path_and_any_other_give_the_same_logits(
-    kind: str, sizes: tuple[tuple[int, ...], tuple[int, ...]], seed: int, name: str
-) -> None:
-    explicit, other = path("explicit", kind), path(name, kind)
-    batch = sample(explicit, *sizes, seed=seed)
-    both = (run(subject.moved(), batch) for subject in (explicit, other))
-    assert_same(*both, "the two paths differ")
 
 
 @functools.cache

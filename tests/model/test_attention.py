@@ -84,16 +84,14 @@ def unit_heads(token: Vector) -> Vector:
 
 
 @PATHS
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both-ways"])
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
-def test_self_attention_is_softmax_of_scaled_scores_times_values(
-    path: str, causal: bool, bias: bool
-) -> None:
-    mixer = build(path, bias=bias)
-    x_BTD = random(2, 5, D_MODEL)
-    y_BTD, state = mixer(x_BTD, Context(positions(5, x_BTD), causal=causal))
-    assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal))
-    assert state is None
+def test_self_attention_is_softmax_of_scaled_scores_times_values(path: str) -> None:
+    for causal in [True, False]:
+        for bias in [True, False]:
+            mixer = build(path, bias=bias)
+            x_BTD = random(2, 5, D_MODEL)
+            y_BTD, state = mixer(x_BTD, Context(positions(5, x_BTD), causal=causal))
+            assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal))
+            assert state is None
 
 
 @PATHS
@@ -105,52 +103,50 @@ def test_self_attention_never_weighs_padding(path: str) -> None:
 
 
 @PATHS
-@pytest.mark.parametrize("lengths", [None, [4, 1, 3]], ids=["whole", "padded"])
-@pytest.mark.parametrize("n_kv_heads", [None, 1], ids=["all", "single"])
-def test_cross_attention_asks_a_memory(
-    path: str, lengths: list[int] | None, n_kv_heads: int | None
-) -> None:
-    mixer = build(path, cross=True, n_kv_heads=n_kv_heads)
-    x_BTD, memory_BSD = random(3, 5, D_MODEL), random(3, 4, D_MODEL, seed=2)
-    context = Context(
-        positions(5, x_BTD),
-        causal=True,
-        memory=memory_BSD,
-        memory_lengths=None if lengths is None else torch.tensor(lengths),
-    )
-    y_BTD, _ = mixer(x_BTD, context)
-    assert_equals(y_BTD, by_hand(mixer, x_BTD, memory_BSD, lengths or [4] * 3, causal=False))
+def test_cross_attention_asks_a_memory(path: str) -> None:
+    for lengths in [None, [4, 1, 3]]:
+        for n_kv_heads in [None, 1]:
+            mixer = build(path, cross=True, n_kv_heads=n_kv_heads)
+            x_BTD, memory_BSD = random(3, 5, D_MODEL), random(3, 4, D_MODEL, seed=2)
+            context = Context(
+                positions(5, x_BTD),
+                causal=True,
+                memory=memory_BSD,
+                memory_lengths=None if lengths is None else torch.tensor(lengths),
+            )
+            y_BTD, _ = mixer(x_BTD, context)
+            assert_equals(
+                y_BTD, by_hand(mixer, x_BTD, memory_BSD, lengths or [4] * 3, causal=False)
+            )
 
 
 @PATHS
-@pytest.mark.parametrize("n_kv_heads", [1, 2, 4], ids=["single", "grouped", "all"])
-def test_neighbouring_heads_of_queries_share_a_head_of_keys_and_values(
-    path: str, n_kv_heads: int
-) -> None:
-    mixer = build(path, n_heads=4, n_kv_heads=n_kv_heads)
-    assert mixer.project.out_features == (4 + 2 * n_kv_heads) * D_HEAD
-    x_BTD, lengths = random(2, 5, D_MODEL), [5, 3]
-    y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD), lengths=torch.tensor(lengths)))
-    assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, lengths, causal=False))
+def test_neighbouring_heads_of_queries_share_a_head_of_keys_and_values(path: str) -> None:
+    for n_kv_heads in [1, 2, 4]:
+        mixer = build(path, n_heads=4, n_kv_heads=n_kv_heads)
+        assert mixer.project.out_features == (4 + 2 * n_kv_heads) * D_HEAD
+        x_BTD, lengths = random(2, 5, D_MODEL), [5, 3]
+        y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD), lengths=torch.tensor(lengths)))
+        assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, lengths, causal=False))
 
 
-@pytest.mark.parametrize("n_kv_heads", [-1, 0, 3, 8])
-def test_heads_of_keys_that_do_not_divide_the_heads_are_refused(n_kv_heads: int) -> None:
-    with pytest.raises(ConfigError, match=f"n_kv_heads={n_kv_heads}: must divide n_heads=4"):
-        build("fused", n_heads=4, n_kv_heads=n_kv_heads)
+def test_heads_of_keys_that_do_not_divide_the_heads_are_refused() -> None:
+    for n_kv_heads in [-1, 0, 3, 8]:
+        with pytest.raises(ConfigError, match=f"n_kv_heads={n_kv_heads}: must divide n_heads=4"):
+            build("fused", n_heads=4, n_kv_heads=n_kv_heads)
 
 
 @PATHS
-@pytest.mark.parametrize("cross", [False, True], ids=["own", "cross"])
-def test_the_cosine_counts_directions_alone(path: str, cross: bool) -> None:
-    mixer = build(path, cross=cross, similarity="cosine", scale="none")
-    x_BTD, memory_BSD = random(2, 5, D_MODEL), random(2, 4, D_MODEL, seed=2)
-    asked = memory_BSD if cross else x_BTD
-    context = Context(positions(5, x_BTD), causal=True, memory=memory_BSD)
-    expected = by_hand(
-        mixer, x_BTD, asked, [asked.shape[1]] * 2, causal=not cross, unit=True, scale=1.0
-    )
-    assert_equals(mixer(x_BTD, context)[0], expected)
+def test_the_cosine_counts_directions_alone(path: str) -> None:
+    for cross in [False, True]:
+        mixer = build(path, cross=cross, similarity="cosine", scale="none")
+        x_BTD, memory_BSD = random(2, 5, D_MODEL), random(2, 4, D_MODEL, seed=2)
+        asked = memory_BSD if cross else x_BTD
+        context = Context(positions(5, x_BTD), causal=True, memory=memory_BSD)
+        expected = by_hand(
+            mixer, x_BTD, asked, [asked.shape[1]] * 2, causal=not cross, unit=True, scale=1.0
+        )
+        assert_equals(mixer(x_BTD, context)[0], expected)
 
 
 @pytest.mark.parametrize("path", ["explicit", "row", "loop"])

@@ -120,26 +120,6 @@ def test_an_answer_is_not_asked_for_lengths_that_do_not_fit(name: str) -> None:
             greedy(made(name), Question(SOURCE[:, :0]), max_new=3)
 
 
-@pytest.mark.parametrize("position", ["learned", "binary"])
-def test_past_the_range_of_its_positions_a_model_says_what_to_do(position: str) -> None:
-    for side in ["inputs", "source"]:
-        model = made("transformer", position=position, max_len=3)
-        assert model(batch()).isfinite().all()
-        tokens = INPUTS if side == "inputs" else SOURCE
-        words = f"^{position} positions end at max_len=3, asked for {2 * tokens.shape[1]}: the"
-        with pytest.raises(ValueError, match=words):
-            model(batch(**{side: torch.cat((tokens, tokens), dim=1)}))
-
-
-@pytest.mark.parametrize("position", ["learned", "binary"])
-def test_an_answer_that_grows_past_its_positions_says_so_too(position: str) -> None:
-    model = made("transformer", position=position, max_len=3)
-    with torch.no_grad():
-        model.head.project.bias[2] = -100  # never the end
-    with pytest.raises(ValueError, match=r"max_len=3, asked for 4: the model needs max_len=4"):
-        greedy(model, Question(SOURCE), max_new=4)
-
-
 def test_a_row_that_is_nearly_all_padding_has_no_nan_and_no_nan_gradient() -> None:
     for kind in ["encoder", "decoder", "encoder_decoder"]:
         for path in ["explicit", "fused"]:

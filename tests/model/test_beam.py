@@ -112,16 +112,16 @@ def drawn(seed: int) -> Logs:
     return logs
 
 
-@pytest.mark.parametrize("power", [0.0, 0.6, 1.0, 2.0])
-@pytest.mark.parametrize("width", [1, 2, 3])
-def test_to_stop_early_loses_nothing(width: int, power: float) -> None:
-    for seed in range(40):
-        for max_new in (1, 4, 7):
-            answers = found(drawn(seed), max_new, width, power)
-            by_hand = slow(drawn(seed), max_new, width, power)
-            assert [tokens for tokens, _ in answers] == [tokens for tokens, _ in by_hand]
-            values = [value for _, value in by_hand]
-            assert [value for _, value in answers] == pytest.approx(values)
+def test_to_stop_early_loses_nothing() -> None:
+    for power in [0.0, 0.6, 1.0, 2.0]:
+        for width in [1, 2, 3]:
+            for seed in range(10):
+                for max_new in (1, 4, 7):
+                    answers = found(drawn(seed), max_new, width, power)
+                    by_hand = slow(drawn(seed), max_new, width, power)
+                    assert [tokens for tokens, _ in answers] == [tokens for tokens, _ in by_hand]
+                    values = [value for _, value in by_hand]
+                    assert [value for _, value in answers] == pytest.approx(values)
 
 
 def test_a_search_that_cannot_win_any_more_is_given_up() -> None:

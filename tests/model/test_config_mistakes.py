@@ -109,11 +109,6 @@ def test_heads_that_do_not_divide_the_width_are_answered_with_both_ways_out() ->
     assert resolve({"name": "transformer", "n_heads": 7, "d_model": 64, "d_head": 9})["d_head"] == 9
 
 
-def test_a_recurrent_model_has_an_even_width() -> None:
-    (problem,) = problems("recurrent", d_model=7)
-    assert problem.startswith("model.d_model=7: must be even")
-
-
 def test_all_that_is_wrong_with_a_model_is_said_at_once() -> None:
     found = problems("transformer", depth=0, n_heads=7, dropout=2)
     assert [problem.split("=")[0] for problem in found] == [

@@ -72,9 +72,8 @@ def problems(written: Any) -> list[str]:
     return caught.value.problems
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
+def test_one_choice_written_in_many_ways_resolves_to_one_form() -> None:
+    for written in [
         "van",
         {"name": "van"},
         {"name": "van", "doors": 4},
@@ -83,12 +82,12 @@ def problems(written: Any) -> list[str]:
         {"name": "van", "rear": {"name": "wood"}, "front": {"name": "rubber", "pressure": 3}},
         {"name": "van", "front": {"spokes": None, "pressure": 3.0, "name": "rubber"}},
         RESOLVED,
-    ],
-)
-def test_one_choice_written_in_many_ways_resolves_to_one_form(written: Any) -> None:
-    resolved = CAR.resolve(written)
-    assert resolved == RESOLVED
-    assert repr(resolved) == repr(RESOLVED)  # 4, not 4.0; the order of the Config, not the writer's
+    ]:
+        resolved = CAR.resolve(written)
+        assert resolved == RESOLVED
+        assert repr(resolved) == repr(
+            RESOLVED
+        )  # 4, not 4.0; the order of the Config, not the writer's
 
 
 def test_whole_floats_are_integers_and_integers_are_floats_where_the_option_says_so() -> None:
@@ -108,9 +107,8 @@ def test_resolving_leaves_what_was_written_as_it_was() -> None:
     assert written == {"name": "van", "front": {"name": "rubber"}}
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
+def test_a_mistake_is_answered_with_its_place_and_the_nearest_right_name() -> None:
+    for written, message in [
         ("vam", "car: no car 'vam'. Did you mean 'van'?"),
         ("aeroplane", "car: no car 'aeroplane'. Choose from: van."),
         (False, "car: expected a car's name, got False"),
@@ -128,18 +126,14 @@ def test_resolving_leaves_what_was_written_as_it_was() -> None:
             "car.front.pressure=-1.0: must be positive",
         ),
         ({"name": "van", "doors": 0}, "car.doors=0: must be at least 1"),
-    ],
-)
-def test_a_mistake_is_answered_with_its_place_and_the_nearest_right_name(
-    written: Any, message: str
-) -> None:
-    assert problems(written) == [message]
+    ]:
+        assert problems(written) == [message]
 
 
-@pytest.mark.parametrize("value", ["many", 2.5, True, None, [4], {"name": "wood"}])
-def test_a_value_of_the_wrong_type_is_refused_at_its_option(value: Any) -> None:
-    (problem,) = problems({"name": "van", "doors": value})
-    assert problem.startswith("car.doors: ")
+def test_a_value_of_the_wrong_type_is_refused_at_its_option() -> None:
+    for value in ["many", 2.5, True, None, [4], {"name": "wood"}]:
+        (problem,) = problems({"name": "van", "doors": value})
+        assert problem.startswith("car.doors: ")
 
 
 def test_all_mistakes_are_listed_at_once() -> None:

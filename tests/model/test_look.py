@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from model.batch import Batch
@@ -34,17 +33,6 @@ def test_a_recurrent_model_shows_one_head() -> None:
     assert name == "shown"
     assert weights.shape == (2, 1, 3, 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1, 3))
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_looking_changes_nothing(training: bool) -> None:
-    choice = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "dropout": 0.5}
-    model = build({**choice, "path": "explicit"}, 9, 9, seed=0).train(training)
-    first, again = (attention(model, BATCH) for _ in range(2))
-    assert model.training is training
-    assert not any(module._forward_hooks for module in model.modules())
-    for name, weights in first.items():
-        torch.testing.assert_close(weights, again[name], rtol=0, atol=0)
 
 
 def test_the_fused_path_has_nothing_to_show() -> None:

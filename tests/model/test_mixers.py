@@ -293,18 +293,6 @@ def copied(source: nn.Module, target: nn.Module) -> Any:
     return target
 
 
-@pytest.mark.parametrize("path", sorted(PATH.parts))
-def test_a_window_over_everything_is_full_attention(path: str) -> None:
-    for causal in [True, False]:
-        for options in [{}, {"n_kv_heads": 1}, {"bias": False}]:
-            full = make({"name": "attention", **options}, path=path)
-            window = copied(full, make({"name": "window", "reach": 9, **options}, path=path))
-            x, lengths = noise(3, 9, D), [9, 2, 5]
-            y, z = (run(mixer, x, causal, lengths) for mixer in (full, window))
-            for row, length in enumerate(lengths):
-                assert_same(z[row, :length], y[row, :length])
-
-
 class Banded(Position):
     """A scheme, and −∞ on what stands out of a window's reach."""
 
@@ -412,35 +400,7 @@ def test_the_work_of_a_window_doubles_with_the_length() -> None:
                 assert counts[2] / counts[1] > 3.5
 
 
-def test_work_is_so_many_products_of_a_matrix_with_each_token() -> None:
-    for written, products in [
-        ({"name": "convolution", "kernel": 5}, 5),
-        ("rnn", 2),
-        ({"name": "rnn", "form": "steps"}, 2),
-        ("gru", 6),
-        ("lstm", 8),
-        ({"name": "lstm", "form": "steps"}, 8),
-        ("mingru", 2),
-    ]:
-        for length in (4, 8):
-            assert flops(make(written), length, causal=True) == 2 * products * length * D**2
-
-
 # The scan.
-
-
-@few
-@given(st.integers(1, 40), st.integers(0, 99))
-def test_a_scan_is_a_loop(length: int, seed: int) -> None:
-    keep, add = (
-        torch.sigmoid(noise(2, length, 3, seed=seed) * 4),
-        noise(2, length, 3, seed=seed + 1),
-    )
-    hidden, loop = torch.zeros(2, 3, dtype=torch.float64), []
-    for t in range(length):
-        hidden = keep[:, t] * hidden + add[:, t]
-        loop.append(hidden)
-    assert_same(scan(keep, add), torch.stack(loop, dim=1))
 
 
 def longest_chain(y: Tensor) -> int:

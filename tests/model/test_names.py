@@ -32,8 +32,3 @@ def test_no_two_classes_or_aliases_of_the_model_share_a_name() -> None:
             places[name].append(str(path.relative_to(FOLDER)))
     shared = {name: files for name, files in places.items() if len(files) > 1}
     assert shared == {}, "give each idea a name of its own"
-
-
-def test_a_class_and_an_alias_are_seen_and_a_constant_is_not() -> None:
-    source = "class RNN: ...\nState: TypeAlias = tuple[int, ...]\nLine = tuple[str, str]\nBAD = 2"
-    assert named(source) == {"RNN", "State", "Line"}

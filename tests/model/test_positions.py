@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -134,19 +134,6 @@ def test_learned_takes_the_row_of_its_table() -> None:
         assert_near(scheme.embed(x_BTD, torch.tensor(AT)), told)
 
 
-@given(step=st.integers(1, 500), width=st.sampled_from([2, 8, 16]))
-@settings(max_examples=20)
-def test_a_sinusoid_further_on_is_a_linear_map_of_the_one_here(step: int, width: int) -> None:
-    scheme = POSITION.build("sinusoidal", d_model=width)
-    here, there = scheme.vectors(torch.arange(300)), scheme.vectors(torch.arange(300) + step)
-    by_hand = torch.zeros(width, width).double()  # each pair is turned by its own angle
-    for pair in range(width // 2):
-        angle, s, c = step / 10_000 ** (2 * pair / width), 2 * pair, 2 * pair + 1
-        by_hand[s, s] = by_hand[c, c] = math.cos(angle)
-        by_hand[c, s], by_hand[s, c] = math.sin(angle), -math.sin(angle)
-    assert_near(there, here @ by_hand)
-
-
 def test_at_every_layer_means_before_every_block() -> None:
     for name in ["sinusoidal", "learned", "index raw", "binary"]:
         model = whole({**ABSOLUTE[name], "every_layer": True}, embedding_scale=False)
@@ -212,29 +199,6 @@ def test_rotary_turns_each_pair_by_its_own_angle() -> None:
                         for d, part in zip(pair, (turned.real, turned.imag), strict=True):
                             expected[b, h, t, d] = part
                 assert_near(after, expected)
-
-
-@given(
-    i=st.integers(0, 10_000),
-    j=st.integers(0, 10_000),
-    shift=st.integers(0, 10_000),
-    pairing=st.sampled_from(["halves", "neighbours"]),
-    fraction=st.sampled_from([1.0, 0.5]),
-)
-@settings(max_examples=50)
-def test_rotary_scores_depend_on_the_distance_alone(
-    i: int, j: int, shift: int, pairing: str, fraction: float
-) -> None:
-    choice = {"name": "rotary", "pairing": pairing, "fraction": fraction}
-    scheme = POSITION.build(choice, d_head=8)
-    q, k = drawn(1, 1, 1, 8), drawn(1, 1, 1, 8, seed=1)
-
-    def score(query: int, key: int) -> Tensor:
-        turned, _ = scheme.rotate(q, q, torch.tensor([query]))
-        _, other = scheme.rotate(k, k, torch.tensor([key]))
-        return (turned * other).sum()
-
-    assert_near(score(i, j), score(i + shift, j + shift).item())
 
 
 def test_rotary_keeps_the_phase_of_far_positions_in_single_precision() -> None:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from model.batch import BOS, Batch
+from model.batch import Batch
 from model.build import build, resolve
 from model.config import ConfigError
 from model.count import parameters
 from model.recurrent import CELL, SCORE
-from model.recurrent.seq2seq import BidirectionalEncoder
 
 torch.set_num_threads(1)
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
 SOURCE_LENGTHS, LENGTHS = (5, 1, 3), (4, 2, 1)
 CELLS = pytest.mark.parametrize("cell", sorted(CELL.parts))
-few = settings(max_examples=15)
-sizes = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=4)
 MODELS: list[dict[str, Any]] = [
     {"kind": "decoder"},
     {"kind": "decoder", "tied": True},
@@ -173,83 +166,10 @@ def test_the_encoder_decoder_is_its_formula_also_under_padding(cell: str) -> Non
 # The encoder against the library.
 
 
-def library_encoder(encoder: BidirectionalEncoder) -> nn.LSTM:
-    lstm = nn.LSTM(WIDTH, WIDTH // 2, 2, batch_first=True, bidirectional=True).double()
-    named = {
-        f"{name.removesuffix('_l0')}_l{layer}{suffix}": weight
-        for cells, suffix in ((encoder.forwards, ""), (encoder.backwards, "_reverse"))
-        for layer, cell in enumerate(cells)
-        for name, weight in cell.state_dict().items()  # type: ignore[attr-defined]
-    }
-    lstm.load_state_dict(named)
-    return lstm
-
-
-@few
-@given(sizes, st.integers(0, 3), st.integers(0, 99))
-def test_the_encoder_and_its_ends_are_those_of_packed_sequences(
-    lengths: list[tuple[int, int]], extra: int, seed: int
-) -> None:
-    encoder = made(cell="lstm").encoder
-    batch = sample(*zip(*lengths, strict=True), extra=extra, seed=seed)
-    with torch.no_grad():
-        memory_BSH, ends = encoder(batch.source, batch.source_lengths)
-        packed = pack_padded_sequence(
-            encoder.embedding.tokens(batch.source),
-            batch.source_lengths,
-            batch_first=True,
-            enforce_sorted=False,
-        )
-        given_back, (hidden, _) = library_encoder(encoder)(packed)
-        expected_BSH, _ = pad_packed_sequence(given_back, batch_first=True)
-    for row, (length, _) in enumerate(lengths):
-        assert_same(memory_BSH[row, :length], expected_BSH[row, :length])
-    assert_same(torch.stack(ends), torch.cat((hidden[0::2], hidden[1::2]), dim=-1))
-
-
 # Steps, batches, padding.
 
 
-def test_a_language_model_goes_on_from_a_prompt_without_a_source() -> None:
-    model = made(kind="decoder")
-    prompt = torch.tensor([[BOS, 4, 5], [BOS, 6, 3]])
-    logits, decoding = model.step(prompt, model.begin(2, 9, None, None))
-    word = logits[:, -1].argmax(dim=-1, keepdim=True)
-    swapped = torch.tensor([1, 0])
-    after, _ = model.step(word[swapped], decoding.select(swapped))
-    whole = torch.cat((prompt, word), dim=1)[swapped]
-    assert_same(after[:, -1], model(Batch(whole, whole))[:, -1])
-
-
 # What passes from the source to the target.
-
-
-def test_only_where_the_score_reads_does_the_memory_reach_the_answer() -> None:
-    """With `none` all comes through the first states; with the others a middle position counts."""
-    for score in sorted(SCORE.parts):
-        model, batch = made(score=score), sample((5, 5, 5))
-        decoding = model.begin(3, 0, batch.source, batch.source_lengths)
-        layers, _ = decoding.states
-        assert decoding.memory is not None
-        memory = decoding.memory.clone()
-        memory[:, 2] += 1.0
-        moved = replace(decoding, memory=memory, states=(layers, model.score.keys(memory)))
-        before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
-        assert torch.equal(before, after) == (not SCORE.parts[score].reads)
-
-
-def test_the_first_states_reach_the_answer_with_every_score() -> None:
-    for score in sorted(SCORE.parts):
-        model, batch = made(score=score), sample((5, 5, 5))
-        decoding = model.begin(3, 0, batch.source, batch.source_lengths)
-        (lower, upper), keys = decoding.states
-        for states in (
-            [tuple(part + 1 for part in lower), upper],
-            [lower, tuple(part + 1 for part in upper)],
-        ):
-            moved = replace(decoding, states=(states, keys))
-            before, after = (model.step(batch.inputs, start)[0] for start in (decoding, moved))
-            assert (after - before).abs().amax(dim=-1).min() > 1e-6
 
 
 def test_scores_share_every_weight_but_their_own() -> None:
@@ -351,21 +271,3 @@ def test_a_bad_option_is_named() -> None:
 
 def test_an_odd_width_is_no_trouble_to_a_language_model() -> None:
     assert resolve({"name": "recurrent", "kind": "decoder", "d_model": 7})["d_model"] == 7
-
-
-def test_an_encoder_decoder_asks_for_a_source() -> None:
-    with pytest.raises(ValueError, match=r"model\.kind=encoder_decoder needs a task with a source"):
-        build({"name": "recurrent"}, None, TARGET_SIZE, 0)
-    inputs = torch.ones(1, 2, dtype=torch.long)
-    with pytest.raises(ValueError, match="the batch has no source"):
-        made()(Batch(inputs, inputs))
-
-
-def test_tokens_that_are_not_there_are_named() -> None:
-    inputs = torch.ones(1, 2, dtype=torch.long)
-    with pytest.raises(ValueError, match="the batch has no inputs"):
-        made(kind="decoder")(Batch(inputs, source=inputs))
-    with pytest.raises(ValueError, match="inputs holds token 9: the vocabulary has 0 to 8"):
-        made()(Batch(inputs, inputs * TARGET_SIZE, source=inputs))
-    with pytest.raises(ValueError, match="source holds token 11: the vocabulary has 0 to 10"):
-        made()(Batch(inputs, inputs, source=inputs * SOURCE_SIZE))

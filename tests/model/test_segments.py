@@ -67,34 +67,13 @@ def test_a_model_without_segments_has_the_weights_it_had_before() -> None:
         assert torch.equal(weight, with_them.state_dict()[name]), name
 
 
-def test_positions_that_are_appended_leave_segments_their_room() -> None:
-    model = made(position={"name": "sinusoidal", "join": "concat", "width": 2})
-    assert model.encoder.embedding.segments.weight.shape == (3, 6)
-    assert model(batch(SEGMENTS)).shape == (2, 4, 8)
-
-
-def test_segments_move_with_their_batch() -> None:
-    assert batch(SEGMENTS).to("meta").segments.device.type == "meta"
-
-
-def test_gradients_reach_the_vectors_of_the_segments_that_are_used() -> None:
-    model = made()
-    model(batch(SEGMENTS % 2)).square().sum().backward()
-    used = model.encoder.embedding.segments.weight.grad.abs().sum(dim=1) > 0
-    assert used.tolist() == [True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_segments_that_cannot_be_are_refused() -> None:
+    for changes, message in [
         ({"segments": -1}, r"model\.segments=-1: must be at least 0"),
         ({"kind": "decoder"}, r"model\.segments=3: only a source has segments; choose kind="),
-    ],
-    ids=str,
-)
-def test_segments_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        made(**changes)
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            made(**changes)
 
 
 def test_segments_that_are_not_there_are_named() -> None:

@@ -114,14 +114,6 @@ def test_a_decoder_is_its_equations(residual: str) -> None:
     assert_equals(logits_TV, [linear(token, *affine(model.head.project)) for token in x])
 
 
-@pytest.mark.parametrize("d_head", [3, 5])
-def test_the_width_of_heads_is_free_of_the_width_of_the_model(d_head: int) -> None:
-    model = made(kind="encoder_decoder", d_head=d_head)
-    for mixer in (model.encoder.blocks[0].mixer, *model.decoder.blocks[0].mixers):
-        assert mixer.out.weight.shape == (D_MODEL, N_HEADS * d_head)
-    assert model(Batch(INPUTS, INPUTS, source=SOURCE)).shape == (2, 3, 7)
-
-
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "normed"])
 def test_tokens_are_scaled_placed_and_then_normed(norm: bool) -> None:
     embedding = made(embedding_norm=norm).decoder.embedding
@@ -153,13 +145,6 @@ def test_a_written_final_norm_is_the_last_thing_a_stack_does(
     assert_equals(logits, [[linear(x, *affine(model.head.project)) for x in row] for row in ends])
 
 
-def test_token_vectors_are_scaled_by_the_root_of_the_width_or_not_at_all() -> None:
-    for scaled, factor in ((True, math.sqrt(D_MODEL)), (False, 1.0)):
-        embedding = made(embedding_scale=scaled, position="none").decoder.embedding
-        vectors = embedding(INPUTS, torch.arange(3))
-        torch.testing.assert_close(vectors, embedding.tokens.weight[INPUTS] * factor)
-
-
 PLACES = ("embedding", "sublayers", "feedforward", "attention")
 DROPOUTS: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "dropout": ({"dropout": 0.9}, {"embedding": 0.9, "sublayers": 0.9}),
@@ -188,28 +173,3 @@ def test_each_dropout_acts_in_its_own_place_and_in_training_alone(name: str) -> 
         first, second = model.train()(batch), model(batch)
     assert (first - second).abs().max() > 0.01
     torch.testing.assert_close(model.eval()(batch), still, rtol=0, atol=0)
-
-
-def test_what_is_dropped_of_an_embedding_is_dropped_last() -> None:
-    """After place and norm: all of it gone, the stream starts from zero."""
-    model = made(embedding_dropout=0.9, embedding_norm=True)
-    embedding = model.decoder.embedding.train()
-    embedding.dropout.p = 1.0
-    assert not embedding(INPUTS, torch.arange(3)).any()
-
-
-def test_each_mixer_is_told_of_its_own_sequence_and_of_the_memory() -> None:
-    model = made(kind="encoder_decoder")
-    told: list[Any] = []
-    for mixer in (model.encoder.blocks[0].mixer, *model.decoder.blocks[0].mixers):
-        mixer.register_forward_pre_hook(lambda _, given: told.append(given[1]))
-    lengths, source_lengths = torch.tensor(LENGTHS), torch.tensor(SOURCE_LENGTHS)
-    model(Batch(INPUTS, INPUTS, lengths, SOURCE, source_lengths))
-    reading, writing, crossing = told
-    assert (reading.causal, writing.causal) == (False, True)
-    assert reading.lengths is source_lengths
-    assert reading.memory is None
-    for context in (writing, crossing):
-        assert context.lengths is lengths
-        assert context.memory_lengths is source_lengths
-        torch.testing.assert_close(context.memory, model.encode(SOURCE, source_lengths))

@@ -120,32 +120,20 @@ def assert_equal_twins(ours: nn.Module, theirs: nn.Module, tolerance: float) -> 
         torch.testing.assert_close(parameter.grad, gradients[name_there(name)], **close)
 
 
-PRECISIONS = pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4)], ids=["double", "single"]
-)
-FORMS = pytest.mark.parametrize("form", ["kernel", "steps"])
-
-
-@PRECISIONS
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_language_model_is_embedding_layers_and_output(
-    cell: str, dtype: torch.dtype, tolerance: float
-) -> None:
+def test_the_language_model_is_embedding_layers_and_output(cell: str) -> None:
     for form in ["kernel", "steps"]:
         theirs = Language(cell)
         choice = {"name": cell, "form": form}
         ours = twin(theirs, kind="decoder", cell=choice)
-        assert_equal_twins(ours.to(dtype), theirs.to(dtype), tolerance)
+        assert_equal_twins(ours.double(), theirs.double(), 1e-9)
 
 
-@PRECISIONS
 @pytest.mark.parametrize("score", ["none", "dot"])
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_encoder_decoder_is_packed_layers_a_bridge_and_attention(
-    cell: str, score: str, dtype: torch.dtype, tolerance: float
-) -> None:
+def test_the_encoder_decoder_is_packed_layers_a_bridge_and_attention(cell: str, score: str) -> None:
     for form in ["kernel", "steps"]:
         theirs = Seq2Seq(cell, score)
         choice = {"name": cell, "form": form}
         ours = twin(theirs, kind="encoder_decoder", cell=choice, score=score)
-        assert_equal_twins(ours.to(dtype), theirs.to(dtype), tolerance)
+        assert_equal_twins(ours.double(), theirs.double(), 1e-9)

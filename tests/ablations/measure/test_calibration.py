@@ -125,21 +125,6 @@ def test_readings_are_those_of_a_slow_computation(
 # Models whose calibration is known.
 
 
-def test_a_model_whose_labels_are_drawn_from_it_is_calibrated() -> None:
-    draw = torch.Generator().manual_seed(0)
-    logits = torch.randn(40_000, 6, generator=draw) * 2
-    labels = torch.multinomial(logits.softmax(-1), 1, generator=draw)[:, 0]
-    found = taken(Known(logits), tokens(labels))
-    assert found["calibration_error"].value < 0.02
-    assert abs(found["overconfidence"].value) < 0.01
-    hotter = taken(Known(logits * 2), tokens(labels))  # the same answers, more certain
-    assert hotter["label_accuracy"].value == found["label_accuracy"].value
-    assert hotter["calibration_error"].value > 0.1
-    assert hotter["overconfidence"].value == pytest.approx(hotter["calibration_error"].value)
-    cooler = taken(Known(logits / 2), tokens(labels))
-    assert cooler["overconfidence"].value < -0.1
-
-
 @pytest.mark.parametrize(("shift", "error", "accuracy"), [(1, 1.0, 0.0), (0, 0.0, 1.0)])
 def test_certainty_is_as_wrong_as_its_answers(shift: int, error: float, accuracy: float) -> None:
     labels = torch.arange(20) % 4
@@ -151,16 +136,6 @@ def test_certainty_is_as_wrong_as_its_answers(shift: int, error: float, accuracy
     assert found["label_accuracy"].value == accuracy
     assert found["reliability"].values is not None
     assert [row[4] for row in found["reliability"].values] == [0] * (BINS - 1) + [20]
-
-
-def test_labels_that_are_ignored_do_not_count() -> None:
-    draw = torch.Generator().manual_seed(0)
-    logits, labels = torch.randn(20, 4, generator=draw), torch.arange(20) % 4
-    model, hidden = Known(logits), labels.clone()
-    hidden[::2] = IGNORE
-    shown = taken(Known(logits[1::2]), tokens(labels[1::2]))
-    assert taken(model, tokens(hidden)) == shown
-    assert taken(model, tokens(labels)) != shown
 
 
 def test_a_bin_holds_its_upper_edge_and_not_its_lower_one() -> None:

@@ -57,7 +57,7 @@ def work(name: str, n: int, d: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize(("n", "d"), [(64, 16), (128, 16), (64, 48)])
+@pytest.mark.parametrize(("n", "d"), [(64, 16), (128, 48)])
 def test_the_work_of_a_layer_is_what_it_is_by_hand(name: str, n: int, d: int) -> None:
     assert work(name, n, d) == BY_HAND[name](n, d)
 
@@ -115,7 +115,7 @@ def test_the_steps_of_a_loop_grow_with_the_length(name: str, a_step: int) -> Non
     assert exponent(some, many) == pytest.approx(1, abs=0.02)
 
 
-@pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("name", ["rnn", "lstm"])
 def test_a_library_kernel_hides_its_steps_and_that_is_told(name: str) -> None:
     kernel = config(name, form="kernel")
     readings = Complexity().take(kernel, TEXT, torch.device("cpu")).readings
@@ -149,8 +149,7 @@ def test_attention_reaches_everything_in_one_layer_and_a_loop_in_n_steps(n: int)
     assert longest_path(config("lstm", form="kernel"), TEXT, n) == n
 
 
-@pytest.mark.parametrize("kernel", [2, 3, 5])
-@pytest.mark.parametrize("n", [8, 9, 10, 27, 28])
+@pytest.mark.parametrize(("kernel", "n"), [(2, 8), (2, 9), (3, 9), (3, 10), (5, 28)])
 def test_a_dilated_convolution_needs_the_logarithm(kernel: int, n: int) -> None:
     sees: Sees = lambda layer, t: (t - j * kernel**layer for j in range(kernel))  # noqa: E731
     logarithm = next(power for power in range(n) if kernel**power >= n)
@@ -158,8 +157,7 @@ def test_a_dilated_convolution_needs_the_logarithm(kernel: int, n: int) -> None:
     assert found == logarithm == searched(sees, n)
 
 
-@pytest.mark.parametrize("reach", [2, 5, 8])
-@pytest.mark.parametrize("n", [8, 9, 16, 22])
+@pytest.mark.parametrize(("reach", "n"), [(2, 8), (5, 9), (5, 16), (8, 22)])
 def test_a_window_reaches_all_but_itself_further_with_each_layer(reach: int, n: int) -> None:
     sees: Sees = lambda layer, t: range(t - reach + 1, t + 1)  # noqa: E731
     found = longest_path(config("window", reach=reach), TEXT, n)

@@ -138,10 +138,3 @@ def test_kept_or_anew_a_text_has_the_same_tokens(watched: Watched, name: str, le
     assert [each.shape[1] for each in watched.given] == [*range(1, length + 1)]
     assert kept_BT.shape == (2, length)
     assert torch.equal(kept_BT, anew_BT)
-
-
-def test_each_token_is_the_likeliest_after_those_before_it(watched: Watched) -> None:
-    tokens_BT = written(watched, "attention", 8, KEPT)
-    read_BT = torch.cat(watched.given, dim=1)
-    assert torch.equal(read_BT[:, 1:], tokens_BT[:, :-1])
-    assert torch.equal(watched.whole(read_BT).argmax(-1), tokens_BT)

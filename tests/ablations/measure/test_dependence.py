@@ -68,27 +68,10 @@ def test_what_knows_its_place_is_off_by_how_far_it_was_moved() -> None:
     assert permutation_gap(placed, X, torch.arange(4)) == 0
 
 
-def test_a_set_operation_has_no_permutation_gap() -> None:
-    order = torch.tensor([3, 1, 0, 2])
-    assert permutation_gap(lambda x: itself(x) + itself(x).sum(1, keepdim=True), X, order) == 0
-    assert permutation_gap(summed, X, order) > 0
-
-
 def test_a_leak_of_the_future_is_as_large_as_the_change_of_what_leaks() -> None:
     assert future_gap(itself, X, OTHER) == future_gap(summed, X, OTHER) == 0
     assert future_gap(one_ahead, X, OTHER) == 7
     assert future_gap(lambda x: itself(x).flip(1), X, OTHER) == 7  # the first reads the last
-
-
-def test_the_last_token_has_no_future_to_leak() -> None:
-    def of_the_first(x_BT: Tensor) -> Tensor:
-        """Only the last answer depends on another token, an earlier one."""
-        answer_BTD = itself(x_BT)
-        answer_BTD[:, -1] += x_BT[:, :1]
-        return answer_BTD
-
-    assert future_gap(of_the_first, X, OTHER) == 0
-    assert mixing_gap(of_the_first, X, OTHER) == 1
 
 
 def test_a_token_mixes_with_others_by_as_much_as_they_change_its_answer() -> None:
@@ -136,10 +119,10 @@ def test_minus_infinity_hides_the_future_and_zero_does_not(kind: str, task: Any)
     ],
     ids=str,
 )
-@pytest.mark.parametrize(("kind", "task"), [("decoder", TEXT), ("encoder", PAIRS)])
-def test_tokens_mix_in_the_mixer_alone(kind: str, task: Any, mixer: Any, mixes: bool) -> None:
-    gap = read(Mixing, transformer(mixer, kind=kind, depth=2), task)
-    assert gap > SEEN if mixes else gap < ROUNDING
+def test_tokens_mix_in_the_mixer_alone(mixer: Any, mixes: bool) -> None:
+    for kind, task in (("decoder", TEXT), ("encoder", PAIRS)):
+        gap = read(Mixing, transformer(mixer, kind=kind, depth=2), task)
+        assert gap > SEEN if mixes else gap < ROUNDING
 
 
 def test_a_short_model_is_asked_for_no_more_than_it_has_positions_for() -> None:

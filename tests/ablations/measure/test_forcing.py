@@ -89,22 +89,6 @@ def test_errors_are_those_counted_by_hand(target: list[int], wrong: int, edits: 
     assert found == pytest.approx((*expected, expected[1] - expected[0]))
 
 
-def test_one_wrong_turn_costs_a_model_alone_all_that_follows() -> None:
-    """Exposure: two ways that part at one token, 3 6 6 6 and 4 7 7 7."""
-    follows = {BOS: 3, 3: 6, 4: 7, 6: 6, 7: 7}
-    forced, free, gap = values(Next(follows), Targets([4, 7, 7, 7, 7, 7]))
-    assert forced == pytest.approx(2 / 7)  # the turn and the end
-    assert free == pytest.approx(7 / 6)  # every token, and one more until it is stopped
-    assert gap > 0.8
-
-
-def test_examples_count_by_their_tokens_and_padding_not_at_all() -> None:
-    targets = [[3, 4, 6, 7, 8, 9], [9]]
-    forced, free, _ = values(Next(UP), Targets(*targets))
-    assert forced == pytest.approx((1 + 1) / (7 + 2))
-    assert free == pytest.approx((1 + 6) / (6 + 1))
-
-
 def slow_edits(a: list[int], b: list[int]) -> int:
     """By recursion on first tokens."""
     if not a or not b:

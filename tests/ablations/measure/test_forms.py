@@ -21,6 +21,7 @@ BARE: dict[str, Any] = {
     "embedding_scale": False, "final_norm": False,
 }  # fmt: skip
 PATHS = ("explicit", "row", "loop", "fused")
+KINDS: list[Any] = 2 * [("decoder", TEXT), ("encoder_decoder", PAIRS)]
 Vector = list[float]
 
 
@@ -98,9 +99,10 @@ def test_what_is_read_is_how_far_two_such_sums_are_apart() -> None:
     assert found > 1e-3
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(("kind", "task"), [("decoder", TEXT), ("encoder_decoder", PAIRS)])
-def test_every_path_is_the_formula_to_rounding(kind: str, task: Any, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "kind", "task"), [(path, *both) for path, both in zip(PATHS, KINDS, strict=True)]
+)
+def test_every_path_is_the_formula_to_rounding(path: str, kind: str, task: Any) -> None:
     assert read(task, kind=kind, path={"name": path}, depth=2) < 1e-12
     unscaled = {"path": {"name": path}, "scale": {"name": "none"}}
     assert read(task, kind=kind, depth=2, **unscaled) > 1e-3
@@ -146,18 +148,3 @@ def test_a_path_that_forgets_a_key_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(checks, "build", forgetful)
     assert read(path={"name": "row"}) > 1e-3
     assert read(path={"name": "explicit"}) == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"mixer": {"name": "convolution"}}, "no attention to compute: choose"),
-        ({"scale": {"name": "learned"}}, "choose a fixed one"),
-    ],
-)
-def test_what_the_formula_does_not_speak_of_is_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        read(**changes)
-    recurrent = {"model": {"name": "recurrent", "kind": "decoder", "d_model": 8}, "seed": 0}
-    with pytest.raises(ValueError, match="no attention to compute: choose"):
-        Forms().take(recurrent, TEXT, CPU)

@@ -30,8 +30,7 @@ from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from ablations.train.step import validate
 from model.batch import IGNORE, Batch
-from model.layers import Joint
-from model.mixer.attention import Basic, Heads
+from model.mixer.attention import Heads
 
 CPU = torch.device("cpu")
 few = settings(max_examples=25)
@@ -97,11 +96,11 @@ def sequences(batches: list[Batch]) -> list[Batch]:
 # Removal.
 
 
-@pytest.mark.parametrize("options", [{}, {"path": "explicit"}, {"mixer": "window"}], ids=str)
 @pytest.mark.parametrize(
-    "removed",
-    [[(LAYERS[0], 0)], [(LAYERS[2], 1)], [(LAYERS[1], 0), (LAYERS[1], 1)],
-     [(name, head) for name in LAYERS for head in (0, 1)]],
+    ("options", "removed"),
+    [({}, [(LAYERS[0], 0)]), ({"path": "explicit"}, [(LAYERS[2], 1)]),
+     ({"mixer": "window"}, [(LAYERS[1], 0), (LAYERS[1], 1)]),
+     ({}, [(name, head) for name in LAYERS for head in (0, 1)])],
     ids=["own", "cross", "layer", "all"],
 )  # fmt: skip
 def test_a_removed_head_is_one_whose_weights_are_cut_out(
@@ -221,19 +220,6 @@ def test_padding_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert divergence(model, batches) != pytest.approx(alone, rel=1e-3)  # it would be seen
 
 
-def test_a_copied_head_is_no_bits_from_its_original() -> None:
-    model = lively()
-    with torch.no_grad():
-        for layer in layers_of(model).values():
-            joints = (part for part in layer.modules() if isinstance(part, Joint))
-            for joint in joints:
-                for part in joint.weight.split(joint.widths):
-                    part[layer.d_head :] = part[: layer.d_head]
-    readings = taken(model)
-    assert value(readings, "head_divergence", weights="trained") == pytest.approx(0, abs=1e-6)
-    assert value(readings, "divergence_ratio") == pytest.approx(0, abs=1e-5)
-
-
 def test_the_first_weights_are_those_of_a_model_that_is_built() -> None:
     test = Backwards().evaluation_batches("test")
     readings = taken(lively(seed=5))
@@ -252,13 +238,6 @@ def test_weights_are_shown_without_other_numbers(path: str) -> None:
 
 
 # What is read, and by whom.
-
-
-def test_heads_without_weights_of_their_own_can_be_removed_too() -> None:
-    model = lively(mixer="basic")
-    assert all(isinstance(layer, Basic) for layer in layers_of(model).values())
-    readings = taken(model)
-    assert value(readings, "pruned_ratio", removed=1.0, by="importance") != 1.0
 
 
 def test_one_head_is_no_pair() -> None:

@@ -21,7 +21,7 @@ from ablations.measure.landscape import (
 from ablations.store.record import Reading
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
-from model.batch import IGNORE, Batch
+from model.batch import Batch
 from model.evaluating import evaluating
 
 CPU = torch.device("cpu")
@@ -203,16 +203,3 @@ def test_a_place_without_a_number_is_null() -> None:
 
 
 # What is read.
-
-
-def test_the_loss_is_of_labels_that_count() -> None:
-    batch = words(4)
-    hidden = batch.labels.clone()
-    hidden[:, ::2] = IGNORE
-    model = Small().eval()
-    with torch.no_grad():
-        logits = model(batch)[:, 1::2].flatten(0, 1)
-        expected = nn.functional.cross_entropy(logits, batch.labels[:, 1::2].flatten())
-        both = mean_loss(model, [Batch(hidden[:1], inputs=batch.inputs[:1]),  # type: ignore[index]
-                                 Batch(hidden[1:], inputs=batch.inputs[1:])])  # type: ignore[index]  # fmt: skip
-    assert both == pytest.approx(float(expected))

@@ -18,7 +18,6 @@ from ablations.tasks.task import Task
 from model.batch import BOS, Batch
 from model.build import build
 from model.evaluating import attention
-from model.layers import Joint
 
 CPU = torch.device("cpu")
 LAYERS = ["encoder.blocks.0.mixer", "decoder.blocks.0.mixer", "decoder.blocks.0.cross"]
@@ -76,19 +75,6 @@ def test_padding_is_no_part_of_an_example() -> None:
         alone = attention(model, single(batch, row))["decoder.blocks.0.cross"]
         assert alone.shape[2] == length
         torch.testing.assert_close(alone[0], whole[row, :, :length, : alone.shape[3]])
-
-
-def test_heads_that_ask_nothing_look_everywhere_alike() -> None:
-    model = small_model()
-    for part in model.modules():
-        if isinstance(part, Joint):
-            nn.init.zeros_(part.weight)
-    for reading in taken(model, Backwards()):
-        for rows in reading.values or []:
-            for query, row in enumerate(rows):
-                seen = query + 1 if reading.at["layer"] == LAYERS[1] else len(row)  # causal
-                expected = [1 / seen] * seen + [0.0] * (len(row) - seen)
-                assert row == pytest.approx(expected, abs=1e-4)
 
 
 def test_words_stand_beside_a_map_where_the_task_can_tell_them() -> None:

@@ -245,15 +245,6 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
 
 
-def test_each_process_times_all_candidates_beside_the_reference(ask: Ask) -> None:
-    found, _ = session(ask, HERE, processes=3, **{"model.position": "none"})
-    for readings in found.values():
-        times = [r for r in readings if r.metric == "step_time"]
-        assert [r.session for r in times] == ["0", "1", "2"]
-        assert all(len(r.samples or []) == len(r.reference or []) == 2 for r in times)
-        assert len({tuple(r.samples or []) for r in times}) == 3
-
-
 def test_a_process_that_dies_is_told_and_the_others_stand(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

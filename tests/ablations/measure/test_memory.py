@@ -17,7 +17,6 @@ from ablations.measure.memory import LAYER, LEAST, MODEL, Memory, saved_bytes
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
-FUSED = {"path": {"name": "fused"}, "n_heads": 1, "max_len": 2048}
 
 
 class Small(nn.Module):
@@ -58,12 +57,6 @@ def growth(**changes: Any) -> list[float]:
 
 def test_what_explicit_attention_keeps_grows_with_its_square() -> None:
     assert growth(n_heads=1) == pytest.approx([4, 4], rel=0.06)
-
-
-def test_explicit_attention_keeps_at_least_its_weights() -> None:
-    kept = saved_bytes(LAYER, transformer(n_heads=2, max_len=512), TEXT, 512)
-    assert kept >= 4 * 2 * 512 * 512
-    assert saved_bytes(LAYER, transformer(**FUSED), TEXT, 512) < 4 * 512 * 512
 
 
 def test_a_model_with_a_source_keeps_what_it_reads_of_it() -> None:

@@ -145,13 +145,15 @@ def test_a_call_that_takes_too_long_is_tried_once_and_longer_ones_are_left() -> 
     ]
 
 
-@pytest.mark.parametrize("where", ["built", "called"])
 @pytest.mark.parametrize(
-    "error",
+    ("where", "error"),
     [
-        MemoryError(),
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 7 bytes\nmore"),
-        RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
+        ("built", MemoryError()),
+        (
+            "called",
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 7 b\nmore"),
+        ),
+        ("called", RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")),
     ],
     ids=["MemoryError", "allocator", "accelerator"],
 )

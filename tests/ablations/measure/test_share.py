@@ -64,20 +64,6 @@ def test_shares_are_those_of_the_count_and_sum_to_one(task: Any, kind: str) -> N
     assert by_part(readings, "parameter_share")[None, None] == pytest.approx(expected)
 
 
-@pytest.mark.usefixtures("_few")
-def test_the_work_where_tokens_meet_grows_with_the_length() -> None:
-    shares = by_part(Share().take(transformer(), TEXT, CPU).readings, "flops_share")
-    assert shares[None, 4.0]["mixing"] > 4 * shares[None, 0.5]["mixing"]
-
-
-@pytest.mark.usefixtures("_few")
-def test_a_share_of_time_has_one_number_for_each_process() -> None:
-    times = [r for r in Share().take(transformer(), TEXT, CPU).readings if r.metric == "time_share"]
-    for reading in times:
-        assert reading.axes == {"process": [0, 1]}
-        assert len(reading.values or []) == 2
-
-
 # A planted sleep.
 
 

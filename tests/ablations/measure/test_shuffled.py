@@ -94,17 +94,6 @@ def transformer(task: Text, depth: int, position: str) -> nn.Module:
     return build(written, None, task.target_size, seed=0)
 
 
-def test_one_block_without_positions_reads_a_bag_and_two_do_not(tmp_path: Path) -> None:
-    """What the second block reads has seen more the later it stands, which the mask told it."""
-    task = text(tmp_path)
-    alone = reading(transformer(task, 1, "none"), task).value
-    assert alone == pytest.approx(1.0, abs=1e-6)
-    for depth, position in ((2, "none"), (1, "sinusoidal"), (1, "alibi")):
-        value = reading(transformer(task, depth, position), task).value
-        assert value is not None
-        assert abs(value - 1) > 1e-4, (depth, position)
-
-
 def test_the_ratio_is_that_of_a_slow_computation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

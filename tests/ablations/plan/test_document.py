@@ -34,7 +34,7 @@ def test_every_entry_of_the_catalogue_is_strict_json_that_stands_alone() -> None
         expected = {0, 1} if is_trained(asked) else {*moved(draws_of(asked), first)}
         assert {cell["seed"] for cell in entry["cells"]} == set(entry["seeds"]) == expected
         assert entry["question"].rstrip(")").endswith("?"), name
-        words = {"unit", "better", "label", "repeats"}
+        words = {"unit", "better", "label", "repeats", "matters"}
         assert set(entry["metric"]) - {"beside"} == {"name", "split", *words}
         assert all(set(metric) - {"beside"} == words for metric in entry["metrics"].values())
         if "padded_time" in entry["metrics"]:

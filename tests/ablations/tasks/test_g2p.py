@@ -62,8 +62,9 @@ def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
 # Options
 
 
-@pytest.mark.parametrize("option", ["words", "valid_words", "test_words"])
-@pytest.mark.parametrize("size", [0, -1, 1_000_000])
+@pytest.mark.parametrize(
+    ("option", "size"), [("words", 0), ("valid_words", -1), ("test_words", 1_000_000)]
+)
 def test_a_number_of_words_that_cannot_be_had_is_refused_by_name(option: str, size: int) -> None:
     with pytest.raises(ValueError, match=rf"{option}={size}: .*null for all"):
         TASK.build({"name": "g2p", option: size})
@@ -260,22 +261,10 @@ def test_a_word_in_capitals_is_asked_in_small_letters_where_there_are_no_others(
         cased.ask("CAT")
 
 
-def test_a_question_is_the_letters_and_the_end_and_an_answer_shows_special_tokens(
-    small: G2P,
-) -> None:
-    asked = small.ask("cat's").source
-    assert sources(small, asked) == ["cat's"]
-    assert asked is not None
-    assert asked.shape == (1, len(small.symbols("cat's")))
-    phones = small.phones.encode(["K", "AE", "T"])
-    assert small.tell([BOS, *phones, PAD]) == "<bos> K AE T <pad>"
-
-
 # What is known of the data
 
 
-@pytest.mark.parametrize("pronunciations", ["first", "all"])
-@pytest.mark.parametrize("split", ["valid", "test"])
+@pytest.mark.parametrize(("pronunciations", "split"), [("first", "valid"), ("all", "test")])
 def test_the_trivial_loss_is_that_of_counted_phones(
     said: dict[str, tuple[str, ...]], pronunciations: Any, split: str
 ) -> None:

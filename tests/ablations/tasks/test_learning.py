@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 # The metric that tells, and the least share of the way from trivial to perfect that is clear.
 CLEARLY = {
     "g2p": ("per", 0.7),
-    "text": ("bits_per_character", 0.4),
+    "text": ("bits_per_character", 0.35),
     "translation": ("chrf", 0.2),
     "copy": ("sequence_accuracy", 0.9),
     "reverse": ("sequence_accuracy", 0.9),

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from ablations.tasks import batching
 from ablations.tasks.batching import Padded
 from ablations.tasks.g2p import G2P
 from ablations.tasks.task import Budget
@@ -228,3 +229,11 @@ def test_where_the_source_grows_by_one_the_target_does_not_fall_back() -> None:
     ordered = [lengths[row] for row in rows_B.tolist()]
     assert [source for source, _ in ordered] == sorted(source for source, _ in lengths)
     assert all(abs(a - b) <= 1 for (_, a), (_, b) in pairwise(ordered))
+
+
+def test_every_so_many_th_example_is_read_whatever_the_batches() -> None:
+    rows = torch.arange(30)[:, None].expand(30, 4)
+    whole = [Batch(rows[a:b], inputs=rows[a:b]) for a, b in ((0, 7), (7, 9), (9, 30))]
+    assert sum(batch.tokens for batch in batching.some(whole, 1000)) == 120
+    chosen = torch.cat([batch.labels[:, 0] for batch in batching.some(whole, 40)])
+    assert chosen.tolist() == [0, 3, 6, 9, 12, 15, 18, 21, 24, 27]

@@ -189,17 +189,6 @@ def test_bits_per_character_count_every_token_and_every_unknown_word(small: Text
     assert score.value == pytest.approx((nats + spelling) / math.log(2) / len(text), rel=1e-5)
 
 
-def test_a_model_that_knows_nothing_pays_for_each_token_alike(small: Text) -> None:
-    model = tiny(small)
-    for parameter in model.parameters():
-        nn.init.zeros_(parameter)
-    (score,), _ = small.scores(model, "test", "cpu")
-    text = small.texts["test"]
-    bits = len(small.tokens.encode(text)) * math.log2(small.tokens.size)
-    bits += small.tokens.spelling(text) / math.log(2)
-    assert score.value == pytest.approx(bits / len(text), rel=1e-5)
-
-
 def test_the_trivial_answer_is_the_frequency_of_each_token(small: Text) -> None:
     train, valid = (small.tokens.encode(small.texts[part]) for part in ("train", "valid"))
     counts = Counter(train)
@@ -239,18 +228,6 @@ def test_examples_show_how_the_text_and_the_model_go_on(small: Text) -> None:
 
 
 # Questions
-
-
-def test_a_reader_can_ask_for_a_beginning_to_be_gone_on_with(small: Text) -> None:
-    question = small.ask("And he said")
-    assert question.source is None
-    assert question.prompt is not None
-    assert question.prompt.tolist() == [small.tokens.encode("And he said")]
-    assert len(small.symbols("And he said")) == question.prompt.shape[1]
-    tokens = question.prompt[0].tolist()
-    assert small.tell(tokens) == "And he said"
-    assert small.show(tokens) == small.symbols("And he said")
-    assert len(" ".join(small.show(tokens)).split()) == len(tokens)
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("a" * 16, 16)])

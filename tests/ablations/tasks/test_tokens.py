@@ -147,11 +147,6 @@ def test_a_line_longer_than_sentencepiece_reads_by_itself_is_learned_from_too() 
     assert len(tokens.encode("ababab")) == 1
 
 
-def test_a_short_text_gives_fewer_pieces_than_asked_for() -> None:
-    tokens = TOKENS.build({"name": "bpe", "size": 5000}, text="abc")
-    assert 260 + 3 <= tokens.size < 270
-
-
 def test_what_a_terminal_would_obey_and_xml_forbids_is_shown_as_a_sign() -> None:
     tokens = TOKENS.build({"name": "characters"}, text="a\x1b\x00\x9b\uffff")
     assert tokens.show(tokens.encode("a\x1b\x00\x9b\uffff")) == ["a", *"����"]

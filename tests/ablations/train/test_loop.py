@@ -296,8 +296,16 @@ def test_compiled_training_gives_the_same_losses(task: G2P) -> None:
 # How a training ends.
 
 
-@pytest.mark.parametrize("wrong", [math.nan, math.inf])
-@pytest.mark.parametrize(("step", "noted"), [(1, 3), (7, 9), (9, 9), (10, 12), (200, 201)])
+@pytest.mark.parametrize(
+    ("step", "noted", "wrong"),
+    [
+        (1, 3, math.nan),
+        (7, 9, math.inf),
+        (9, 9, math.nan),
+        (10, 12, math.inf),
+        (200, 201, math.nan),
+    ],
+)
 def test_a_loss_that_is_no_number_diverges_at_its_own_step(
     task: G2P, step: int, noted: int, wrong: float
 ) -> None:
@@ -317,7 +325,7 @@ def test_a_loss_that_is_no_number_diverges_at_its_own_step(
     assert training.losses("train")[-1].value is None
 
 
-@pytest.mark.parametrize("rate", [30.0, 1e6, 1e30])
+@pytest.mark.parametrize("rate", [30.0, 1e30])
 def test_a_rate_that_explodes_diverges(task: G2P, rate: float) -> None:
     _, training = trained(task, train__optimiser__rate=rate)
     assert training.status == "diverged"

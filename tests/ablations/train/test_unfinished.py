@@ -16,7 +16,6 @@ from safetensors.torch import save_file
 from small import Trap
 
 import ablations.train.unfinished
-from ablations.store.results import Results
 from ablations.train.unfinished import Keeper, Stopped, code_of
 
 STAMP = {"trial": "abc", "code": "1"}
@@ -104,13 +103,6 @@ def test_a_newest_with_a_flipped_bit_is_passed_over(
     assert step_of(two.load()) == 7
 
 
-def test_a_folder_in_its_place_is_passed_over(tmp_path: Path) -> None:
-    kept = keep(tmp_path, 1, 2)
-    kept.path.unlink()
-    kept.path.mkdir()
-    assert step_of(keeper(tmp_path).load()) == 1
-
-
 @pytest.mark.parametrize("other", [{"trial": "abd"}, {"code": "2"}, {"device": "cuda"}], ids=str)
 def test_a_checkpoint_with_another_stamp_is_not_used(tmp_path: Path, other: dict[str, str]) -> None:
     keep(tmp_path, 1, 2)
@@ -153,17 +145,6 @@ def test_killed_between_the_two_renames_one_is_left(tmp_path: Path) -> None:
         "abc.unfinished",
         "abc.unfinished.previous",
     }
-
-
-def test_to_end_a_training_its_folder_is_not_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Twenty thousand trials that each went through the files of all would take hours."""
-    keep(Results(tmp_path).checkpoints, 1, 2)
-    for name in ("scandir", "listdir"):
-        monkeypatch.setattr(os, name, None)
-    monkeypatch.setattr(Path, "glob", None)
-    Results(tmp_path).forget_unfinished("abc")
 
 
 def test_a_failed_write_leaves_no_temporary_file(

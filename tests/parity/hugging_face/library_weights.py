@@ -7,12 +7,10 @@ theirs for one of ours that holds them one below the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -24,10 +22,7 @@ Table = Mapping[str, str | tuple[str, ...]]
 Weights = Mapping[str, Tensor]
 
 SIZE = 40  # tokens of the small models
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
-each_precision = pytest.mark.parametrize(
-    "dtype", [torch.float64, torch.float32], ids=["double", "single"]
-)
+TOLERANCE = 1e-9
 
 
 class StaysDouble(TorchFunctionMode):
@@ -43,11 +38,6 @@ class StaysDouble(TorchFunctionMode):
             for key, value in (options or {}).items()
         }
         return function(*arguments, **options)
-
-
-def throughout(dtype: torch.dtype) -> AbstractContextManager[Any]:
-    """Where the library is built and asked."""
-    return StaysDouble() if dtype == torch.float64 else nullcontext()
 
 
 def trained(module: nn.Module) -> dict[str, Tensor]:
@@ -78,18 +68,16 @@ class Twin:
             written[part] = {**written[part], option: value} if option else value
         return build(written, *sizes, seed=None)
 
-    def pair(
-        self, dtype: torch.dtype, changes: Mapping[str, Any], **their_sizes: Any
-    ) -> tuple[Any, nn.Module]:
+    def pair(self, changes: Mapping[str, Any], **their_sizes: Any) -> tuple[Any, nn.Module]:
         """Theirs and ours, small, with the same weights: all random, no gain is one."""
-        with throughout(dtype):
-            theirs = self.library(**their_sizes).to(dtype).eval()
+        with StaysDouble():
+            theirs = self.library(**their_sizes).double().eval()
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             for parameter in trained(theirs).values():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
         has_source = load(self.preset).source_size is not None
-        model = self.build((SIZE if has_source else None, SIZE), changes).to(dtype).eval()
+        model = self.build((SIZE if has_source else None, SIZE), changes).double().eval()
         self.fill(model, self.translated(trained(theirs)))
         return theirs, model
 
@@ -140,5 +128,4 @@ def padded(lengths: list[int], seed: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def assert_same(actual: Tensor, expected: Tensor) -> None:
-    tolerance = TOLERANCE[expected.dtype]
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)

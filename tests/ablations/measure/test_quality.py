@@ -1,4 +1,4 @@
-"""Loss by the length of the source, against one example at a time."""
+"""What ambiguous words have more of errors, and the loss by the length of the source."""
 
 from __future__ import annotations
 
@@ -12,13 +12,53 @@ from small_task import Backwards, small_model
 from torch import Tensor, nn
 
 from ablations.measure import quality
-from ablations.measure.quality import ENDS, FEWEST, Lengths
+from ablations.measure.quality import ENDS, FEWEST, Ambiguity, Lengths
 from ablations.store.record import Reading
+from ablations.tasks.scoring import METRICS, score
 from ablations.tasks.task import Task
 from model.batch import IGNORE, PAD, Batch
 from model.evaluating import evaluating
 
 CPU = torch.device("cpu")
+
+
+class Told(Task):
+    """Answers are given with their references."""
+
+    metrics = METRICS
+
+    def __init__(self, *pairs: tuple[list[int], list[list[int]]]) -> None:
+        self.pairs = pairs
+
+    def scores(self, model: Any, split: str, device: Any, decode: Any = None) -> Any:
+        assert split == "test"
+        outputs, references = zip(*self.pairs, strict=True)
+        return score(outputs, references), []
+
+
+def read(task: Task) -> Reading:
+    (reading,) = Ambiguity().take(nn.Identity(), task, CPU, 7).readings
+    assert reading.at == {"step": 7}
+    return reading
+
+
+def test_it_is_the_rate_of_words_with_several_less_that_of_words_with_one() -> None:
+    task = Told(([3, 4], [[3, 5]]), ([3, 3, 3], [[4, 3, 3, 4], [3, 3, 4]]))
+    assert read(task).value == pytest.approx(1 / 3 - 1 / 2)
+
+
+def test_without_words_of_one_kind_it_says_so() -> None:
+    reading = read(Told(([3, 4], [[3, 5]])))
+    assert (reading.value, reading.reason) == (None, "no words with several pronunciations")
+
+
+def test_a_task_without_pronunciations_is_refused_in_a_line() -> None:
+    class Other(Told):
+        metrics = {}  # noqa: RUF012
+
+    reading = read(Other())
+    assert reading.value is None
+    assert "choose the task g2p" in str(reading.reason)
 
 
 class Given(Task):
@@ -96,17 +136,6 @@ def test_few_examples_and_sources_that_are_too_long_are_left_out() -> None:
     (nothing,) = taken(Wearies(), Given(few, long))
     assert nothing.value is None
     assert "no bucket" in (nothing.reason or "")
-
-
-def test_a_label_counts_once_whatever_example_it_is_in() -> None:
-    """Long answers weigh more than short ones, as in the loss of the whole split."""
-    short, long = sources(2, FEWEST, 4, target=1), sources(4, FEWEST, 4, target=5)
-    found = by_end(Wearies(), Given(short, long))
-    assert found[4] == pytest.approx((2 * 1 + 4 * 5) / 6 * math.log(2) / 8)
-    hidden = long.labels.clone()
-    hidden[:, 1:] = IGNORE
-    some = Batch(hidden, long.inputs, source=long.source)
-    assert by_end(Wearies(), Given(short, some))[4] == pytest.approx(3 * math.log(2) / 8)
 
 
 def test_a_real_model_has_the_loss_of_each_example_alone(monkeypatch: pytest.MonkeyPatch) -> None:
