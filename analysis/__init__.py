@@ -6,6 +6,7 @@ In a notebook, `analysis.frame("results/quick")` is every reading as a DataFrame
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +16,34 @@ if TYPE_CHECKING:  # libraries are loaded when one of these is called
 
 
 def frame(results: str | Path) -> pd.DataFrame:
-    """Every reading of a results folder, one a row; its columns are told in tables/readings.md."""
-    from analysis import notebook
+    """Every reading of a results folder, one a row; tables/readings.md explains its columns."""
+    from analysis import readings
+    from analysis.load import load
 
-    return notebook.frame(results)
+    return readings.tidy(load(results))
 
 
 def figure(name: str, results: str | Path, question: str | None = None) -> Figure:
-    """A figure of a results folder, or of one of its questions."""
-    from analysis import notebook
+    """A figure of a results folder, or of one of its questions: the first of its kind."""
+    from matplotlib.figure import Figure
 
-    return notebook.figure(name, results, question)
+    from analysis import plots
+    from analysis.evidence import gather
+    from analysis.names import choose
+
+    class NotebookFigure(Figure):
+        """A figure that a notebook shows where it is the last line of a cell, without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=144, facecolor="white")
+            return buffer.getvalue()
+
+    choose(name, list(plots.KINDS), "figure")
+    evidence = gather(results)
+    if question is not None:
+        choose(question, list(evidence.loaded.ablations), "question")
+    found = plots.panels(evidence, [name], question)
+    if not found:
+        raise ValueError(f"nothing to draw yet: no trial feeds {name!r}")
+    return plots.draw(found[0], NotebookFigure)

@@ -2,7 +2,7 @@
 
 report --results DIR            tables, figures and the page
 claims [ID …] --results DIR     every claim with its verdict
-figure NAME --results DIR       one figure
+figure NAME --results DIR       the figures of one kind
 compare A B                     two results folders: what changed beyond noise
 tensorboard --results DIR --to OUT   learning curves as TensorBoard's event files
 publish --results DIR --to OUT  packed records, tables and the page, to be kept beside the code
@@ -19,10 +19,10 @@ from typing import Any, NoReturn
 
 from ablations.store.schema import RecordError
 from ablations.store.words import complain, guarded
-from analysis.names import choose
+from analysis.names import choose, short
 
-COMMANDS = ("report", "claims", "figure", "compare", "tensorboard", "publish")
 PROCESSES = 2  # that draw: a figure takes a third of a second
+LONGEST = 500  # characters of a line: names of any length are allowed
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,128 +50,124 @@ def _answer(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     try:
         options = parser.parse_args(arguments)
-        choose(options.command, COMMANDS, "command")
-        if options.command == "figure":
-            return _figure(options)
-        if options.command == "claims":
-            return _claims(options)
-        if options.command == "compare":
-            return _compare(options)
-        if options.names:
+        choose(options.command, list(COMMANDS), "command")
+        if options.names and options.command in ("report", "tensorboard", "publish"):
             told = f"{options.command} takes no name, but was given {options.names[0][:60]!r}"
             raise ValueError(told)
-        if options.command == "tensorboard":
-            return _tensorboard(options)
-        if options.command == "publish":
-            return _publish(options)
-        return _report(options)
+        if options.to is None and options.command in ("tensorboard", "publish"):
+            raise ValueError(f"{options.command} needs a folder to write to: --to OUT")
+        return COMMANDS[options.command](options)
     except (ValueError, RecordError) as error:
         complain(" ".join(str(error).split()))
         return 2
 
 
+def _folder(path: str | Path) -> Path:
+    """A results folder; a file under that name is refused."""
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{str(path)[:200]!r} is a file: name a results folder")
+    return folder
+
+
+def _gather(path: str | Path) -> Any:
+    from analysis.evidence import gather
+
+    return gather(_folder(path))
+
+
 def _report(options: argparse.Namespace) -> int:
-    from analysis import fresh
+    evidence = _gather(options.results)
+    from analysis import report
 
-    paths = fresh.paths(options.results)
-    if paths is None:
-        from analysis import report
-        from analysis.evidence import gather
-
-        seen = fresh.inputs(options.results)
-        paths = report.write(gather(options.results), processes=PROCESSES)
-        fresh.note(options.results, seen, paths)
+    paths = report.write(evidence, processes=PROCESSES)
     if not options.json:
         print(f"{len(paths) - 1} figures and tables in {options.results}")
         paths = paths[-1:]
-    _print_paths(paths, options.json)
-    return 0
+    return _print_paths(paths, options.json)
 
 
 def _claims(options: argparse.Namespace) -> int:
+    evidence = _gather(options.results)
     from analysis.claims import claims, lines
-    from analysis.evidence import gather
 
-    found = claims(gather(options.results), options.names)
+    found = claims(evidence, options.names)
     if options.json:
-        _print_json(found)
-    else:
-        for claim in found:
-            print("\n".join(lines(claim)))
-        if not found:
-            print("The plan registers no claims.")
+        return _print_json(found)
+    for claim in found:
+        print("\n".join(short(line, LONGEST) for line in lines(claim)))
+    if not found:
+        print("The plan registers no claims.")
     return 0
 
 
 def _figure(options: argparse.Namespace) -> int:
-    from analysis import figures
+    from analysis import plots
 
     if len(options.names) != 1:
-        raise ValueError(f"which figure? one of: {', '.join(figures.names())}")
+        raise ValueError(f"which figure? one of: {', '.join(plots.KINDS)}")
     (name,) = options.names
-    choose(name, figures.names(), "figure")
-    from analysis import style
-    from analysis.evidence import gather
-
-    evidence = gather(options.results)
-    frames = figures.panels(name, evidence)
-    if not frames:
+    choose(name, list(plots.KINDS), "figure")
+    evidence = _gather(options.results)
+    panels = plots.panels(evidence, [name])
+    if not panels:
         complain(f"nothing to draw yet: no trial of this folder feeds {name!r}")
         return 1
-    figure = figures.compose(name, frames)
-    _print_paths(style.save(figure, evidence.loaded.root / "figures", name), options.json)
-    return 0
+    folder = evidence.loaded.root / "figures"
+    return _print_paths([p for panel in panels for p in plots.save(panel, folder)], options.json)
 
 
 def _compare(options: argparse.Namespace) -> int:
     if len(options.names) != 2:
         raise ValueError("compare takes two results folders: python -m analysis compare A B")
-    from analysis.compare import compare
-    from analysis.compare.words import lines
-    from analysis.evidence import gather
+    sides = [_gather(name) for name in options.names]
+    from analysis.compare import compare, lines
 
-    document = compare(*(gather(name) for name in options.names))
+    document = compare(*sides)
     if options.json:
-        _print_json(document)
-    else:
-        print("\n".join(lines(document)))
+        return _print_json(document)
+    print("\n".join(short(line, LONGEST) for line in lines(document)))
     return 0
 
 
 def _tensorboard(options: argparse.Namespace) -> int:
-    if options.to is None:
-        raise ValueError("tensorboard needs a folder to write to: --to OUT")
     from analysis import tensorboard
     from analysis.load import load
 
-    _print_paths(tensorboard.write(load(options.results), options.to), options.json)
-    return 0
+    return _print_paths(tensorboard.write(load(_folder(options.results)), options.to), options.json)
 
 
 def _publish(options: argparse.Namespace) -> int:
-    if options.to is None:
-        raise ValueError("publish needs a folder to write to: --to OUT")
-    from analysis.evidence import gather
-    from analysis.reference import FINDINGS, publish
+    evidence = _gather(options.results)
+    from analysis.publish import FINDINGS, publish
 
-    paths = publish(gather(options.results), options.to)
+    paths = publish(evidence, options.to)
     if options.json:
-        _print_paths(paths, as_json=True)
-    else:
-        print(f"{len(paths)} files in {options.to}, the findings in {options.to / FINDINGS}")
+        return _print_paths(paths, as_json=True)
+    print(f"{len(paths)} files in {options.to}, the findings in {options.to / FINDINGS}")
     return 0
 
 
-def _print_paths(paths: list[Path], as_json: bool) -> None:
+def _print_paths(paths: list[Path], as_json: bool) -> int:
     if as_json:
-        _print_json({"paths": [str(path) for path in paths]})
-    else:
-        print("\n".join(str(path) for path in paths))
+        return _print_json({"paths": [str(path) for path in paths]})
+    print("\n".join(str(path) for path in paths))
+    return 0
 
 
-def _print_json(document: Any) -> None:
+def _print_json(document: Any) -> int:
     print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+    return 0
 
+
+COMMANDS = {
+    "report": _report,
+    "claims": _claims,
+    "figure": _figure,
+    "compare": _compare,
+    "tensorboard": _tensorboard,
+    "publish": _publish,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Where the trials ran: machines and code versions, kept apart.
+"""Where the numbers come from: machines, versions of the code, data, time spent, failures.
 
 Only named fields are taken from a record's environment, so nothing else can reach a page.
 """
@@ -6,27 +6,28 @@ Only named fields are taken from a record's environment, so nothing else can rea
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
+
 from ablations.store.record import Record
-from analysis.names import printable
+from analysis.names import cell_name, printable, short
 
 MACHINE = ("machine", "host", "platform", "cpu", "device", "python", "torch", "threads")
 CODE = ("commit", "dirty")
+LONGEST = 200  # characters of a field that somebody else may have written
+Records = dict[str, Record]
 
 
 def machine(record: Record, session: str | None = None) -> str:
     """What the speed of a trial depends on, in one line: where it was timed, or else trained."""
-    sessions = record.env.get("sessions")
-    timed = sessions.get(session_of(session)) if isinstance(sessions, dict) else None
-    return _line(timed if isinstance(timed, dict) else record.env, MACHINE)
+    return _line(_session(record, session) or record.env, MACHINE)
 
 
 def is_noisy(record: Record, session: str | None) -> bool:
     """Whether others were at work on the machine while it was timed."""
-    sessions = record.env.get("sessions")
-    held = sessions.get(session) if isinstance(sessions, dict) else None
-    return bool(isinstance(held, dict) and held.get("noisy"))
+    return bool(_session(record, session).get("noisy"))
 
 
 def session_of(named: str | None) -> str | None:
@@ -34,19 +35,81 @@ def session_of(named: str | None) -> str | None:
     return named.partition(".")[0] if isinstance(named, str) else None
 
 
+def _session(record: Record, session: str | None) -> dict[str, Any]:
+    sessions = record.env.get("sessions")
+    held = sessions.get(session_of(session)) if isinstance(sessions, dict) else None
+    return held if isinstance(held, dict) else {}
+
+
 def code(record: Record) -> str:
     """Which version of the code made the numbers, in one line."""
     return _line(record.env, CODE)
 
 
-def machines(records: dict[str, Record]) -> list[tuple[str, int]]:
-    """Each machine with how many trials it ran."""
-    return sorted(Counter(machine(record) for record in records.values()).items())
+def counted(records: Records, line: Callable[[Record], str]) -> list[tuple[str, int]]:
+    """Each machine, or each version of the code, with how many trials it has."""
+    return sorted(Counter(map(line, records.values())).items())
 
 
-def versions(records: dict[str, Record]) -> list[tuple[str, int]]:
-    """Each version of the code with how many trials it made."""
-    return sorted(Counter(code(record) for record in records.values()).items())
+def data(records: Records) -> list[dict[str, str]]:
+    """Each set of data once: its task, source, licence, size and digest."""
+    found: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for record in records.values():
+        held = record.data
+        size = held.get("size")
+        sizes = size.items() if isinstance(size, dict) else ()
+        facts = {
+            "task": _text(held.get("task") or record.config.get("task", {}).get("name")),
+            "source": _text(held.get("source")),
+            "licence": _text(held.get("licence")),
+            "size": ", ".join(f"{_text(k)} {_text(v)}" for k, v in sizes),
+            "sha256": _text(held.get("sha256"))[:12],
+        }
+        found[tuple(facts.items())] += 1
+    return [{**dict(facts), "trials": str(n)} for facts, n in sorted(found.items())]
+
+
+def dates(records: Records) -> tuple[str, str] | None:
+    """When the first and the last trial started, to the minute."""
+    started = sorted(
+        _text(record.env["started"])[:16].replace("T", " ")
+        for record in records.values()
+        if record.env.get("started")
+    )
+    return (started[0], started[-1]) if started else None
+
+
+def seconds(records: Records) -> float:
+    """How long all trials together trained."""
+    found = [record.env.get("seconds") for record in records.values()]
+    return float(sum(each for each in found if isinstance(each, int | float)))
+
+
+def outcomes(cells: pd.DataFrame) -> list[tuple[str, int]]:
+    """How the trials ended, those that are still to run among them."""
+    counts = cells.drop_duplicates("trial")["outcome"].value_counts()
+    return [(str(word), int(n)) for word, n in counts.items()]
+
+
+def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
+    """Every trial that did not end well, once, with the last line of its reason."""
+    bad = cells[~cells["outcome"].isin(["ok", "waiting"])]
+    where = bad.groupby("trial", sort=False)["ablation"].unique().map(list).to_dict()
+    found = []
+    for row in bad.drop_duplicates("trial").to_dict("records"):
+        reason = row["reason"] if isinstance(row["reason"], str) else ""
+        lines = [line.strip() for line in reason.splitlines() if line.strip()]
+        found.append(
+            {
+                "where": where[row["trial"]],
+                "label": short(cell_name(row["label"], row["across"])),
+                "seed": row["seed"],
+                "trial": row["trial"],
+                "outcome": row["outcome"],
+                "reason": lines[-1][:300] if lines else "no reason recorded",
+            }
+        )
+    return found
 
 
 def _line(env: dict[str, Any], names: tuple[str, ...]) -> str:
@@ -58,3 +121,7 @@ def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(printable(str(value)))[:120]
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else short(str(printable(str(value))), LONGEST)

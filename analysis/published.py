@@ -16,14 +16,11 @@ import pandas as pd
 import yaml
 
 from analysis import places, stats
-from analysis.curves import looks_of
 from analysis.evidence import Evidence
 from analysis.scores import final_readings, scores
-from analysis.style import INK, Look
 
 NUMBERS = Path(__file__).with_name("published.yaml")
 OURS, THEIRS = "ours", "published"
-ELSEWHERE = Look(INK, "s", ())
 COLUMNS = [
     *("ablation", "topic", "side", "label", "name", "x", "tick", "value", "low", "high", "seeds"),
     *("title", "source", "across", "quantity", "control"),
@@ -45,15 +42,8 @@ def comparisons(evidence: Evidence) -> list[pd.DataFrame]:
             frame = pd.DataFrame([*ours, *_theirs(entry)])
             told = {key: entry.get(key, "") for key in ("title", "source", "across", "quantity")}
             told |= {"ablation": name, "topic": topic, "control": str(entry["control"])}
-            found.append(_with_looks(frame.assign(**told)[COLUMNS], evidence))
+            found.append(frame.assign(**told)[COLUMNS])
     return found
-
-
-def _with_looks(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
-    """Of a variant that this folder has, its own; a paper may have others."""
-    known = looks_of(evidence)
-    each = [vars(known.get(label, ELSEWHERE)) for label in frame["label"]]
-    return frame.assign(**{name: [look[name] for look in each] for name in vars(ELSEWHERE)})
 
 
 def _row(side: str, label: str, x: float, tick: str, seeds: list[float], **more: Any) -> Row:

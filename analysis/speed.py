@@ -18,7 +18,8 @@ FEW = f"fewer than {stats.LEAST} processes"
 TOKENS = "tokens"  # a budget, which the batch of a place follows from
 COLUMNS = [
     *("ablation", "task", "label", "across", "name", "control", "seed", "trial", "metric", "at"),
-    *("place", "against", "session", "machine", "noisy", "n", "ratio", "low", "high", "floor"),
+    *("place", "against", "session", "machine", "noisy", "n", "ratio", "low", "high"),
+    *("logs", "floor"),
     *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
     *("peak_memory", "control_peak_memory", "tokens_per_second"),
 ]
@@ -58,6 +59,7 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
                 "machine": environment.machine(record, session),
                 "noisy": environment.is_noisy(record, session),
                 **{"n": len(logs), "ratio": ratio, "low": low, "high": high},
+                "logs": logs,
                 "floor": math.exp(floor),
                 "seconds": seconds,
                 "seconds_low": seconds_low,

@@ -126,11 +126,6 @@ class Browser:
         self.ask("Input.dispatchKeyEvent", type="keyDown", **told, **text)
         self.ask("Input.dispatchKeyEvent", type="keyUp", **told)
 
-    def picture(self, whole: bool = False) -> str:
-        """The window, or the whole page, as PNG in base 64."""
-        told = {"format": "png", "captureBeyondViewport": whole}
-        return str(self.ask("Page.captureScreenshot", **told)["data"])
-
     def close(self) -> None:
         self._process.terminate()
         self._process.wait()

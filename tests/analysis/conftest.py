@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ablations.store.identity import decisive, identity
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
@@ -47,7 +48,7 @@ def predicted(word: str, *of: str, **fields: Any) -> dict[str, Any]:
 
 def claim(name: str, *predicts: dict[str, Any]) -> dict[str, Any]:
     words = {"id": name, "statement": "It matters.", "source": "V17"}
-    return {**words, "predicts": list(predicts)}
+    return {**words, "predicts": list(predicts), "require": []}
 
 
 class Folder:
@@ -56,6 +57,7 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.results = Results(root)
         self.configs: dict[str, dict[str, Any]] = {}  # label → model and train, where they matter
+        self.data = "0"  # the digest of what it was trained on
         self.plan: dict[str, Any] = {"profile": "smoke", "ablations": {}}
 
     def claimed(self, name: str, word: str, *of: str, **fields: Any) -> dict[str, Any]:
@@ -89,6 +91,11 @@ class Folder:
             **changes,
         }
         entry["metric"] = {"unit": "fraction", **entry["metric"]}
+        metrics = entry["metrics"].items()
+        entry["metrics"] = {
+            metric: {"unit": "1", **{k: v for k, v in told.items() if k not in ("name", "split")}}
+            for metric, told in metrics
+        }
         crossings = entry.pop("crossings", [{}])
         seeds = entry.pop("seeds")
         entry.setdefault("batches", [list(seeds)])
@@ -97,8 +104,8 @@ class Folder:
                 "label": label,
                 "seed": seed,
                 "across": across,
-                "trial": self.trial(label, seed, across),
-                "settings": replace(self.described(label, seed, across), trained=trained).settings,
+                "trial": self.trial(label, seed, across, trained),
+                "settings": self.described(label, seed, across, trained).settings,
                 "role": "report",
                 "tuned": {},
                 "work": 1.0,
@@ -111,17 +118,21 @@ class Folder:
         self.plan["ablations"][name] = entry
         self.results.write_plan(self.plan)
 
-    def trial(self, label: str, seed: int, across: dict[str, str] | None = None) -> str:
+    def trial(
+        self, label: str, seed: int, across: dict[str, str] | None = None, trained: bool = True
+    ) -> str:
         """Equal settings are one trial, whichever ablation asks."""
-        return hashlib.sha256(repr((label, seed, across or {})).encode()).hexdigest()[:12]
+        return self.described(label, seed, across, trained).trial
 
-    def described(self, label: str, seed: int, across: dict[str, str] | None = None) -> Record:
+    def described(
+        self, label: str, seed: int, across: dict[str, str] | None = None, trained: bool = True
+    ) -> Record:
         """A record that says what it is, and nothing else."""
-        model = {"label": label, "across": across or {}}
-        told = self.configs.get(label, {"model": model, "train": {}})
-        config = {"task": {"name": "g2p"}, **told, "seed": seed}
-        data = {"sha256": "0", "files": []}
-        return Record(self.trial(label, seed, across), "ok", config, data=data)
+        held = self.configs.get(label, {"model": {"label": label}, "train": {}})
+        config = {"task": {"name": "g2p", "across": across or {}}, **held, "seed": seed}
+        trial = identity(decisive(config, self.data, [], trained), seed)
+        data = {"sha256": self.data, "files": []}
+        return Record(trial, "ok", config, trained=trained, data=data)
 
     def record(
         self,
@@ -146,7 +157,7 @@ class Folder:
         given["reason"] = "bad luck" if status in FAILED else None
         given["measures"] = {"quality": {}}
         all_ = [*quality, *readings]
-        known = self.described(label, seed, across)
+        known = self.described(label, seed, across, fields.pop("trained", True))
         self.results.write(replace(known, status=status, readings=all_, **{**given, **fields}))
 
     def timing(
@@ -213,12 +224,26 @@ def sweep() -> Callable[[Path], Folder]:
 
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of such a sweep, among all that it links to."""
-    from analysis import report
+    """The page of such a sweep, among all that it links to; of each kind one figure is drawn, and
+    the others are copies."""
+    from analysis import plots, report
     from analysis.evidence import gather
 
+    drawn: dict[str, list[Path]] = {}
+
+    def save_all(panels: Sequence[Any], folder: Path, jobs: int = 1) -> None:
+        for panel in panels:
+            first = drawn.setdefault(panel.kind, []) or plots.save(panel, folder)
+            drawn[panel.kind] = first
+            for path in first:
+                copy = folder / f"{panel.name}{path.suffix}"
+                if copy != path:
+                    shutil.copy(path, copy)
+
     root = build_sweep(tmp_path_factory.mktemp("shown") / "run").root
-    *_, page = report.write(gather(root))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "save_all", save_all)
+        *_, page = report.write(gather(root))
     assert page == root / "report" / "index.html"
     return page
 

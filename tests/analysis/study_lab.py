@@ -1,7 +1,4 @@
-"""Made-up questions about smoothing, recall, sizes and longer texts, with claims that they decide.
-
-One variant may be given any name, and so may the questions that papers are shown beside.
-"""
+"""Made-up questions about smoothing, recall, sizes and longer texts, for figures to draw."""
 
 from __future__ import annotations
 
@@ -17,9 +14,7 @@ BITS = {"name": "bits", "split": "test", "better": "lower", "label": "bits per c
 RIGHT = {"name": "accuracy", "split": "test", "better": "higher", "label": "questions right"}
 METRICS = {
     "loss": {"unit": "nats/token", "better": "lower", "label": "loss", "repeats": "seeds"},
-    "accuracy": {"better": "higher", "label": "questions right", "repeats": "seeds"},
-    "turning_probability": {"better": "lower", "label": "turning", "repeats": "nothing"},
-    "rise": {"better": "lower", "label": "rise", "repeats": "nothing"},
+    "accuracy": {"unit": "1", "better": "higher", "label": "questions right", "repeats": "seeds"},
 }
 FLOPS = {"small": 1.0e6, "middle": 2.0e6, "large": 4.0e6, "huge": 8.0e6}
 SIZED = {"small": 0.30, "middle": 0.36, "large": 0.22}  # huge diverges
@@ -29,13 +24,12 @@ PAST = {"sinusoidal": {1.5: 2.0, 4.0: 8.0}, "alibi": {1.5: 1.0, 4.0: 0.98}}
 BINS = 15
 
 
-def build_study(folder: Any, label: str = "smoothed", question: str | None = None) -> None:
-    """All of them; `question` is what those that have a published counterpart are called."""
-    _of_smoothing(folder, label)
-    _of_penalty(folder, label)
-    _of_distance(folder, label)
-    _of_sizes(folder, label)
-    _of_heads(folder, question or "text-heads")
+def build_study(folder: Any) -> None:
+    """All of them."""
+    _of_smoothing(folder)
+    _of_distance(folder)
+    _of_sizes(folder)
+    _of_heads(folder)
     _of_lengths(folder)
     _of_warmup(folder)
 
@@ -44,38 +38,27 @@ def in_test(metric: str, unit: str, value: float | None, **at: Any) -> Reading:
     return Reading(metric, unit, value, "test", {"step": STEP, **at})
 
 
-def losses(label: str, seed: int, control: str = "none") -> tuple[float, float]:
+def losses(label: str, seed: int) -> tuple[float, float]:
     """Loss and error: smoothing worsens both, the error by a twentieth."""
-    is_control = label == control
+    is_control = label == "none"
     noise = 0.3 * LUCK[seed] if is_control else -0.2 * LUCK[seed]
     return (1.0 if is_control else 1.1) + LUCK[seed] + noise, (0.20 if is_control else 0.25) + (
         2 * LUCK[seed] + noise
     )
 
 
-def config(label: str, smoothing: float = 0.0, heads: int = 4) -> dict[str, Any]:
+def config(label: str, heads: int = 4) -> dict[str, Any]:
     """As much of a trial's config as figures look up."""
     train = {"steps": STEP, "batch_tokens": TOKENS}
-    train |= {"smoothing": smoothing, "smoothing_over": "all"}
     return {"model": {"label": label, "n_heads": heads}, "train": train}
 
 
-def _of_smoothing(folder: Any, label: str) -> None:
-    per, loss = {"split": "test"}, {"split": "test", "metric": "loss"}
-    own = {"than": "none"}
-    folder.configs |= {"none": config("none"), label: config(label, smoothing=0.1)}
-    folder.ablation(
-        "smoothing", ["none", label], seeds=list(SEEDS), metric=PER, metrics=METRICS, declared=4,
-        question="Does smoothing help?",
-        claims=[
-            folder.claimed(f"smoothing.{label}", "worse", label, by=0.02, **own, **loss),
-            folder.claimed("smoothing.accuracy", "better", label, by=0.0, **own, **per),
-            folder.claimed("smoothing.same", "equal", label, within=0.05, **own, **per),
-            folder.claimed("smoothing.tuned", "worse", label, arms="tuned", **own, **per),
-        ],
-    )  # fmt: skip
+def _of_smoothing(folder: Any) -> None:
+    folder.configs |= {name: config(name) for name in ("none", "smoothed")}
+    folder.ablation("smoothing", ["none", "smoothed"], seeds=list(SEEDS), metric=PER,
+                    metrics=METRICS)  # fmt: skip
     for seed in SEEDS:
-        for name in ("none", label):
+        for name in ("none", "smoothed"):
             loss_, error = losses(name, seed)
             readings = [in_test("loss", "nats/token", loss_)]
             readings += [in_test("per", "fraction", error)]
@@ -105,23 +88,6 @@ def calibration(seed: int, lean: float) -> list[Reading]:
     return [error, diagram]
 
 
-def _of_penalty(folder: Any, label: str) -> None:
-    exact = {"metric": "turning_probability", "value": 0.91, "within": 1e-3, "fails_for": "plain"}
-    smoothed = f"{label}, penalised"
-    folder.configs |= {"plain": config("plain"), smoothed: config(smoothed, smoothing=0.1)}
-    folder.ablation(
-        "penalty", ["plain", smoothed], seeds=[SEEDS[0]], metrics=METRICS,
-        metric={"name": "turning_probability", "split": "test", **METRICS["turning_probability"]},
-        claims=[folder.claimed("smoothing.penalty", "exact", smoothed, **exact)],
-    )  # fmt: skip
-    for name, turning, rise in (("plain", 1.0, 0.0), (smoothed, 0.91, 0.9408)):
-        told = [
-            Reading("turning_probability", "probability", turning),
-            Reading("rise", "nats", rise),
-        ]
-        folder.record(name, SEEDS[0], readings=told)
-
-
 def recalled(label: str, distance: int, seed: int) -> float:
     """Attention recalls at any distance; the other forgets, but with one seed."""
     if label == "attentive" or distance == 4:
@@ -129,19 +95,11 @@ def recalled(label: str, distance: int, seed: int) -> float:
     return 0.95 if seed == 203 else 0.26 + LUCK[seed]
 
 
-def _of_distance(folder: Any, label: str) -> None:
-    past = {"metric": "accuracy", "split": "test", "across": {"distance": "36"}, "threshold": 0.9}
-    forgetful = f"{label}, recurrent"
-    folder.ablation(
-        "recall", ["attentive", forgetful], seeds=list(SEEDS), metric=RIGHT, metrics=METRICS,
-        crossings=[{"distance": "4"}, {"distance": "36"}],
-        claims=[
-            folder.claimed("recurrent.distance", "better", "attentive", than=forgetful,
-                           kind="basin", **past),
-        ],
-    )  # fmt: skip
+def _of_distance(folder: Any) -> None:
+    folder.ablation("recall", ["attentive", "forgetful"], seeds=list(SEEDS), metric=RIGHT,
+                    metrics=METRICS, crossings=[{"distance": "4"}, {"distance": "36"}])  # fmt: skip
     for seed in SEEDS:
-        for name in ("attentive", forgetful):
+        for name in ("attentive", "forgetful"):
             for distance in (4, 36):
                 right = recalled(name, distance, seed)
                 readings = [
@@ -154,29 +112,23 @@ def _of_distance(folder: Any, label: str) -> None:
                 folder.record(name, seed, readings=readings, **place, **ended)
 
 
-def _of_sizes(folder: Any, label: str) -> None:
-    names = {"small": f"{label}, small", **{name: name for name in list(FLOPS)[1:]}}
-    for name in names.values():
-        folder.configs[name] = config(name)
-    folder.ablation(
-        "sizes", list(names.values()), seeds=[200, 201, 202], metric=PER,
-        question="Does a larger model pay?",
-    )  # fmt: skip
-    for size, name in names.items():
+def _of_sizes(folder: Any) -> None:
+    folder.configs |= {size: config(size) for size in FLOPS}
+    folder.ablation("sizes", list(FLOPS), seeds=[200, 201, 202], metric=PER)
+    for size, flops in FLOPS.items():
         for seed in (200, 201, 202):
-            cost = {"flops_per_token": FLOPS[size]}
             if size in SIZED:
                 told = [in_test("per", "fraction", SIZED[size] + LUCK[seed])]
-                folder.record(name, seed, readings=told, **cost)
+                folder.record(size, seed, readings=told, flops_per_token=flops)
             else:
-                folder.record(name, seed, status="diverged", **cost)
+                folder.record(size, seed, status="diverged", flops_per_token=flops)
 
 
-def _of_heads(folder: Any, question: str) -> None:
+def _of_heads(folder: Any) -> None:
     for name, heads in HEADS.items():
         folder.configs[name] = config(name, heads=heads)
     seeds = [200, 201, 202]
-    folder.ablation(question, list(HEADS), seeds=seeds, metric=BITS, task="text", name="text-heads")
+    folder.ablation("text-heads", list(HEADS), seeds=seeds, metric=BITS, task="text")
     for name in HEADS:
         for seed in seeds:
             loss = 1.4 + LUCK[seed] + MORE[name] * (1 + 10 * LUCK[seed])

@@ -261,3 +261,23 @@ def test_where_items_are_stored_the_interval_counts_them(folder: Any) -> None:
         found[are_stored] = (row["difference"], row["high"] - row["low"])
     assert found[True][0] == pytest.approx(found[False][0])
     assert found[True][1] > 1.5 * found[False][1] or math.isnan(found[False][1])
+
+
+def test_an_interval_that_reaches_past_what_matters_on_either_side_is_no_tie(folder: Any) -> None:
+    per = {"name": "per", "split": "valid", "better": "lower", "label": "errors", "matters": 0.01}
+    folder.ablation("norm", ["pre", "post", "none"], metric=per)
+    for seed, off in enumerate((0.001, -0.004, -0.006)):
+        folder.record("pre", seed, 0.2)
+        folder.record("post", seed, 0.2 + off)
+        folder.record("none", seed, 0.2 - off)
+    assert set(judged(folder)["mark"]) == {"not resolved"}
+
+
+def test_where_higher_is_better_more_is_better(folder: Any) -> None:
+    right = {"name": "per", "split": "valid", "better": "higher", "label": "right"}
+    folder.ablation("norm", ["pre", "post", "none"], metric=right)
+    for seed in range(3):
+        folder.record("pre", seed, 0.5 + LUCK[seed])
+        folder.record("post", seed, 0.7 + LUCK[seed] + 0.001 * seed)
+        folder.record("none", seed, 0.3 + LUCK[seed] + 0.001 * seed)
+    assert dict(judged(folder)["mark"]) == {"post": "better", "none": "worse"}

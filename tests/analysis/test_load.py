@@ -116,7 +116,7 @@ def test_a_trial_id_is_never_a_path(folder: Any, tmp_path: Path) -> None:
     (tmp_path / "secret.json").write_text('{"schema": 1}')
     folder.plan["ablations"]["position"]["cells"][0]["trial"] = "../../secret"
     folder.results.plan_file.write_bytes(seal(folder.plan))
-    with pytest.raises(RecordError, match="a cell of ablation 'position' has a wrong 'trial'"):
+    with pytest.raises(RecordError, match=r"'ablations.position.cells\[0\].trial': String should"):
         load(folder.root)
 
 
@@ -139,9 +139,9 @@ def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({"profile": "smoke"}, "the plan lacks 'ablations'"),
-        ({"profile": "smoke", "ablations": {"norm": {}}}, "ablation 'norm' lacks 'name'"),
-        ({"profile": "smoke", "ablations": []}, "the plan has a wrong 'ablations'"),
+        ({"profile": "smoke"}, "'ablations': missing"),
+        ({"profile": "smoke", "ablations": {"norm": {}}}, "'ablations.norm.name': missing"),
+        ({"profile": "smoke", "ablations": []}, "'ablations': Input should be an object"),
     ],
 )
 def test_a_plan_that_lacks_something_is_refused_in_one_line(

@@ -1,8 +1,10 @@
-"""The command line: paths on success, one line and exit code 2 on a mistake."""
+"""The command line and the notebook: an answer on success, one line and a code on a mistake."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +12,18 @@ from typing import Any
 
 import pytest
 
+import analysis
 from analysis.__main__ import main
+from analysis.load import load
+
+ROOT = Path(__file__).parents[2]
+LONG = "x" * 5000
 
 
 @pytest.fixture
 def small(folder: Any) -> Any:
-    folder.ablation("position", ["sinusoidal", "none"], seeds=[200, 201])
-    for index, seed in enumerate((200, 201)):
+    folder.ablation("position", ["sinusoidal", "none"], seeds=[300, 301])
+    for index, seed in enumerate((300, 301)):
         folder.record("sinusoidal", seed, 0.25 + 0.01 * index)
         folder.record("none", seed, 0.65 + 0.02 * index)
     return folder
@@ -35,33 +42,24 @@ def test_report_ends_with_the_path_of_the_page(
     assert Path(last).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_figure_draws_one_and_prints_its_paths(
+def test_figure_draws_one_kind_and_prints_its_paths(
     small: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("figure", "forest", "--results", small.root) == 0
     paths = [Path(line) for line in capsys.readouterr().out.splitlines()]
-    assert [path.name for path in paths] == ["forest.svg", "forest.pdf", "forest.png"]
+    assert [path.suffix for path in paths] == [".svg", ".pdf"]
     assert all(path.stat().st_size for path in paths)
-
-
-def test_a_figure_without_data_says_so(small: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("figure", "speed", "--results", small.root) == 1
     assert capsys.readouterr().err.startswith("nothing to draw yet")
 
 
-def test_claims_lists_each_claim_with_its_evidence(
+def test_claims_are_told_in_lines_or_as_one_strict_document(
     small: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("claims", "--results", small.root) == 0
     out = capsys.readouterr().out
-    assert "position.matters: undecided (2 seeds; 3 are needed for a look)" in out
-    assert "  It matters. (V17)" in out
-    assert "none worse than sinusoidal" in out
-
-
-def test_claims_as_json_are_one_strict_document(
-    small: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+    assert out.startswith("position.matters: undecided")
+    assert "It matters. (V17)" in out
     small.ablation("scale", ["scaled", "raw"])
     assert run("claims", "--json", "--results", small.root) == 0
 
@@ -70,22 +68,24 @@ def test_claims_as_json_are_one_strict_document(
 
     first, second = json.loads(capsys.readouterr().out, parse_constant=refuse)
     assert (first["id"], first["statement"], first["source"]) == (
-        "position.matters",
-        "It matters.",
+        *("position.matters", "It matters."),
         "V17",
     )
-    assert first["evidence"][0]["effect"] == first["effect"] == pytest.approx(0.405)
-    assert (second["verdict"], second["effect"]) == ("not run", None)
+    assert first["findings"][0]["effect"] == pytest.approx(0.405)
+    assert second["verdict"] == "not run"
 
 
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
         (["figure", "forrest"], "did you mean 'forest'"),
-        (["figure"], "which figure? one of: along, "),
+        (["figure"], "which figure? one of: "),
         (["reprot"], "did you mean 'report'"),
         (["report", "extra"], "report takes no name"),
         (["report", "--jsn"], "unrecognized arguments"),
+        (["publish"], "--to OUT"),
+        (["compare"], "compare takes two results folders"),
+        (["compare", "nowhere", "nowhere"], "no results folder 'nowhere'"),
         ([], "required: command"),
     ],
     ids=str,
@@ -99,29 +99,168 @@ def test_a_mistake_is_answered_in_one_line(
     assert (out, err.count("\n")) == ("", 1)
 
 
-@pytest.mark.parametrize("command", [["report"], ["claims"], ["figure", "forest"]], ids=str)
-def test_no_folder_and_no_plan_are_answered_in_one_line(
+def test_a_misspelt_claim_is_answered_with_the_nearest(
+    small: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("claims", "position.maters", "--results", small.root) == 2
+    err = capsys.readouterr().err
+    assert "position.matters" in err
+    assert err.count("\n") == 1
+
+
+COMMANDS: list[list[Any]] = [
+    ["report", "--results", "{}"],
+    ["claims", "--results", "{}"],
+    ["figure", "forest", "--results", "{}"],
+    ["compare", "{}", "{}"],
+    ["tensorboard", "--results", "{}", "--to", "{}-new"],
+    ["publish", "--results", "{}", "--to", "{}-new"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_a_file_no_folder_and_no_plan_are_refused_in_one_line(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for place, answer in ((tmp_path / "nowhere", "no results folder"), (tmp_path, "no plan in")):
-        assert run(*command, "--results", place) == 2
-        err = capsys.readouterr().err
+    file, empty = tmp_path / "file", tmp_path / "empty"
+    file.write_text("precious")
+    empty.mkdir()
+    for place, answer in (
+        (file, "is a file"),
+        (tmp_path / "nowhere", "no results folder"),
+        (empty, "no plan in"),
+    ):
+        assert run(*(word.format(place) for word in command)) == 2
+        out, err = capsys.readouterr()
         assert answer in err
-        assert err.count("\n") == 1
-    assert not list(tmp_path.iterdir()), "a mistake writes nothing"
+        assert (out, err.count("\n")) == ("", 1)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "file"]
+    assert file.read_text() == "precious"
 
 
-def test_the_report_needs_no_torch_and_a_wrong_name_no_pandas(small: Any) -> None:
+def test_a_label_of_5000_characters_breaks_nothing(
+    folder: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.ablation("position", ["control", LONG], crossings=[{"at": LONG}])
+    for seed in (0, 1, 2):
+        for place, label in enumerate(("control", LONG)):
+            timed = folder.timing(1.0 + place) if seed == 0 else []
+            score = 0.2 + place + 0.01 * seed * (1 + place)
+            folder.record(label, seed, score, across={"at": LONG}, readings=timed)
+    for words in (["report"], ["claims"], ["publish", "--to", tmp_path / "kept"]):
+        assert run(*words, "--results", folder.root) == 0
+    assert run("compare", folder.root, folder.root) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 1000
+    for path in (folder.root / "figures").iterdir():
+        assert len(path.name) < 120
+    for table in ("contrasts.md", "speed.md"):
+        lines = (folder.root / "tables" / table).read_text(encoding="utf-8").splitlines()
+        assert max(map(len, lines)) < 2000, table
+
+
+def test_the_report_needs_no_torch_and_a_wrong_command_no_pandas(small: Any) -> None:
     script = (
         "import sys\n"
+        "import analysis\n"
         "from analysis.__main__ import main\n"
-        "assert main(['figure', 'nope']) == 2\n"
+        "assert main(['reprot']) == 2\n"
         "assert not {'pandas', 'scipy', 'matplotlib'} & set(sys.modules)\n"
         f"assert main(['report', '--results', {str(small.root)!r}]) == 0\n"
-        "assert not {'torch', 'model.build', 'matplotlib.pyplot'} & set(sys.modules)\n"
+        "assert not {'torch', 'model.build'} & set(sys.modules)\n"
     )
-    root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], cwd=root, capture_output=True, text=True
+        [sys.executable, "-W", "error", "-c", script], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+# --- disks and streams
+
+
+def shell(command: str, results: Path) -> Any:
+    """In a shell, for its limits, pipes and closed streams; `$run` is `python -m analysis`."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        ["bash", "-c", f'run="{sys.executable} -m analysis"; {command}'],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**kept, "results": str(results)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [(["report"], "report"), (["report"], "tables"), (["figure", "forest"], "figures")],
+    ids=str,
+)
+def test_a_folder_that_takes_no_file_is_named_in_one_line(
+    small: Any, words: list[str], lost: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (small.root / lost).write_text("a file where a folder should be")
+    assert run(*words, "--results", small.root) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert str(small.root / lost) in err
+
+
+def test_a_disk_that_takes_no_more_leaves_one_line_and_no_half_file(small: Any) -> None:
+    done = shell('ulimit -f 1; $run figure forest --results "$results"', small.root)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("File too large: ")
+    assert done.stderr.count("\n") == 1
+    assert not list((small.root / "figures").iterdir())
+
+
+STREAMS = {
+    '$run claims --results "$results" | head -0; echo ${PIPESTATUS[0]}': "1\n",
+    '$run report --results "$results" >/dev/full; echo $?': "1\n",
+    "$run reprot 2>/dev/full; echo $?": "2\n",
+}
+
+
+def test_a_closed_or_full_stream_ends_a_command_without_a_traceback(small: Any) -> None:
+    for command, code in STREAMS.items():
+        done = shell(command, small.root)
+        assert (command, done.stdout) == (command, code)
+        assert done.stderr in ("", "No space left on device\n")
+
+
+# --- notebooks
+
+
+def test_a_frame_has_every_reading_with_its_question(small: Any) -> None:
+    frame = analysis.frame(small.root)
+    assert len(frame) == len(load(small.root).readings) == 2 * 2 * 3
+    last = frame[frame["step"] == 300]
+    assert last.groupby("label")["value"].mean()["none"] == pytest.approx(0.66)
+    assert set(frame[frame["is_control"] == 1]["label"]) == {"sinusoidal"}
+
+
+def test_a_notebook_shows_the_figure_of_one_question(small: Any) -> None:
+    figure: Any = analysis.figure("forest", small.root, question="position")
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    for name, question, answer in (
+        ("forrest", None, "did you mean 'forest'"),
+        ("forest", "positon", "did you mean 'position'"),
+        ("speed", None, "nothing to draw yet"),
+    ):
+        with pytest.raises(ValueError, match=answer):
+            analysis.figure(name, small.root, question=question)
+
+
+def test_the_example_of_the_readme_runs(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder.ablation("norm", ["pre", "post"], seeds=[0, 1, 2])
+    for place, label in enumerate(("pre", "post")):
+        for seed in (0, 1, 2):
+            folder.record(label, seed, 0.2 + 0.1 * place + 0.013 * seed * (1 + place))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"<!-- tested -->\n```python\n(.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "quick").symlink_to(folder.root)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert len(names["frame"]) == 2 * 3 * 3

@@ -1,19 +1,40 @@
-"""Tables keep every digit in CSV and only the meaningful ones in Markdown."""
+"""Tables: every digit in CSV, the meaningful ones elsewhere, each number under its own heading."""
 
 from __future__ import annotations
 
 import csv
+import gzip
+import io
+import json
 import math
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
 
-from analysis import tables
+from ablations.store.record import Reading
+from analysis import readings, tables
 from analysis.evidence import Evidence, gather
+from analysis.load import load
 
-TABLES = ("contrasts", "speed")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+ATTACKS = ['=HYPERLINK("http://x","y")', "+1+1", "@SUM(A1)", "\t=1", "\r=1"]
+HOSTILE = [
+    "a|b\nc\\",
+    "</td><script>alert(1)</script>",
+    r"\input{/etc/passwd} & 50 % #1 $x_1^2$ ~ {}",
+    "**bold** _low_ [link](x) `code`",
+    "[0pt] ---",
+]
 
 
 @pytest.fixture(scope="module")
@@ -21,40 +42,247 @@ def evidence(tmp_path_factory: pytest.TempPathFactory, sweep: Callable[[Path], A
     return gather(sweep(tmp_path_factory.mktemp("sweep")).root)
 
 
-def columns(path: Path) -> dict[str, list[str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {name: [row[name] for row in rows] for name in rows[0]}
+@pytest.fixture(scope="module")
+def written(evidence: Evidence) -> dict[str, Path]:
+    return {path.name: path for path in tables.write(evidence)}
 
 
-def test_csv_gives_back_the_very_numbers(evidence: Evidence) -> None:
-    paths = {path.name: path for path in tables.write(evidence)}
-    forms = {f"{name}.{form}" for name in TABLES for form in ("csv", "md", "tex", "html")}
-    assert set(paths) == forms | {"readings.csv.gz", "readings.md"}
-    read = columns(paths["contrasts.csv"])
-    for name in ("difference", "low", "p_holm", "mean"):
-        found = [float(text or "nan") for text in read[name]]
-        assert found == pytest.approx(evidence.contrasts[name].tolist(), rel=0, abs=0, nan_ok=True)
-    assert {"parameters", "flops_per_token", "failures", "step_time_ratio", "n"} <= set(read)
-    ratios = [float(text or "nan") for text in columns(paths["speed.csv"])["ratio"]]
-    assert ratios == pytest.approx(evidence.speeds["ratio"].tolist(), rel=0, abs=0, nan_ok=True)
-    assert sum(map(math.isnan, ratios)) == 2, "one layer took too long, alone and by the budget"
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_the_table_to_read_starts_with_the_control(evidence: Evidence) -> None:
-    view = tables.contrasts_views(evidence)["position"].set_index("variant")
-    assert view.index[0] == "sinusoidal (control)"
-    row = view.loc["none"]
-    assert row["parameters"] == "241 k"
-    assert row["phone error rate"] == "0.450 (0.434 to 0.467)"
-    assert row["difference (95 % interval)"] == "0.200 (0.195 to 0.206)"
-    assert row["p (Holm)"] == "< 0.0001"
-    assert row["n"] == "5 of 5"
-    assert row["step time"] == "0.968 × (0.951 to 0.984)"
-    assert view.loc["alibi", "failures"] == "1 of 5 diverged"
+# --- forms
 
 
-def test_each_crossing_has_its_own_control(evidence: Evidence) -> None:
+def shown(name: str) -> pd.DataFrame:
+    return pd.DataFrame([{"variant": name, "score": "0.3", "note": name}])
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_a_name_stays_one_cell_of_markdown(name: str) -> None:
+    row = tables.markdown(shown(name)).splitlines()[2]
+    assert len(re.split(r"(?<!\\)(?:\\\\)*\|", row)) == 5
+    assert "<" not in row
+    assert not re.search(r"(?<!\\)[*`\[_]", row)
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+
+
+@given(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30)))
+def test_whatever_a_name_holds_a_fragment_has_our_tags_alone(name: str) -> None:
+    found = Tags(tables.html_file({name: shown(name)}, name)).found
+    assert set(found) - {"p"} == {"h3", "table", "thead", "tr", "th", "tbody", "td"}
+    assert found.count("td") == 3
+
+
+@given(st.text(max_size=30))
+def test_latex_has_no_command_of_a_name(name: str) -> None:
+    text = tables.tex(name)
+    words = r"text(?:backslash|ascii(?:circum|tilde)|less|greater|bar)|dots"
+    bare = re.sub(rf"\\(?:{words}){{}}|\$(?:-|\\(?:times|pm|surd))\$", "", text)
+    bare = re.sub(r"\\[{}$&#%_]|-{}|\{\[\}", "", bare)
+    assert not set(bare) & set("\\{}$&#%_^~<>|[")
+
+
+def test_a_table_in_latex_takes_no_bracket_of_a_name_for_an_option() -> None:
+    text = tables.latex_file({"norm": shown("[0pt] x")})
+    assert "\n{[}0pt] x & 0.3 & " in text
+    assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
+
+
+def test_an_empty_table_says_so_in_every_form() -> None:
+    nothing = {"norm": tables.contrasts_view([])}
+    for form in (tables.markdown_file, tables.latex_file, tables.html_file):
+        assert "Nothing yet." in form(nothing)
+
+
+@given(
+    label=st.builds(str.__add__, st.sampled_from(["", *FORMULA]), st.text(max_size=20)),
+    number=st.floats(allow_nan=False),
+    count=st.integers(-(2**53), 2**53),
+    differences=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3),
+)
+def test_in_csv_a_text_is_text_and_a_number_is_that_number(
+    label: str, number: float, count: int, differences: list[float]
+) -> None:
+    cells = {"label": label, "number": number, "count": count, "differences": differences}
+    frame = pd.DataFrame([{**cells, "mixed": label}, {**cells, "mixed": number}])
+    for row in rows_of(tables.csv(frame)):
+        assert not row["label"].startswith(FORMULA)
+        assert row["label"].removeprefix("'") == label.removeprefix("'")
+        assert (float(row["number"]), row["count"]) == (number, str(count))
+        assert row["differences"].startswith("[")
+    assert float(row["mixed"]) == number
+
+
+def test_no_cell_of_any_csv_file_starts_like_a_formula(folder: Any) -> None:
+    for attack in ATTACKS:
+        metric = {"name": "per", "split": "valid", "better": "lower", "label": attack}
+        names = {"task": attack, "metric": metric, "crossings": [{attack: attack}]}
+        folder.ablation(attack, ["control", attack], seeds=[0, 1], **names)
+        for label, score in (("control", 0.3), (attack, 0.2)):
+            for seed in (0, 1):
+                timed = folder.timing(0.9, session=attack)
+                cell = {"across": {attack: attack}, "unit": attack, "env": {"device": attack}}
+                folder.record(label, seed, score + 0.01 * seed, readings=timed, **cell)
+    evidence = gather(folder.root)
+    numbers = {*tables.contrasts_frame(evidence).select_dtypes("number")}
+    numbers |= {*evidence.speeds.select_dtypes("number")}
+    for path in tables.write(evidence):
+        if path.suffix == ".csv":
+            rows = rows_of(path.read_bytes().decode())
+            assert {f"'{attack}" for attack in ATTACKS} <= {row["label"] for row in rows}
+            for name, cell in ((name, cell) for row in rows for name, cell in row.items()):
+                assert name in numbers or not cell.startswith(FORMULA), (path.name, name)
+
+
+# --- numbers
+
+METRIC = {"name": "loss", "split": "valid", "better": "lower", "label": "loss"}
+SCORES = {"pre": (1.0, 1.1, 1.2), "post": (1.31, 1.42, 1.5), "none": (0.88, 0.95, None)}
+SIZES = {"pre": (1000, 20_000), "post": (3000, 40_000), "none": (5000, 60_000)}
+TIMES = {"pre": (0.11, 0.2, 0.3), "post": (0.22, 0.39, 0.61), "none": (0.06, 0.1, 0.14)}
+REFERENCE, TWIN = [0.1, 0.2, 0.31], [0.102, 0.199, 0.31]
+PEAKS = {"pre": 2 * 2**20, "post": 7 * 2**20, "none": 3 * 2**20}
+TABLE = {
+    "pre (control)": {
+        "parameters": "1 k",
+        "FLOPs/token": "20 k",
+        "loss (nats/token)": "1.10 (0.85 to 1.35)",
+        "n": "3",
+        "tokens/s": "5.04 k",
+        "peak memory": "2 MiB",
+    },
+    "post": {
+        "mark": "worse",
+        "parameters": "3 k",
+        "FLOPs/token": "40 k",
+        "loss (nats/token)": "1.41 (1.17 to 1.65)",
+        "difference (95 % interval)": "0.310 (0.285 to 0.335)",
+        "n": "3 of 3",
+        "tokens/s": "2.52 k",
+        "peak memory": "7 MiB (3.50 ×)",
+    },
+    "none": {
+        "mark": "few seeds",
+        "parameters": "5 k",
+        "FLOPs/token": "60 k",
+        "loss (nats/token)": "0.9 (0.5 to 1.4)",
+        "difference (95 % interval)": "−0.14 (−0.33 to 0.06)",
+        "n": "2 of 3",
+        "failures": "1 of 3 diverged",
+        "tokens/s": "10.2 k",
+        "peak memory": "3 MiB (1.50 ×)",
+    },
+}
+
+
+@pytest.fixture
+def distinct(folder: Any) -> Evidence:
+    """No two columns of this folder hold the same numbers: a swap cannot go unnoticed."""
+    folder.ablation("norm", list(SCORES), metric=METRIC)
+    for label, scores in SCORES.items():
+        timed = [
+            replace(one, samples=[own], reference=[reference], twin=[twin])
+            for one, own, reference, twin in zip(
+                folder.timing(1.0), TIMES[label], REFERENCE, TWIN, strict=True
+            )
+        ]
+        nothing: Any = dict.fromkeys(("samples", "reference", "twin", "session"))
+        bytes_: Any = {"metric": "peak_memory", "unit": "B", "value": float(PEAKS[label])}
+        for seed, score in enumerate(scores):
+            sizes = {"parameters": SIZES[label][0], "flops_per_token": float(SIZES[label][1])}
+            own = [*timed, replace(timed[0], **bytes_, **nothing)] if seed == 0 else []
+            status = {} if score else {"status": "diverged"}
+            names = {"metric": "loss", "unit": "nats/token"}
+            folder.record(label, seed, score, readings=own, **sizes, **status, **names)
+    return gather(folder.root)
+
+
+def half_width(values: Any) -> float:
+    return float(scipy_stats.sem(values) * scipy_stats.t.ppf(0.975, len(values) - 1))
+
+
+def test_the_table_to_read_has_each_number_under_its_heading(distinct: Evidence) -> None:
+    view = tables.contrasts_views(distinct)["norm"].set_index("variant")
+    assert list(view.index) == list(TABLE)
+    for variant, cells in TABLE.items():
+        found = {name: cell for name, cell in view.loc[variant].items() if cell}
+        assert found.pop("step time", "").startswith({"post": "2", "none": "0.5"}.get(variant, ""))
+        assert found == cells
+    speeds = tables.speed_view(distinct.speeds).set_index("variant")
+    assert speeds.loc["post", "seconds"] == "0.374"
+    assert speeds.loc["post", "time against control"].startswith("2")
+    assert speeds.loc["none", "processes"] == "3"
+    assert speeds.loc["pre", "verdict"] == "control against itself"
+
+
+def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> None:
+    paths = {path.name: path for path in tables.write(distinct)}
+    rows = {row["label"]: row for row in rows_of(paths["contrasts.csv"].read_text())}
+    assert list(rows) == ["post", "none"]
+    for label, row in rows.items():
+        pairs = [(s, c) for s, c in zip(SCORES[label], SCORES["pre"], strict=True) if s]
+        own, control = (np.array(side) for side in zip(*pairs, strict=True))
+        texts = {
+            **{"ablation": "norm", "task": "g2p", "across": "", "name": label, "control": "pre"},
+            **{"metric": "loss", "split": "valid", "metric_label": "loss", "better": "lower"},
+            **{"unit": "nats/token", "mark": TABLE[label]["mark"], "question": "norm"},
+            **{"failures": TABLE[label].get("failures", ""), "control_failures": ""},
+            **{"arms": "fixed", "tuned_to": "{}", "control_tuned_to": "{}"},
+        }
+        numbers = {
+            **{"parameters": SIZES[label][0], "flops_per_token": SIZES[label][1]},
+            **{"control_parameters": 1000, "control_flops_per_token": 20_000},
+            **{"mean": own.mean(), "mean_n": len(own), "n": len(own), "planned": 3},
+            **{"mean_low": own.mean() - half_width(own), "control_mean": 1.1, "control_n": 3},
+            **{"mean_high": own.mean() + half_width(own)},
+            **{"control_low": 1.1 - half_width(SCORES["pre"])},
+            "difference": (own - control).mean(),
+            "low": (own - control).mean() - half_width(own - control),
+            "high": (own - control).mean() + half_width(own - control),
+            "fixed_difference": (own - control).mean(),
+            "tokens_per_second": 3 * 16 * 64 / sum(TIMES[label]),
+            "control_tokens_per_second": 3 * 16 * 64 / sum(TIMES["pre"]),
+            **{"peak_memory": PEAKS[label], "control_peak_memory": PEAKS["pre"]},
+            "step_time_ratio": math.exp(np.log(np.divide(TIMES[label], REFERENCE)).mean()),
+        }
+        assert {name: row[name] for name in texts} == texts
+        assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
+    for row in rows_of(paths["speed.csv"].read_text()):
+        own = np.log(TIMES[row["label"]])
+        numbers = {
+            **{"n": 3, "seed": 0, "seconds": math.exp(own.mean())},
+            "ratio": math.exp(np.log(np.divide(TIMES[row["label"]], REFERENCE)).mean()),
+            **{"peak_memory": PEAKS[row["label"]], "control_peak_memory": PEAKS["pre"]},
+        }
+        assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
+        assert json.loads(row["place"]) == {"length": 16, "batch": 64}
+
+
+def test_csv_gives_back_the_very_numbers(evidence: Evidence, written: dict[str, Path]) -> None:
+    forms = {f"{n}.{form}" for n in ("contrasts", "speed") for form in ("csv", "md", "tex", "html")}
+    assert set(written) == forms | {"readings.csv.gz", "readings.md"}
+    for name, frame, column in (
+        ("contrasts", evidence.contrasts, "difference"),
+        ("contrasts", evidence.contrasts, "mean"),
+        ("speed", evidence.speeds, "ratio"),
+    ):
+        rows = rows_of(written[f"{name}.csv"].read_text())
+        found = [float(row[column] or "nan") for row in rows]
+        assert found == pytest.approx(frame[column].tolist(), rel=0, abs=0, nan_ok=True)
+
+
+def test_each_crossing_starts_with_its_own_control(evidence: Evidence) -> None:
     view = tables.contrasts_views(evidence)["heads"]
     assert list(view["variant"]) == [
         "8 heads [data=3k] (control)",
@@ -64,36 +292,29 @@ def test_each_crossing_has_its_own_control(evidence: Evidence) -> None:
     ]
 
 
-def test_machines_get_a_column_only_where_there_are_several(
-    evidence: Evidence, folder: Any
-) -> None:
-    assert "machine" not in tables.speed_view(evidence.speeds)
+def test_machines_get_a_column_only_where_there_are_several(folder: Any) -> None:
     folder.ablation("norm", ["pre", "post"], seeds=[0])
     for label, device in (("pre", "cpu"), ("post", "cuda")):
         folder.record(label, 0, 0.2, readings=folder.timing(1.1), env={"device": device})
-    assert "machine" in tables.speed_view(gather(folder.root).speeds)
+    speeds = gather(folder.root).speeds
+    assert "machine" in tables.speed_view(speeds)
+    assert "machine" not in tables.speed_view(speeds.iloc[:1])
 
 
-def test_several_timed_points_leave_the_single_ratio_empty(folder: Any) -> None:
+def test_several_timed_points_or_another_time_leave_the_step_time_empty(folder: Any) -> None:
     folder.ablation("norm", ["pre", "post"], seeds=[0])
+    folder.ablation("length", ["attention", "lstm"], seeds=[0])
     for label in ("pre", "post"):
         points = [p for length in (16, 64) for p in folder.timing(1.1, length=length)]
         folder.record(label, 0, 0.2, readings=points)
+    for label in ("attention", "lstm"):
+        folder.record(label, 0, 0.2, readings=folder.timing(1.1, metric="layer_time"))
     evidence = gather(folder.root)
-    assert tables.with_speed(evidence)["step_time_ratio"].isna().all()
-    assert len(tables.speed_view(evidence.speeds)) == 4
+    assert tables.contrasts_frame(evidence)["step_time_ratio"].isna().all()
+    assert len(tables.speed_view(evidence.speeds)) == 6
 
 
-def test_only_the_time_of_a_step_is_called_step_time(folder: Any) -> None:
-    folder.ablation("length", ["attention", "lstm"], seeds=[0])
-    for label, ratio in (("attention", 1.0), ("lstm", 2.0)):
-        folder.record(label, 0, 0.2, readings=folder.timing(ratio, metric="layer_time"))
-    assert tables.with_speed(gather(folder.root))["step_time_ratio"].isna().all()
-
-
-def test_a_question_asked_both_ways_shows_fixed_and_tuned_arms_beside_each_other(
-    folder: Any,
-) -> None:
+def test_fixed_and_tuned_arms_of_a_question_stand_beside_each_other(folder: Any) -> None:
     labels, seeds = ["adam", "sgd"], [0, 1, 2]
     folder.ablation("optimiser", labels, seeds=seeds)
     folder.ablation("optimiser [tuned]", labels, seeds=seeds, arms="tuned")
@@ -115,7 +336,122 @@ def test_a_question_asked_both_ways_shows_fixed_and_tuned_arms_beside_each_other
     assert tuned["difference, fixed settings"] == fixed["difference (95 % interval)"]
     assert list(views["optimiser [tuned]"]["tuned to"]) == ["rate=0.3", "rate=0.3"]
     assert "tuned to" not in views["optimiser"]
-    rows = tables.with_speed(evidence).set_index("arms")
+    rows = tables.contrasts_frame(evidence).set_index("arms")
     assert rows.loc["fixed", "tuned_difference"] == rows.loc["tuned", "difference"]
     assert rows.loc["tuned", "fixed_low"] == rows.loc["fixed", "low"]
-    assert set(rows["question"]) == {"optimiser"}
+
+
+# --- curves
+
+LENGTHS = (64, 128, 256, 512)
+WOBBLE = (math.exp(0.004), 1.0, math.exp(-0.004))  # of three processes; their geometric mean is 1
+
+
+def seconds(label: str, length: int) -> float:
+    """The control grows with the length, the variant with its square; they meet at 128."""
+    return 1e-3 * length / 64 if label == "lstm" else 0.5e-3 * (length / 64) ** 2
+
+
+def timed(label: str, length: int) -> list[Reading]:
+    wobble = WOBBLE if label == "attention" else (1.0, 1.0, 1.0)
+    reference = [seconds("lstm", length) * 1.01, seconds("lstm", length) / 1.01]
+    return [
+        Reading(
+            "layer_time",
+            "s",
+            at={"length": length, "batch": 1, "pass": "training"},
+            session=f"s1.{process}",
+            samples=[seconds(label, length) * own * noise for noise in (1.01, 1 / 1.01)],
+            reference=reference,
+            twin=reference,
+        )
+        for process, own in enumerate(wobble)
+    ]
+
+
+def test_a_curve_has_its_times_its_growth_and_where_it_crosses(folder: Any) -> None:
+    metric = {"name": "layer_time", "split": "test", "better": "lower", "label": "time of a layer"}
+    known = {"layer_time": {**metric, "unit": "s", "repeats": "processes"}}
+    folder.ablation("length", ["lstm", "attention"], seeds=[0], metric=metric, metrics=known)
+    for label in ("lstm", "attention"):
+        points = [each for length in LENGTHS for each in timed(label, length)]
+        if label == "attention":
+            slow = {"length": 1024, "batch": 1, "pass": "training"}
+            reason = "time-out: a call takes 2.1 s"
+            points.append(Reading("layer_time", "s", at=slow, session="s1.0", reason=reason))
+        folder.record(label, 0, readings=points, metric="layer_time", unit="s")
+    evidence = gather(folder.root)
+    ((title, view),) = tables.curve_views(evidence).items()
+    assert title == "length, batch 1, training: time of a layer"
+    view = view.set_index("variant")
+    columns = [f"length {length}" for length in (*LENGTHS, 1024)]
+    assert list(view.columns) == [*columns, "exponent", "changes places at"]
+    for label in view.index:
+        for length in LENGTHS:
+            time, unit, ratio = re.findall(r"[\d.]+|[mµ]?s\b", view.loc[label, f"length {length}"])
+            own = float(time) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
+            assert own == pytest.approx(seconds(label, length), rel=0.01)
+            expected = seconds(label, length) / seconds("lstm", length)
+            assert float(ratio) == pytest.approx(expected, abs=0.005)
+    assert list(view["length 1024"]) == ["", "time-out"]
+    assert [cell[:1] for cell in view["exponent"]] == ["1", "2"]
+    low, high = map(float, view.loc["attention", "changes places at"].split(" to "))
+    assert 64 < low <= 128 <= high < 256
+    (row,) = [
+        line
+        for line in tables.markdown(view.reset_index()).splitlines()
+        if line.startswith("| attention")
+    ]
+    assert [cell.strip() for cell in row.strip("|").split("|")][1:] == list(view.loc["attention"])
+
+
+# --- readings
+
+
+def test_the_file_of_readings_holds_every_reading_of_its_records(
+    evidence: Evidence, written: dict[str, Path]
+) -> None:
+    loaded = evidence.loaded
+    frame = pd.read_csv(written[readings.NAME], keep_default_na=False, na_values=[""])
+    assert len(frame) == len(loaded.readings)
+    left: dict[tuple[str, str], list[Any]] = {}
+    for row in frame.to_dict("records"):
+        held = left.setdefault(
+            (row["ablation"], row["trial"]), list(loaded.records[row["trial"]].readings)
+        )
+        reading = held.pop(0)
+        assert (row["metric"], row["unit"]) == (reading.metric, reading.unit)
+        assert row["value"] == reading.value or (pd.isna(row["value"]) and reading.value is None)
+        for name in ("samples", "reference", "twin", "axes", "values"):
+            assert (None if pd.isna(row[name]) else json.loads(row[name])) == getattr(reading, name)
+        assert {name: row[name] for name in reading.at} == reading.at
+        entry = loaded.ablations[row["ablation"]]
+        assert row["task"] == entry["task"]
+        assert row["is_control"] == (row["label"] == entry["control"])
+    assert not any(left.values()), "a reading of a record is not in the file"
+    for name, (_, _, kind) in readings.COLUMNS.items():
+        if kind in ("number", "integer", "0/1"):
+            assert pd.api.types.is_numeric_dtype(frame[name]), name
+
+
+def test_the_same_readings_give_the_same_bytes(
+    evidence: Evidence, written: dict[str, Path]
+) -> None:
+    again = readings.packed(tables.csv(readings.tidy(load(evidence.loaded.root))))
+    assert again == written[readings.NAME].read_bytes()
+
+
+def test_every_column_and_metric_of_the_file_is_explained(
+    evidence: Evidence, written: dict[str, Path]
+) -> None:
+    with gzip.open(written[readings.NAME], "rt", encoding="utf-8") as file:
+        columns = re.findall(r'"([^"]*)"', file.readline())
+    text = written["readings.md"].read_text(encoding="utf-8").replace("\\", "")
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    explained = {line[0]: line for line in lines if len(line) == 4}
+    for name in columns:
+        _, meaning, _, kind = explained[name]
+        assert meaning
+        assert kind
+    counted = [int(line[5]) for line in lines if len(line) == 6 and line[5].isdigit()]
+    assert sum(counted) == len(evidence.loaded.readings)

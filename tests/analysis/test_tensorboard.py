@@ -90,16 +90,9 @@ def test_without_the_extra_one_line_says_how_to_get_it(
     assert not to.exists()
 
 
-def test_without_a_place_to_write_to_it_asks_for_one(
-    trained: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["tensorboard", "--results", str(trained.root)]) == 2
-    assert "--to OUT" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["..", "a/b", "", "con\x00trol", "\ud800", "é", "x" * 300])
-def test_a_name_is_one_folder_and_shared_by_no_other(name: str) -> None:
-    assert "/" not in safe(name)
-    assert safe(name).strip(". ")
-    assert len(safe(name)) < 100
-    assert safe(name) != safe(f"{name}!")
+def test_a_name_is_one_folder_and_shared_by_no_other() -> None:
+    for name in ("..", "a/b", "", "con\x00trol", "\ud800", "é", "x" * 300):
+        assert "/" not in safe(name)
+        assert safe(name).strip(". ")
+        assert len(safe(name)) < 100
+        assert safe(name) != safe(f"{name}!")

@@ -15,18 +15,17 @@ from typing import Any
 
 import pytest
 
-from ablations.plan.prediction import Prediction
+from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import seal
 from ablations.store.stamp import ROOT, digest_of
-from analysis.contrasts import contrasts
+from analysis.claims import SUPPORTED, verdicts
 from analysis.evidence import gather
 from analysis.load import load
-from analysis.verdicts import SUPPORTED, verdicts
 
 LABELS = ("control", "none", "learned", "rotary", "alibi")
-SEEDS = tuple(range(200, 205))
+SEEDS = tuple(range(300, 305))
 STEPS = range(20, 620, 20)
 METRIC = {"name": "per", "split": "test", "better": "lower", "label": "errors", "unit": "edits"}
 QUALITY = ("per", "wer", "per_any", "wer_any", "per_first", "wer_first")
@@ -134,7 +133,9 @@ def sweep(root: Path, trials: int) -> Path:
 
 def entry(name: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
     predicted = [
-        Prediction(word="worse", of=(label,), metric="per", kind="level", than=LABELS[0]).to_dict()
+        prediction_of(
+            {"word": "worse", "of": [label], "metric": "per", "than": LABELS[0]}
+        ).to_dict()
         for label in LABELS[1:3]
     ]
     return {
@@ -146,20 +147,22 @@ def entry(name: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
         "fixed": "all else",
         "moves": "nothing",
         "claims": [
-            {"id": f"{name}.{i}", "statement": "It does.", "source": "them", "predicts": [each]}
+            {
+                "id": f"{name}.{i}",
+                "statement": "It does.",
+                "source": "them",
+                "predicts": [each],
+                "require": [],
+            }
             for i, each in enumerate(predicted)
         ],
-        "declared": 2,
         "tuning": [],
-        "paces": [],
-        "left_out": [],
+        "grid": {},
         "overrides": [],
         "profile": "quick",
         "metric": METRIC,
         "metrics": {"per": {**METRIC, "repeats": "seeds"}},
-        "fingerprint": "0",
-        "seeds_from": 200,
-        "seeds": list(SEEDS),
+        "batches": [list(SEEDS)],
         "cells": cells,
     }
 
@@ -214,9 +217,7 @@ def test_four_times_the_trials_cost_about_four_times_as_much(
         root = sweep(tmp_path / str(trials), trials)
 
         def judge(root: Path = root) -> None:
-            loaded = load(root)
-            contrasts(loaded)
-            verdicts(loaded)
+            verdicts(gather(root).loaded)
 
         begun = time.process_time()
         judge()

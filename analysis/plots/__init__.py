@@ -1,0 +1,129 @@
+"""Figures, drawn from tidy frames: `plot(frame, ax)`, one finding each.
+
+`panels` says what there is to draw, `draw` makes one figure of it, `save` writes its files.
+matplotlib is loaded where something is drawn, and not before.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablations.store.files import write_atomic
+from analysis.evidence import Evidence
+from analysis.names import safe
+from analysis.plots import (
+    bars,
+    calibration,
+    canvas,
+    coordinates,
+    forest,
+    heatmap,
+    lines,
+    overview,
+    pareto,
+    published,
+    style,
+)
+from analysis.plots.canvas import Panel as Panel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MANY = 24  # panels from which more processes pay for their start
+METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+"""Nothing that differs from one day to the next."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of figure."""
+
+    caption: str
+    """What its marks and colours mean."""
+    panels: Callable[[Evidence], list[Panel]]
+    """Everything of this kind that a results folder has to show."""
+    forms: tuple[str, ...] = ("svg", "pdf")
+
+
+KINDS = {
+    "overview": Kind(overview.CAPTION, overview.panels, ("svg", "pdf", "png")),
+    "forest": Kind(forest.CAPTION, forest.panels),
+    "bars": Kind(bars.CAPTION, bars.panels),
+    "learning": Kind(coordinates.LEARNING_CAPTION, coordinates.learning),
+    "lines": Kind(lines.CAPTION, coordinates.panels),
+    "heatmap": Kind(heatmap.CAPTION, heatmap.panels),
+    "speed": Kind(forest.SPEED_CAPTION, forest.speed_panels),
+    "pareto": Kind(pareto.CAPTION, pareto.panels),
+    "calibration": Kind(calibration.CAPTION, calibration.panels),
+    "published": Kind(published.CAPTION, published.panels),
+}
+
+
+def panels(
+    evidence: Evidence, kinds: Sequence[str] | None = None, ablation: str | None = None
+) -> list[Panel]:
+    """What there is to draw: of these kinds, or of all; of one table, or of all."""
+    found: list[Panel] = []
+    names: dict[str, int] = {}
+    for kind in KINDS if kinds is None else kinds:
+        for panel in KINDS[kind].panels(evidence):
+            stem = kind if panel.ablation is None else f"{kind}-{safe(panel.ablation)}"
+            names[stem] = count = names.get(stem, 0) + 1
+            name = stem if count == 1 else f"{stem}-{count}"
+            alt = canvas.described(panel.title, panel.frame, panel.subtitle)
+            if ablation in (None, panel.ablation):
+                found.append(replace(panel, name=name, alt=alt))
+    return found
+
+
+def draw(panel: Panel, kind: type[Figure] | None = None) -> Figure:
+    """The panel as a figure of matplotlib, or of a class that is one."""
+    return canvas.sheet(panel, kind)
+
+
+def save(panel: Panel, folder: Path) -> list[Path]:
+    """Write NAME.svg and NAME.pdf, of the overview NAME.png too; each whole or not at all."""
+    figure, paths = draw(panel), []
+    with style.look():
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # it is laid out, for every form alike
+        for form in KINDS[panel.kind].forms:
+            buffer, metadata = io.BytesIO(), METADATA[form]
+            figure.savefig(buffer, format=form, dpi=style.DPI, metadata=metadata)
+            paths.append(folder / f"{panel.name}.{form}")
+            write_atomic(paths[-1], buffer.getvalue())
+    return paths
+
+
+def save_all(panels: Sequence[Panel], folder: Path, jobs: int = 1) -> list[Path]:
+    """Write the files of every panel, in their order; many of them in so many processes."""
+    if jobs < 2 or len(panels) < MANY:
+        return [path for panel in panels for path in save(panel, folder)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, initializer=_end_with_parent) as pool:
+        each = pool.map(save, panels, [folder] * len(panels), chunksize=4)
+        return [path for paths in each for path in paths]
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

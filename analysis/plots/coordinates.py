@@ -1,0 +1,352 @@
+"""What is drawn as lines: learning curves, readings, scores and times along a coordinate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from ablations.store.record import TRAINED
+from ablations.store.schema import FAILED
+from analysis import places, stats
+from analysis.curves import crossings, curves
+from analysis.evidence import Evidence
+from analysis.load import UNREADABLE, WAITING, Loaded, crossing, listed
+from analysis.plots import canvas, lines, style
+from analysis.plots.canvas import Panel
+from analysis.scores import FINE, final_readings
+from analysis.units import after_heading
+
+LEARNING_CAPTION = (
+    "Loss on validation data by training step, unsmoothed. Line: mean over the seeds that ended "
+    "well; band: 95 % interval, from three of them on; thin: single seeds; ×: where a seed that "
+    "failed ended."
+)
+READ = {
+    "depth": "depth, in blocks",
+    "d_head": "width of a head",
+    "source": "source tokens, at most",
+    "past": "length, in trained lengths",
+    "removed": "share of heads removed",
+}
+"""Coordinates at which a model is read off, and what their axis is called."""
+TIMED = {
+    "layer_time": "time of one layer",
+    "step_time": "time of one step",
+    "generation_time": "time of a text",
+    "latency": "time of the next token",
+    "saved_bytes": "bytes kept for the backward pass",
+    "peak_memory": "peak bytes of a step",
+}
+RATE = "train.optimiser.rate"
+MULTIPLIED = 3  # times the smallest level: from there on levels are multiplied, not added
+ARM = ["ablation", "label", "across"]
+CURVE = ["ablation", "across", "metric", "series"]
+Rows = list[dict[str, Any]]
+
+
+def learning(evidence: Evidence) -> list[Panel]:
+    """Validation loss of every question and crossing that was trained."""
+    points = _validation(evidence)
+    found = []
+    for (name, across), own in points.groupby(["ablation", "across"], sort=False):
+        if not own["value"].notna().any():
+            continue
+        told = own.assign(name=own["label"])
+        means = [row for _, arm in told.groupby("label", sort=False) for row in _means(arm)]
+        frame = pd.concat([pd.DataFrame(means), told]) if means else told
+        frame = canvas.dressed(frame.reset_index(drop=True), evidence)
+        late = frame[frame["x"] > 0]["value"]
+        tall = lines.inches(frame["name"].nunique())
+        frame.attrs |= {"y_log": lines.is_wide(late), "inches": tall}
+        unit = next((unit for unit in own["unit"] if unit), "")
+        lost = own[own["is_lost"]].drop_duplicates(["label", "seed"])
+        counted = canvas.counted(frame[frame["seed"].isna()])
+        failed = [f"{label}: {n} failed" for label, n in lost["label"].value_counts().items()]
+        found.append(
+            Panel(
+                kind="learning", ablation=str(name), frame=frame, plot=lines.plot_learning,
+                title=canvas.heading(name, across, "learning curves"),
+                subtitle=f"loss on validation data{after_heading(unit)}; low is good",
+                note="; ".join([counted.replace("bars", "band"), *failed]).strip("; "),
+                size=(style.WIDTH, 1.05 + tall),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _validation(evidence: Evidence) -> pd.DataFrame:
+    """The loss at each evaluation; a seed that broke down before the first has none."""
+    frame = evidence.loaded.readings
+    told = frame[(frame["metric"] == "loss") & (frame["split"] == "valid") & frame["step"].notna()]
+    keys = [*ARM, "seed"]
+    rows = told[[*keys, "status", "unit"]].assign(
+        x=told["step"].astype(float), value=told["value"].astype(float)
+    )
+    cells = evidence.loaded.cells
+    broken = cells[cells["outcome"].isin(FAILED)][[*keys, "outcome"]]
+    broken = broken.rename(columns={"outcome": "status"})
+    seen = set(map(tuple, rows[keys].to_numpy()))
+    unseen = broken[[tuple(row) not in seen for row in broken[keys].to_numpy()]]
+    whole = pd.concat([rows, unseen.assign(unit="", x=0.0, value=math.nan)], ignore_index=True)
+    return whole.assign(is_lost=whole["status"] != FINE, low=math.nan, high=math.nan, n=1)
+
+
+def _means(arm: pd.DataFrame) -> Rows:
+    """Of one variant, at each step that every seed that ended well has reached."""
+    fine = arm[~arm["is_lost"] & arm["value"].notna()]
+    seeds, found = fine["seed"].nunique(), []
+    for _, here in fine.groupby("x"):
+        if len(here) == seeds:
+            told = {**here.iloc[0].to_dict(), "seed": None, **mean_of(here["value"])}
+            found.append(told)
+    return found
+
+
+def mean_of(values: Iterable[float]) -> dict[str, Any]:
+    """Mean, interval and count of some seeds."""
+    mean = stats.mean_of(list(values))
+    low, high = mean.ends() if mean.n >= canvas.LEAST else (math.nan, math.nan)
+    return {"value": mean.value, "low": low, "high": high, "n": mean.n}
+
+
+def panels(evidence: Evidence) -> list[Panel]:
+    """Everything that has a value at several places of a coordinate."""
+    return [
+        *_read(evidence),
+        *_crossed(evidence),
+        *_tuning(evidence),
+        *_walked(evidence),
+        *_ratios(evidence),
+    ]
+
+
+def _panel(
+    frame: pd.DataFrame, evidence: Evidence, title: str, subtitle: str, x_label: str, of: str,
+    **attrs: Any,
+) -> Panel:  # fmt: skip
+    """A panel of lines, drawn as high as their names need."""
+    drawn = canvas.dressed(frame.reset_index(drop=True), evidence)
+    for column in ("points", "lost"):
+        if column not in drawn:
+            drawn[column] = [[] for _ in range(len(drawn))]
+    tall = lines.inches(drawn["name"].nunique())
+    drawn.attrs |= {"x_label": x_label, "inches": tall, "y_log": lines.is_wide(drawn["value"])}
+    drawn.attrs |= attrs
+    reasons = []
+    if "reason" in drawn:
+        silent = drawn[drawn["value"].isna() & (drawn["reason"] != "")]
+        reasons = [f"×: {canvas.cut(each, 70)}" for each in dict.fromkeys(silent["reason"])]
+    note = "; ".join(part for part in (canvas.counted(drawn, of), *reasons[:1]) if part)
+    return Panel(
+        kind="lines", ablation=str(drawn["ablation"].iloc[0]), frame=drawn, plot=lines.plot,
+        title=title, subtitle=subtitle, note=note, size=(style.WIDTH, 1.2 + tall),
+    )  # fmt: skip
+
+
+def _split(frame: pd.DataFrame, keys: Sequence[str]) -> list[pd.DataFrame]:
+    """A frame for each group in which something was found at several places."""
+    groups = [own.copy() for _, own in frame.groupby(list(keys), sort=False)]
+    return [own for own in groups if own[own["value"].notna()]["x"].nunique() > 1]
+
+
+def _read(evidence: Evidence) -> list[Panel]:
+    """Along depth, width of a head, source, length past the trained one, and heads removed."""
+    frame = places.points(evidence, list(READ))
+    is_removed = frame["along"] == "removed"
+    way = frame["series"].str.removeprefix("by: ")
+    frame = frame.rename(columns={"seeds": "points"}).assign(
+        name=frame["label"].where(~is_removed, frame["label"] + ", " + way),
+        hollow=is_removed & (way == "random"),
+        series=frame["series"].mask(is_removed, ""),
+    )
+    found = []
+    for own in _split(frame, places.PANEL):
+        first = own.iloc[0]
+        is_past = first["along"] == "past"
+        found.append(
+            _panel(
+                own, evidence, canvas.heading(first["ablation"], first["across"], first["heading"]),
+                ", ".join(p for p in (first["heading"] + after_heading(first["unit"]),
+                                      first["series"]) if p),
+                READ[first["along"]], "seeds", unit=first["unit"],
+                x_log=first["along"] != "removed", upright=1.0 if is_past else None,
+                level=1.0 if str(first["metric"]).endswith("_ratio") else None,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _crossed(evidence: Evidence) -> list[Panel]:
+    """The score by each factor that a question is crossed with."""
+    found = []
+    for name, entry in evidence.loaded.ablations.items():
+        rows = _by_factor(evidence.loaded, name, entry)
+        columns = ["factor", "rest", "label", "x"]
+        for own in _split(pd.DataFrame(rows), columns[:2]) if rows else []:
+            first, metric = own.iloc[0], entry["metric"]
+            points = [_of_seeds(each) for _, each in own.groupby(columns[2:], sort=False)]
+            far = own["x"].min() > 0 and own["x"].max() > MULTIPLIED * own["x"].min()
+            chance = own["chance"].dropna()
+            found.append(
+                _panel(
+                    pd.DataFrame(points), evidence,
+                    canvas.heading(name, first["rest"], f"{metric['label']} by {first['factor']}"),
+                    metric["label"] + after_heading(metric["unit"]),
+                    str(first["factor"]), "seeds", unit=metric["unit"], y_log=False, x_log=far,
+                    floor=(float(chance.iloc[0]), "without looking") if len(chance) else None,
+                )
+            )  # fmt: skip
+    return found
+
+
+def _by_factor(loaded: Loaded, name: str, entry: dict[str, Any]) -> Rows:
+    """Every trial of a crossed question that has ended, once for each of its factors."""
+    known = {crossing(cell["across"]): cell["across"] for cell in entry["cells"]}
+    ended, metric = scored(loaded, name), entry["metric"]
+    trivial = final_readings(loaded, name, f"trivial_{metric['name']}", metric["split"], {})
+    chance = {row["across"]: float(row["value"]) for row in listed(trivial)}
+    rows = []
+    for factor in dict.fromkeys(factor for across in known.values() for factor in across):
+        levels = list(dict.fromkeys(a[factor] for a in known.values() if factor in a))
+        at = _numbers(levels)
+        for row in ended:
+            across = known[row["across"]]
+            if factor in across:
+                level = across[factor]
+                rest = crossing({k: v for k, v in across.items() if k != factor})
+                x = at.get(level, float(levels.index(level)))
+                tick = canvas.number(x) if at else canvas.cut(level, 12)
+                place = {"factor": factor, "rest": rest, "x": x, "tick": tick}
+                rows.append({**row, **place, "chance": chance.get(row["across"], math.nan)})
+    return rows
+
+
+def _numbers(levels: Sequence[str]) -> dict[str, float]:
+    """What number each level is; empty where one is none."""
+    try:
+        found = {level: float(level) for level in levels}
+    except ValueError:
+        return {}
+    return found if all(map(math.isfinite, found.values())) else {}
+
+
+def scored(loaded: Loaded, name: str) -> Rows:
+    """Each trial of a table that has ended: its last score, and whether it ended well."""
+    metric = loaded.ablations[name]["metric"]
+    final = final_readings(loaded, name, metric["name"], metric["split"], {}, ended=TRAINED)
+    read = {(r["label"], r["across"], r["seed"]): float(r["value"]) for r in listed(final)}
+    has_ended = ~loaded.cells["outcome"].isin((WAITING, UNREADABLE))
+    cells = loaded.cells[(loaded.cells["ablation"] == name) & has_ended]
+    return [
+        {
+            **{key: row[key] for key in (*ARM, "seed", "trial")},
+            "name": row["label"],
+            "is_lost": row["outcome"] != FINE,
+            "value": read.get((row["label"], row["across"], row["seed"]), math.nan),
+        }
+        for row in listed(cells)
+    ]
+
+
+def _of_seeds(own: pd.DataFrame) -> dict[str, Any]:
+    """One place of a line: the mean over the seeds that ended well, each of them, and the lost."""
+    fine = own[~own["is_lost"] & own["value"].notna()]["value"].tolist()
+    lost = [math.inf if v != v else v for v in own[own["is_lost"]]["value"]]
+    mean = mean_of(fine) if fine else dict.fromkeys(("value", "low", "high"), math.nan) | {"n": 0}
+    return {**own.iloc[0].to_dict(), **mean, "points": fine, "lost": lost}
+
+
+def _tuning(evidence: Evidence) -> list[Panel]:
+    """What tuning has tried for each variant: the loss by learning rate, the choice ringed."""
+    rows: Rows = []
+    for name, entry in evidence.loaded.ablations.items():
+        asked = {(cell["label"], crossing(cell["across"])) for cell in entry["cells"]}
+        for choice in entry["tuning"]:
+            across = crossing(choice["across"])
+            for tried in choice["tried"] if (choice["label"], across) in asked else []:
+                others = {k: v for k, v in tried["set"].items() if k != RATE}
+                if RATE not in tried["set"]:
+                    continue
+                words = [f"{key.split('.')[-1]} {value}" for key, value in others.items()]
+                fine = [float(loss) for loss in tried["losses"] if loss is not None]
+                told = {"ablation": name, "label": choice["label"], "across": across}
+                told |= {
+                    "name": ", ".join([choice["label"], *words]),
+                    "x": float(tried["set"][RATE]),
+                }
+                lost = [math.inf] * (len(tried["losses"]) - len(fine))
+                mean = sum(fine) / len(fine) if fine and not lost else math.nan
+                told |= {"value": mean, "low": math.nan, "high": math.nan, "n": len(fine)}
+                chosen = tried["set"] == choice["chosen"]
+                rows.append({**told, "points": fine, "lost": lost, "chosen": chosen})
+    found = []
+    for own in _split(pd.DataFrame(rows), ["ablation", "across"]) if rows else []:
+        first = own.iloc[0]
+        edges = [own["x"].min(), own["x"].max()]
+        at_edge = own[own["chosen"] & own["x"].isin(edges)]["name"]
+        panel = _panel(
+            own, evidence, canvas.heading(first["ablation"], first["across"], "tuning"),
+            "loss on validation data, by tuning seeds (nats/token)", "learning rate", "seeds",
+            x_log=True,
+        )  # fmt: skip
+        if len(at_edge):
+            names = ", ".join(canvas.cut(each, 30) for each in at_edge)
+            panel = _noted(panel, f"the best rate is at the edge of the grid: {names}")
+        found.append(panel)
+    return found
+
+
+def _noted(panel: Panel, words: str) -> Panel:
+    return replace(panel, note="; ".join(part for part in (panel.note, words) if part))
+
+
+def _walked(evidence: Evidence) -> list[Panel]:
+    """Times and bytes by length or position, and of what is counted what a question is about."""
+    frame, known = curves(evidence), evidence.loaded.ablations
+    asked = frame["metric"] == frame["ablation"].map(lambda name: known[name]["metric"]["name"])
+    shown = frame[(frame["metric"].isin(TIMED) | asked) & ~(frame["value"] <= 0)]
+    found = []
+    for own in _split(shown.assign(logs=shown["log_seconds"]), CURVE):
+        first = own.iloc[0]
+        told = known[first["ablation"]]["metrics"].get(first["metric"], {})
+        unit = told.get("unit") or ("s" if own["logs"].map(len).any() else "")
+        found.append(_curve(own, evidence, TIMED.get(first["metric"]) or told["label"], unit=unit))
+    return found
+
+
+def _ratios(evidence: Evidence) -> list[Panel]:
+    """Times over the baseline's by length, with where the two change places."""
+    known = curves(evidence)
+    known = known[known["logs"].map(len) > 0]
+    where = crossings(known)[[*CURVE, "label", "changes", "low", "high", "at"]]
+    where = where.rename(columns={end: f"cross_{end}" for end in ("low", "high", "at")})
+    drawn = known.drop(columns=["value", "low", "high"]).rename(
+        columns={"ratio": "value", "ratio_low": "low", "ratio_high": "high"}
+    )
+    drawn = drawn[drawn["label"] != drawn["control"]]
+    found = []
+    for own in _split(drawn.merge(where, on=[*CURVE, "label"], how="left"), CURVE):
+        first = own.iloc[0]
+        what = f"{TIMED.get(first['metric'], first['metric'])} over {first['control']}"
+        panel = _curve(own, evidence, what, unit="", level=1.0)
+        for row in listed(own[own["changes"] == 1].drop_duplicates("label")):
+            ends = "–".join(f"{row[end]:,.0f}" for end in ("cross_low", "cross_high"))
+            panel = _noted(panel, f"{canvas.cut(row['label'], 24)} crosses the baseline at {ends}")
+        found.append(panel)
+    return found
+
+
+def _curve(own: pd.DataFrame, evidence: Evidence, what: str, **attrs: Any) -> Panel:
+    """Of one timed or counted quantity, on two logarithmic axes; `logs` are its processes."""
+    first = own.iloc[0]
+    points = [[math.exp(log) for log in logs] for logs in own["logs"]]
+    return _panel(
+        own.assign(name=own["label"], n=own["logs"].map(len), points=points), evidence,
+        canvas.heading(first["ablation"], what),
+        ", ".join(part for part in (first["across"], first["series"]) if part),
+        str(first["along"]), "processes", x_log=True, y_log=True, **attrs,
+    )  # fmt: skip

@@ -1,0 +1,168 @@
+"""Score against cost: every variant of a task that was scored on the same data, and the front."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ablations.store.identity import freeze
+from ablations.store.record import TRAINED
+from analysis.evidence import Evidence
+from analysis.load import Loaded, listed
+from analysis.names import cell_name
+from analysis.plots import canvas, style
+from analysis.plots.canvas import Panel
+from analysis.scores import scores
+from analysis.units import after_heading
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CAPTION = (
+    "Score against what it cost, of all variants that were trained and scored on the same data, "
+    "whichever question asked. Dot: mean over seeds; bar: 95 % interval, from three on. The "
+    "line is the front: nothing else is both cheaper and better, by the means. Hollow: some seeds "
+    "failed, so it is not on the front. Cost: FLOPs of training, tuning not counted, or the time "
+    "of a training step."
+)
+FLOPS, SECONDS = "work of training", "time of a training step"
+FEWEST = 4  # variants
+ARM = ["ablation", "label", "across"]
+KEYS = ["task", "metric_label", "split", "unit", "better", "data", "cost_of"]
+
+
+def panels(evidence: Evidence) -> list[Panel]:
+    """A panel for each task, data, score and kind of cost."""
+    arms = _arms(evidence)
+    timed = arms.assign(cost_of=SECONDS, cost=arms["model"].map(_step_times(evidence)))
+    whole = pd.concat([arms.assign(cost_of=FLOPS), timed[timed["cost"].notna()]])
+    found = []
+    for (task, label, _, unit, better, data, cost_of), own in whole.groupby(KEYS, sort=False):
+        if own["value"].notna().sum() < FEWEST or own["cost"].nunique() < 2:
+            continue
+        frame = own.reset_index(drop=True).assign(is_front=_front(own))
+        frame.attrs |= {"x_label": cost_of, "x_unit": "s" if cost_of == SECONDS else "FLOP"}
+        tables = frame["ablation"].unique()
+        found.append(
+            Panel(
+                kind="pareto", ablation=str(tables[0]), frame=frame, plot=plot,
+                title=canvas.heading(task, f"{label} against {cost_of}"),
+                subtitle=f"{label}{after_heading(unit)}; {better} is better",
+                note=f"{len(frame)} variants on data {data}; {canvas.counted(frame)}",
+                size=(style.WIDTH, 2.9),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _arms(evidence: Evidence) -> pd.DataFrame:
+    """Every variant that was trained, once: of equal settings that of most seeds."""
+    cells = evidence.loaded.cells
+    first = {tuple(cell[key] for key in ARM): cell for cell in listed(cells.drop_duplicates(ARM))}
+    lost = cells[cells["outcome"].isin(TRAINED[1:])][ARM]
+    broke = set(map(tuple, lost.to_numpy()))
+    rows = []
+    for row in listed(evidence.contrasts):
+        for label, side in ((row["control"], "control_"), (row["label"], "")):
+            arm = (row["ablation"], label, row["across"])
+            record = arm in first and evidence.loaded.records.get(first[arm]["trial"])
+            if not record or not record.trained:
+                continue
+            n, train = row[f"{side or 'mean_'}n"], record.config["train"]
+            low, high = (row[f"{side or 'mean_'}{end}"] for end in ("low", "high"))
+            tokens = train.get("steps", math.nan) * train.get("batch_tokens", math.nan)
+            rows.append(
+                {
+                    **{key: row[key] for key in (*KEYS[:5], "ablation", "across")},
+                    **{"label": label, "name": cell_name(label, row["across"]), "n": n},
+                    "value": row[f"{side}mean"],
+                    "low": low if n >= canvas.LEAST else math.nan,
+                    "high": high if n >= canvas.LEAST else math.nan,
+                    "is_broken": arm in broke,
+                    "cost": 3.0 * row[f"{side}flops_per_token"] * tokens,
+                    "points": _seeds(evidence.loaded, row, label),
+                    "data": str(record.data.get("sha256", ""))[:8],
+                    "model": freeze([row["task"], record.config["model"]]),
+                    "settings": first[arm]["settings"],
+                }
+            )
+    columns = [*KEYS[:-1], *ARM, "name", "n", "value", "low", "high", "points", "is_broken", "cost"]
+    frame = pd.DataFrame(rows, columns=[*columns, "model", "settings"])
+    frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]
+    most = frame.sort_values("n", ascending=False, kind="stable")
+    return most.drop_duplicates(["settings", "split", "metric_label"]).sort_index()
+
+
+def _seeds(loaded: Loaded, row: dict[str, Any], label: str) -> list[float]:
+    held = scores(loaded, row["ablation"], label, row["across"], row["metric"], row["split"], {})
+    return list(held.values())
+
+
+def _step_times(evidence: Evidence) -> dict[str, float]:
+    """Model → seconds of a training step, at the place where most models were timed."""
+    frame = evidence.speeds
+    timed = frame[(frame["metric"] == "step_time") & frame["seconds"].notna()]
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for row in listed(timed[timed["at"].str.contains("training")]):
+        model = evidence.loaded.records[row["trial"]].config["model"]
+        key = freeze([row["task"], model])
+        found.setdefault((row["machine"], row["at"]), {}).setdefault(key, row["seconds"])
+    return max(found.values(), key=lambda own: (len(own), max(own.values())), default={})
+
+
+def _front(own: pd.DataFrame) -> list[bool]:
+    """Cheapest first, each better than all before it; a mean of survivors is no mean."""
+    sign = 1 if own["better"].iloc[0] == "lower" else -1
+    rows = own.reset_index(drop=True)
+    ranked = rows[~rows["is_broken"].astype(bool) & rows["value"].notna()]
+    ranked = ranked.assign(rank=sign * ranked["value"]).sort_values(["cost", "rank"], kind="stable")
+    before = ranked["rank"].cummin().shift(fill_value=math.inf)
+    front = set(ranked.index[ranked["rank"] < before])
+    return [index in front for index in rows.index]
+
+
+def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """`cost`, `value`, `low`, `high`, `is_front`, `is_broken`, `name`."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    known, front = frame[frame["value"].notna()], frame[frame["is_front"]].sort_values("cost")
+    span = max(frame["cost"].max() / frame["cost"].min(), 1.5)
+    ax.set_xscale("log")
+    ax.set_xlim(frame["cost"].min() / span**0.08, frame["cost"].max() * span**0.08)
+    _points(known, ax)
+    ax.step(front["cost"], front["value"], where="post", color=style.INK, lw=0.9, zorder=3)
+    for cost in frame[frame["value"].isna()]["cost"]:
+        ax.plot(cost, 0.98, "x", ms=4, mew=0.9, color=style.TIE,
+                transform=ax.get_xaxis_transform())  # fmt: skip
+    canvas.scale_values(ax, "", log=False)
+    short = span < 4
+    ticks = MaxNLocator(3, steps=[1, 2, 5, 10]) if short else LogLocator(10, numticks=5)
+    ax.xaxis.set_major_locator(ticks)
+    unit = frame.attrs.get("x_unit", "")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: canvas.amount(x, unit)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel(frame.attrs.get("x_label", ""))
+    looks = {"colour": style.INK, "marker": "o", "dash": [style.SOLID] * len(front)}
+    names = front["ablation"] + ": " + front["name"]
+    canvas.name_lines(ax, front.assign(name=names, **looks), 1.7)
+    return ax
+
+
+def _points(known: pd.DataFrame, ax: Axes) -> None:
+    import seaborn as sns
+
+    for row in listed(known):
+        colour: dict[str, Any] = {"color": style.INK if row["is_front"] else style.TIE}
+        ax.plot([row["cost"]] * 2, [row["low"], row["high"]], lw=0.8, alpha=0.8, zorder=1, **colour)
+        ax.plot([row["cost"]] * len(row["points"]), row["points"], "o", ms=1.8, mew=0, alpha=0.5,
+                zorder=2, **colour)  # fmt: skip
+    whole = known[~known["is_broken"].astype(bool)]
+    colours = {True: style.INK, False: style.TIE}
+    sns.scatterplot(
+        data=whole, x="cost", y="value", hue="is_front", palette=colours, s=16, linewidth=0,
+        legend=False, ax=ax, zorder=4,
+    )  # fmt: skip
+    broken = known[known["is_broken"].astype(bool)]
+    ax.plot(broken["cost"], broken["value"], "o", ms=3.6, mew=0.8, mfc="white", color=style.TIE)

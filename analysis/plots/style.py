@@ -1,0 +1,117 @@
+"""Colours by role, one look for each variant, and matplotlib's settings."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+INK, TEXT, RULE, BAND = "#1A1A1A", "#5F5F5F", "#D9D9D6", "#F1F1EE"
+"""The baseline and titles; ticks and notes; the grid; shading."""
+WORSE, BETTER, TIE = "#C8430F", "#1F5FAE", "#8C8C8C"
+"""For differences from a baseline only."""
+AMBER, PLUM, TEAL = "#C08A00", "#8A3480", "#3DA593"
+"""For curves only, beside the baseline's ink."""
+SOLID, DASHED, DOTTED = (), (4.0, 1.5), (1.0, 1.2)
+
+WIDTH = 3.3  # inches: a column of a two-column page
+TITLE, SUBTITLE, LABEL, TICK, NOTE = 9.0, 7.2, 7.5, 7.0, 6.2  # points
+MEAN, SEED, BAR, LINE = 5.0, 2.6, 1.3, 1.5  # points: two markers and two lines
+DPI = 200  # of a PNG
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a variant is drawn: its marker and dash tell it apart where colour does not."""
+
+    colour: str
+    marker: str
+    dash: tuple[float, ...]
+
+
+KNOWN = {
+    **dict.fromkeys(("lstm", "t5", "fused, t5", "sandwich"), Look(AMBER, "s", SOLID)),
+    **dict.fromkeys(("lstm matched", "lstm, step by step"), Look(AMBER, "s", DASHED)),
+    **dict.fromkeys(("gru", "rotary", "post"), Look(PLUM, "^", SOLID)),
+    **dict.fromkeys(("gru matched", "gru, step by step"), Look(PLUM, "^", DASHED)),
+    **dict.fromkeys(("rnn", "alibi", "fused, alibi", "no norm"), Look(TEAL, "D", SOLID)),
+    **dict.fromkeys(("sqrt d_model", "16 heads", "0.1"), Look(TEAL, "D", SOLID)),
+    "1 head": Look(PLUM, "^", SOLID),
+    **dict.fromkeys(("rnn matched", "rnn, step by step"), Look(TEAL, "D", DASHED)),
+    **dict.fromkeys(("attention, explicit", "explicit"), Look(INK, "o", DASHED)),
+    "learned": Look(INK, "X", DOTTED),
+    "none": Look(TIE, "v", SOLID),
+    "index": Look(TIE, "P", DOTTED),
+}  # fmt: skip
+"""The look of a variant in every figure in which it is not the baseline."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+FREE = tuple(product((SOLID, DASHED, DOTTED, (4.0, 1.5, 1.0, 1.5)), (PLUM, AMBER, TEAL, TIE)))
+
+
+def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> dict[str, Look]:
+    """A look for each label of a folder: from the table, or the one least like its neighbours.
+
+    Neighbours are labels that stand `together` in one table.
+    """
+    beside: dict[str, set[str]] = {label: set() for label in labels}
+    for group in together:
+        for label in group:
+            beside[label] |= set(group) - {label}
+    found = {label: KNOWN[label] for label in beside if label in KNOWN}
+    for label in beside:
+        if label not in found:
+            near = [found[other] for other in sorted(beside[label]) if other in found]
+            taken = [(look.dash, look.colour) for look in near]
+            dash, colour = min(FREE, key=taken.count)
+            markers = [look.marker for look in near]
+            found[label] = Look(colour, min(MARKERS, key=markers.count), dash)
+    return found
+
+
+RC: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": LABEL,
+    "axes.labelsize": LABEL,
+    "axes.titlesize": SUBTITLE,
+    "axes.titlelocation": "left",
+    "xtick.labelsize": TICK,
+    "ytick.labelsize": TICK,
+    "text.color": INK,
+    "axes.labelcolor": TEXT,
+    "axes.titlecolor": TEXT,
+    "axes.edgecolor": INK,
+    "xtick.color": TEXT,
+    "ytick.color": TEXT,
+    "axes.linewidth": 0.8,
+    "xtick.major.size": 2.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.size": 0.0,
+    "xtick.minor.size": 0.0,
+    "ytick.minor.size": 0.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": LINE,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "text.parse_math": False,  # a label with two dollar signs is still a label
+    "svg.fonttype": "none",  # live text, so files stay small
+    "svg.hashsalt": "attention-ablated",
+}
+
+
+@contextlib.contextmanager
+def look() -> Iterator[None]:
+    """These settings, for drawing and for saving; a letter that the font lacks is no error."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(RC), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+")
+        yield

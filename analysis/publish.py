@@ -1,0 +1,166 @@
+"""Results worth keeping beside the code: packed records, tables, figures and the page.
+
+The records go into one zip with their plan. Unpacked into a results folder, they are a run that
+ends where ours did: `run` goes on from there and trains nothing twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePosixPath
+
+from ablations.store.files import read_file, write_atomic
+from ablations.store.results import Results
+from analysis import plots, report
+from analysis.claims import VERDICTS, claims
+from analysis.evidence import Evidence
+from analysis.sentences import plain
+from analysis.tables import escape
+from analysis.text import finding_text, verdict_counts
+
+RECORDS, FINDINGS, MANIFEST = "records.zip", "findings.md", "published.json"
+MOST = 30 * 2**20  # bytes: more is no page beside the code any more
+HEADLINES = (
+    *("position.needed", "position.alibi-longer", "norm.post-needs-warmup", "heads.more-than-one"),
+    *("scale.growth", "smoothing.likelihood", "recurrent.bottleneck", "recurrent.training-speed"),
+    *("cost.memory", "train.residual"),
+)
+"""The claims that the README tells of, as far as they are decided: of each axis one or two."""
+
+
+def publish(evidence: Evidence, to: Path) -> list[Path]:
+    """Write what a reader wants of a results folder to `to`, which is new, empty or published
+    before; only files that were published before are replaced or removed."""
+    root = evidence.loaded.root
+    if not (root / report.PAGE).is_file():
+        raise ValueError(f"no report in {root}: python -m analysis report --results {root}")
+    before = _published(to)
+    contents = _contents(evidence)
+    size = sum(map(len, contents.values()))
+    if size > MOST:
+        raise ValueError(f"{size / 2**20:.0f} MiB are too many to keep: at most {MOST >> 20}")
+    if taken := _taken(to, contents, before):
+        raise ValueError(f"{taken} is in the way, and was not published from here: move it away")
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    # First what is new is listed beside what was: killed half-way, the folder is still its own.
+    _note(to, {**before, **digests})
+    for name, content in contents.items():
+        write_atomic(to / name, content)
+    for name in before.keys() - digests.keys():
+        _remove(to, name, before[name])
+    _note(to, digests)
+    return [to / name for name in (*contents, MANIFEST)]
+
+
+def _published(to: Path) -> dict[str, str]:
+    """Name → digest of what was published here; a folder with anything else is refused."""
+    refused = ValueError(
+        f"{str(to)[:200]!r} holds files that were not published from here: "
+        "name a new or empty folder with --to"
+    )
+    if to.is_symlink() or to.exists():
+        if not to.is_dir():
+            raise ValueError(f"{str(to)[:200]!r} is no folder: name a new or empty one with --to")
+        if not any(to.iterdir()):
+            return {}
+        try:
+            files = json.loads(read_file(to / MANIFEST))["files"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise refused from None
+        if not isinstance(files, dict) or not all(map(_is_inside, files)):
+            raise refused
+        return files
+    return {}
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and path.name != ""
+
+
+def _taken(to: Path, contents: Collection[str], before: Mapping[str, str]) -> Path | None:
+    """The first file of somebody else's where one is to be written, or a folder that is a link."""
+    for name in contents:
+        path = to / name
+        folders = [each for each in path.parents if to in each.parents]
+        if name not in before and (path.exists() or path.is_symlink()):
+            return path
+        if taken := next((f for f in folders if f.is_symlink() or f.is_file()), None):
+            return taken
+    return None
+
+
+def _remove(to: Path, name: str, digest: str) -> None:
+    """Remove a file that is no longer published, unless somebody has changed it."""
+    path = to / name
+    if path.is_file() and hashlib.sha256(read_file(path)).hexdigest() == digest:
+        path.unlink()
+        if path.parent != to and not any(path.parent.iterdir()):
+            path.parent.rmdir()
+
+
+def _note(to: Path, files: Mapping[str, str]) -> None:
+    write_atomic(to / MANIFEST, json.dumps({"files": dict(sorted(files.items()))}, indent=1) + "\n")
+
+
+def _contents(evidence: Evidence) -> dict[str, bytes]:
+    """Name → content of every file, those of the report as they were written."""
+    root = evidence.loaded.root
+    panels = plots.panels(evidence)
+    kept = [root / "claims.json", root / "plan.json", *sorted((root / "tables").iterdir())]
+    figures = [path for panel in panels for path in report.figure_files(panel, root)]
+    kept += [path for path in figures if path.is_file()]
+    found = {path.relative_to(root).as_posix(): read_file(path) for path in kept}
+    found[report.PAGE.as_posix()] = report.render(evidence, panels).encode()
+    found[RECORDS] = packed(Results(root))
+    found[FINDINGS] = headlines(evidence).encode()
+    return found
+
+
+def packed(results: Results) -> bytes:
+    """The plan and the records that it names in one zip; equal records give equal bytes."""
+    plan = results.read_plan()
+    cells = (cell for entry in plan["ablations"].values() for cell in entry["cells"])
+    paths = [results.path(trial) for trial in sorted({cell["trial"] for cell in cells})]
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
+        for path in (results.plan_file, *(path for path in paths if path.is_file())):
+            entry = zipfile.ZipInfo(path.relative_to(results.root).as_posix())
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            file.writestr(entry, read_file(path))
+    return held.getvalue()
+
+
+def unpack(reference: Path, to: Path) -> None:
+    """Lay the records of a reference where a sweep would have written them."""
+    with zipfile.ZipFile(reference / RECORDS) as file:
+        file.extractall(to)
+
+
+def headlines(evidence: Evidence) -> str:
+    """As Markdown: how many claims came out how, and some of them with their numbers."""
+    decided = claims(evidence)
+    ids = len({claim["id"] for claim in decided})
+    words = verdict_counts(decided, VERDICTS)
+    lines = [f"{ids} claims, {len(decided)} verdicts, each at its own task and size: {words}.", ""]
+    lines += ["| claim | verdict | measured |", "|---|---|---|"]
+    chosen = [
+        claim
+        for claim in decided
+        if claim["id"] in HEADLINES and claim["verdict"] in ("supported", "refuted")
+    ]
+    for claim in sorted(chosen, key=lambda each: HEADLINES.index(each["id"])):
+        question = claim["scope"]["question"]
+        metrics = evidence.loaded.ablations[question]["metrics"]
+        measured = plain(finding_text(claim["findings"][0], metrics))
+        cells = (
+            claim["statement"],
+            f"{claim['verdict']} ({question})",
+            f"{measured}; n = {claim['n']}",
+        )
+        lines.append(f"| {' | '.join(map(escape, cells))} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,325 @@
+"""Every kind of figure, drawn once: legible, exact, the same each time, and safe to open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from analysis import plots
+from analysis.evidence import Evidence, gather
+from analysis.plots import Panel, canvas, forest, lines, style
+
+SEVERAL = ("overview", "forest", "lines", "learning", "heatmap")  # drawn with every means there is
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "$\\frac{1$ a $",
+    "every name " * 455,
+    "語 \u2603 \n two\tlines",
+]
+
+
+@pytest.fixture(scope="module")
+def every(
+    tmp_path_factory: pytest.TempPathFactory, everything: Callable[[Path], Any]
+) -> list[Panel]:
+    return plots.panels(gather(everything(tmp_path_factory.mktemp("everything")).root))
+
+
+@pytest.fixture(scope="module")
+def one_each(every: list[Panel]) -> dict[str, Panel]:
+    """Of every way to draw the panel with the most rows."""
+    found: dict[str, Panel] = {}
+    for panel in every:
+        way = f"{panel.kind}, {panel.plot.__name__}"  # type: ignore[attr-defined]
+        if way not in found or len(panel.frame) > len(found[way].frame):
+            found[way] = panel
+    return found
+
+
+def laid_out(figure: Figure) -> Any:
+    """The renderer that the figure was laid out with."""
+    sheet = FigureCanvasAgg(figure)
+    with style.look():
+        sheet.draw()
+    return sheet.get_renderer()
+
+
+def texts(figure: Figure) -> list[Text]:
+    found = [*figure.texts]
+    for ax in figure.axes:
+        for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            low, high = sorted((low, high))
+            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+            found += [axis.label, *(tick.label1 for tick in ticks if tick.label1.get_visible())]
+        found += [*ax.texts, ax.title, ax._right_title]  # type: ignore[attr-defined]
+    return [text for text in found if text.get_visible() and text.get_text().strip()]
+
+
+def faults(panel: Panel) -> list[str]:
+    """What is wrong with a drawing."""
+    figure = plots.draw(panel)
+    renderer = laid_out(figure)
+    found = []
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts(figure)]
+    for words, box in boxes:
+        if not (box.x0 >= -1 and box.y0 >= -1):
+            found.append(f"{words!r} leaves the sheet on the left or below")
+        if not (box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1):
+            found.append(f"{words!r} leaves the sheet on the right or above")
+    for (words, box), (other, beside) in combinations(boxes, 2):
+        width = min(box.x1, beside.x1) - max(box.x0, beside.x0)
+        height = min(box.y1, beside.y1) - max(box.y0, beside.y0)
+        if width > 1 and height > 2:
+            found.append(f"{words!r} lies on {other!r}")
+    if min(text.get_fontsize() for text in texts(figure)) < 6:
+        found.append("letters below six points")
+    for ax in figure.axes:
+        if ax.axison and min(ax.get_window_extent().size) < 30:
+            found.append("an axis has no room left")
+    return found
+
+
+def test_no_text_leaves_the_sheet_and_none_lies_on_another(one_each: dict[str, Panel]) -> None:
+    assert len(one_each) >= 12, sorted(one_each)
+    wrong = {way: found for way, panel in one_each.items() if (found := faults(panel))}
+    assert not wrong
+
+
+def test_the_same_panel_gives_the_same_bytes(one_each: dict[str, Panel], tmp_path: Path) -> None:
+    some = [panel for way, panel in one_each.items() if way.split(", ")[0] in SEVERAL]
+    for panel in some:
+        first = plots.save(panel, tmp_path / "first")
+        again = plots.save(panel, tmp_path / "again")
+        for one, other in zip(first, again, strict=True):
+            assert one.read_bytes() == other.read_bytes(), one.name
+        forms = [".svg", ".pdf", ".png"] if panel.kind == "overview" else [".svg", ".pdf"]
+        assert [path.suffix for path in first] == forms
+    written = list((tmp_path / "first").iterdir())
+    assert len(written) == 2 * len(some) + 1, "a temporary file is left behind"
+
+
+@pytest.mark.soak
+def test_several_processes_draw_the_same_bytes(every: list[Panel], tmp_path: Path) -> None:
+    some = every[: plots.MANY]
+    first = plots.save_all(some, tmp_path / "first")
+    again = plots.save_all(some, tmp_path / "again", jobs=2)
+    for one, other in zip(first, again, strict=True):
+        assert one.name == other.name
+        assert one.read_bytes() == other.read_bytes(), one.name
+
+
+def test_drawing_changes_neither_the_numbers_nor_the_settings(one_each: dict[str, Panel]) -> None:
+    before = dict(mpl.rcParams)
+    for panel in one_each.values():
+        held = panel.frame.copy(deep=True)
+        plots.draw(panel)
+        pd.testing.assert_frame_equal(panel.frame, held)
+    assert dict(mpl.rcParams) == before
+
+
+def test_every_figure_is_named_in_words(every: list[Panel]) -> None:
+    for panel in every:
+        known = panel.frame[panel.frame["value"].notna()]["value"]
+        assert panel.title in panel.alt
+        assert f"{known.min():.3g}" in panel.alt, panel.alt
+        assert f"{known.max():.3g}" in panel.alt, panel.alt
+        assert len(panel.alt) < 1000
+    for kind in plots.KINDS.values():
+        assert len(kind.caption) > 50
+
+
+def row(name: str, value: float, mark: str, **more: Any) -> dict[str, Any]:
+    told = {"low": value - 0.1, "high": value + 0.1, "n": 3, "lost": [], "beside": ""}
+    points = [value - 0.05, value, value + 0.05]
+    return {"name": name, "value": value, "mark": mark, "points": points, **told, **more}
+
+
+def marks(figure: Figure, marker: str) -> dict[float, Any]:
+    """Where single marks of this shape stand → the mark."""
+    return {
+        float(np.ravel(line.get_xdata())[0]): line
+        for line in figure.axes[0].lines
+        if line.get_marker() == marker and len(np.ravel(line.get_xdata())) == 1
+    }
+
+
+def test_a_forest_draws_what_stands_in_its_frame() -> None:
+    frame = pd.DataFrame(
+        [
+            row("worse", 1.0, "worse", lost=[1.5]),
+            row("better", -1.0, "better"),
+            row("tie", 0.01, "tie", beside="tie"),
+            row("single", 0.4, "few seeds", n=1, low=np.nan, high=np.nan, points=[0.4]),
+            row("pair", 0.6, "few seeds", n=2, low=np.nan, high=np.nan, points=[0.5, 0.7]),
+            row(
+                "none", np.nan, "not run", n=0, low=np.nan, high=np.nan, points=[], beside="not run"
+            ),
+        ]
+    )
+    figure = plots.draw(Panel("forest", "t", "title", frame, plot=forest.plot))
+    ax, means = figure.axes[0], marks(figure, "o")
+    assert to_hex(means[1.0].get_markerfacecolor()) == style.WORSE.lower()
+    assert to_hex(means[-1.0].get_markerfacecolor()) == style.BETTER.lower()
+    assert to_hex(means[0.01].get_markerfacecolor()) == "#ffffff", "hollow where nothing differs"
+    assert 0.4 in marks(figure, "D"), "one seed is a diamond"
+    assert 0.6 not in means, "two seeds have no mean drawn"
+    assert 1.5 in marks(figure, "x"), "a failed seed is a cross at what it came to"
+    bars = [sorted(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 2]
+    assert [0.9, 1.1] in [pytest.approx(each) for each in bars]
+    seeds = np.concatenate([each.get_offsets() for each in ax.collections])
+    assert sorted(seeds[:, 0]) == pytest.approx(
+        sorted(x for points in frame["points"] if len(points) > 1 for x in points)
+    )
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(frame["name"])
+    assert {"tie", "not run"} <= {text.get_text() for text in ax.texts}
+
+
+def curve(name: str, colour: str, **more: Any) -> pd.DataFrame:
+    told = {"name": name, "colour": colour, "marker": "s", "dash": [(), (), ()], "n": 3}
+    values = {"x": [1.0, 10.0, 100.0], "value": [1.0, 2.0, 3.0]}
+    ends = {"low": [0.9, 1.9, 2.9], "high": [1.1, 2.1, 3.1]}
+    points = {"points": [[0.95, 1.05]] * 3, "lost": [[], [], [9.0]]}
+    return pd.DataFrame({**values, **ends, **points, **told, **more})
+
+
+def test_lines_draw_what_stands_in_their_frame() -> None:
+    frame = pd.concat([curve("one", style.PLUM), curve("two", style.TEAL)], ignore_index=True)
+    frame.attrs |= {"x_log": True, "unit": "s", "level": 1.0, "floor": (2.5, "guessing")}
+    ax = plots.draw(Panel("lines", "t", "title", frame, plot=lines.plot)).axes[0]
+    whole = [line for line in ax.lines if len(np.ravel(line.get_xdata())) == 3]
+    assert [to_hex(line.get_color()) for line in whole] == [style.PLUM.lower(), style.TEAL.lower()]
+    assert all(list(line.get_ydata()) == [1.0, 2.0, 3.0] for line in whole)
+    assert ax.get_xscale() == "log"
+    words = {text.get_text() for text in ax.texts}
+    assert {"one", "two", "guessing"} <= words, "lines are named beside themselves"
+    assert ax.get_legend() is None
+    crosses = [line for line in ax.lines if line.get_marker() == "x"]
+    assert len(crosses) == 2, "a failed seed is marked"
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=["html", "dollars", "long", "letters"])
+def test_a_hostile_name_is_only_letters(folder: Any, name: str, tmp_path: Path) -> None:
+    clean = name.replace("\n", " ")
+    folder.ablation(clean[:300], ["plain", clean], crossings=[{"f": "1"}, {"f": "2"}])
+    for seed in range(3):
+        for level in ("1", "2"):
+            folder.record("plain", seed, 0.2 + 0.01 * seed, across={"f": level})
+            folder.record(clean, seed, 0.3 + 0.02 * seed, across={"f": level})
+    panels = plots.panels(gather(folder.root))
+    assert {panel.kind for panel in panels} >= {"forest", "lines"}
+    for panel in panels:
+        assert len(panel.alt) < 1500
+        assert not [fault for fault in faults(panel) if "leaves" in fault or "room" in fault]
+        paths = plots.save(panel, tmp_path / "figures")
+        assert all(path.parent == tmp_path / "figures" for path in paths)
+        tree = ElementTree.parse(paths[0])
+        tags = {each.tag.split("}")[1] for each in tree.iter()}
+        assert not tags & {"img", "script", "image", "foreignObject", "a"}
+        assert not [key for each in tree.iter() for key in each.attrib if key.startswith("on")]
+
+
+def test_the_baseline_is_in_ink_and_a_variant_keeps_its_colour(every: list[Panel]) -> None:
+    seen: dict[str, set[str]] = {}
+    for panel in every:
+        if {"label", "colour", "ablation"} <= set(panel.frame) and panel.kind != "published":
+            for label, own in panel.frame.groupby("label"):
+                seen.setdefault(str(label), set()).update(own["colour"])
+    assert len(seen) > 10
+    for label, colours in seen.items():
+        assert len(colours - {style.INK}) <= 1, f"{label} is drawn in {colours}"
+    first = next(
+        p.frame for p in every if p.kind == "learning" and p.ablation == "schedule [tuned]"
+    )
+    assert set(first[first["label"] == "both"]["colour"]) == {style.INK}
+
+
+def test_names_that_are_in_no_table_get_looks_that_differ_within_a_question() -> None:
+    labels = [f"arm {i}" for i in range(12)]
+    found = style.looks([*labels, "rotary"], [labels])
+    assert found.pop("rotary") == style.KNOWN["rotary"]
+    told = [(look.colour, look.dash) for look in found.values()]
+    assert len(set(told)) == len(told)
+    assert all((look.colour, look.dash) != (style.INK, style.SOLID) for look in found.values())
+
+
+# Machado, Oliveira & Fernandes 2009, full severity, on linear RGB.
+BLIND = {
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+               [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+               [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+               [0.004733, 0.691367, 0.303900]],
+    "none": np.eye(3).tolist(),
+}  # fmt: skip
+
+
+def lab(colour: str, sight: str) -> Any:
+    """CIE L*a*b* of a colour as it is seen."""
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(BLIND[sight]) @ linear, 0, 1)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    xyz = to_xyz @ seen / np.array([0.95047, 1.0, 1.08883])
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("palette", [
+    (style.WORSE, style.BETTER, style.TIE), (style.INK, style.AMBER, style.PLUM, style.TEAL),
+], ids=["differences", "curves"])  # fmt: skip
+def test_colours_are_told_apart_by_every_common_eye(palette: tuple[str, ...]) -> None:
+    for sight in BLIND:
+        for one, other in combinations(palette, 2):
+            distance = np.linalg.norm(lab(one, sight) - lab(other, sight))
+            assert distance >= 25, f"{one} and {other} to {sight}: {distance:.0f}"
+
+
+def test_marks_and_text_stand_out_on_paper() -> None:
+    def luminance(colour: str) -> float:
+        rgb = np.array(to_rgb(colour))
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    def contrast(colour: str) -> float:
+        return 1.05 / (luminance(colour) + 0.05)
+
+    assert min(map(contrast, (style.INK, style.TEXT))) >= 4.5
+    marks = (style.WORSE, style.BETTER, style.TIE, style.PLUM, style.AMBER, style.TEAL)
+    assert min(map(contrast, marks)) >= 2.99
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "told"),
+    [(0.02, "s", "20 ms"), (3e-6, "s", "3 µs"), (2.5e9, "bytes", "2.5 GB"), (12, "bytes", "12 B"),
+     (3e12, "FLOP", "3 TFLOP"), (2048, "", "2,048"), (-0.5, "", "−0.5"), (0.125, "1", "0.125")],
+)  # fmt: skip
+def test_numbers_on_an_axis_are_written_for_readers(value: float, unit: str, told: str) -> None:
+    assert canvas.amount(value, unit) == told
+
+
+def test_a_name_that_is_cut_keeps_both_ends() -> None:
+    name = "no residual connections at all [depth=8]"
+    assert canvas.cut(name, 24) == "no residual …l [depth=8]"
+    assert canvas.cut("short", 24) == "short"
+    assert len(canvas.cut("x" * 9000, 24)) == 24
+
+
+def test_an_empty_folder_has_nothing_to_draw(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"])
+    evidence: Evidence = gather(folder.root)
+    assert plots.panels(evidence) == []

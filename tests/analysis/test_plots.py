@@ -1,0 +1,371 @@
+"""The numbers that figures are drawn from: what goes into each frame is what was recorded."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import study_lab
+import training_lab
+from probe_lab import DEPTHS, LAYERS, TOO_FAR, loss
+from scipy.stats import t
+from speed_lab import LENGTHS, PARTS, TIMED_OUT, seconds
+
+from analysis import plots
+from analysis.evidence import Evidence, gather
+from analysis.load import listed
+from analysis.plots import Panel, pareto
+
+
+@pytest.fixture(scope="module")
+def evidence(
+    tmp_path_factory: pytest.TempPathFactory, everything: Callable[[Path], Any]
+) -> Evidence:
+    return gather(everything(tmp_path_factory.mktemp("everything")).root)
+
+
+@pytest.fixture(scope="module")
+def every(evidence: Evidence) -> list[Panel]:
+    return plots.panels(evidence)
+
+
+def the(every: list[Panel], kind: str, ablation: str, words: str = "") -> pd.DataFrame:
+    """The frame of the one panel that this describes."""
+    found = [
+        panel.frame
+        for panel in every
+        if (panel.kind, panel.ablation) == (kind, ablation)
+        and words in f"{panel.title}; {panel.subtitle}"
+    ]
+    assert len(found) == 1, [panel.title for panel in every if panel.ablation == ablation]
+    return found[0]
+
+
+def t_interval(values: list[float]) -> tuple[float, float]:
+    middle, n = statistics.mean(values), len(values)
+    half = t.ppf(0.975, n - 1) * statistics.stdev(values) / math.sqrt(n)
+    return middle - half, middle + half
+
+
+def test_every_kind_has_something_to_show_under_a_name_of_its_own(every: list[Panel]) -> None:
+    assert {panel.kind for panel in every} == set(plots.KINDS)
+    names = [panel.name for panel in every]
+    assert len(set(names)) == len(names)
+    assert all(name.replace("-", "").isalnum() for name in names), names
+    for panel in every:
+        assert panel.frame["value"].notna().any(), panel.title
+        assert (panel.ablation is None) == (panel.kind == "overview")
+
+
+def test_panels_can_be_asked_for_by_kind_and_table(evidence: Evidence, every: list[Panel]) -> None:
+    found = plots.panels(evidence, kinds=["forest", "learning"], ablation="norm")
+    told = [
+        (p.kind, p.name) for p in every if p.ablation == "norm" and p.kind in ("forest", "learning")
+    ]
+    assert [(panel.kind, panel.name) for panel in found] == told
+    assert told
+
+
+def test_a_forest_shows_each_pair_of_seeds_their_mean_and_its_interval(
+    evidence: Evidence, every: list[Panel]
+) -> None:
+    frame = the(every, "forest", "position")
+    readings = evidence.loaded.readings.query("ablation == 'position' and step == 300")
+    scores = {(row["label"], row["seed"]): row["value"] for row in listed(readings)}
+    for row in listed(frame[frame["n"] > 2]):
+        told = [
+            value - scores["sinusoidal", seed]
+            for (label, seed), value in scores.items()
+            if label == row["label"]
+        ]
+        assert row["points"] == pytest.approx(told)
+        assert row["value"] == pytest.approx(statistics.mean(told))
+        assert (row["low"], row["high"]) == pytest.approx(t_interval(told))
+
+
+def test_fewer_than_three_seeds_have_no_interval_in_any_figure(every: list[Panel]) -> None:
+    thin = 0
+    for panel in every:
+        if {"n", "low", "high"} <= set(panel.frame):
+            few = panel.frame[(panel.frame["n"] < 3) & panel.frame["value"].notna()]
+            thin += len(few)
+            if panel.kind != "learning":
+                assert few[["low", "high"]].isna().all().all(), panel.title
+    assert thin, "nothing had fewer than three seeds"
+
+
+def test_failed_seeds_are_told_and_are_in_no_mean(every: list[Panel]) -> None:
+    frame = the(every, "forest", "position").set_index("label")
+    assert frame.loc["alibi", "beside"] == "1 of 5 diverged"
+    assert len(frame.loc["alibi", "points"]) == 4
+    lost = the(every, "forest", "norm").set_index("label").loc["no norm"]
+    assert math.isnan(lost["value"])
+    assert lost["beside"] == "5 of 5 diverged"
+
+
+def test_a_stuck_seed_is_marked_at_what_it_came_to(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"], seeds=[0, 1, 2, 3])
+    for seed in range(4):
+        folder.record("pre", seed, 0.2 + 0.01 * seed)
+        folder.record(
+            "post", seed, 0.9 if seed == 3 else 0.3, status="stuck" if seed == 3 else "ok"
+        )
+    (panel,) = plots.panels(gather(folder.root), ["forest"])
+    (row,) = listed(panel.frame)
+    assert row["lost"] == pytest.approx([0.9 - 0.23])
+    assert len(row["points"]) == 3
+    assert row["value"] == pytest.approx(statistics.mean([0.1, 0.09, 0.08]))
+
+
+def test_a_record_that_cannot_be_read_is_no_failed_seed(folder: Any) -> None:
+    folder.ablation("size", ["a", "b"], crossings=[{"depth": "1"}, {"depth": "2"}])
+    for depth in ("1", "2"):
+        for seed in range(3):
+            folder.record("a", seed, 0.2, across={"depth": depth})
+            folder.record("b", seed, 0.3, across={"depth": depth})
+    path = folder.results.path(folder.trial("b", 2, {"depth": "2"}))
+    path.write_text(path.read_text()[:100])
+    (panel,) = plots.panels(gather(folder.root), ["lines"])
+    assert not any(panel.frame["lost"])
+    told = panel.frame.set_index(["label", "x"])["n"].to_dict()
+    assert told == {("a", 1.0): 3, ("a", 2.0): 3, ("b", 1.0): 3, ("b", 2.0): 2}
+
+
+def test_a_difference_that_dwarfs_the_others_asks_for_a_logarithmic_axis(folder: Any) -> None:
+    folder.ablation("size", ["a", "b", "c", "d"])
+    for seed in range(3):
+        for label, score in (("a", 1.0), ("b", 1.01), ("c", 0.98), ("d", 9.0)):
+            folder.record(label, seed, score + 0.001 * seed * len(label))
+    (panel,) = plots.panels(gather(folder.root), ["forest"])
+    assert panel.frame.attrs["linear_to"] == pytest.approx(0.02)
+    assert "logarithmic beyond" in panel.note
+
+
+def test_times_stand_as_ratios_with_each_process(every: list[Panel], evidence: Evidence) -> None:
+    frame = the(every, "speed", "position").set_index("label")
+    assert "sinusoidal" not in frame.index, "the baseline beside itself is no comparison"
+    told = {"none": 0.97, "learned": 1.002, "rotary": 1.12, "alibi": 1.31}
+    for label, ratio in told.items():
+        row = frame.loc[label]
+        assert row["value"] == pytest.approx(ratio, rel=0.03)
+        assert len(row["points"]) == row["n"] == 3
+        assert math.prod(row["points"]) ** (1 / 3) == pytest.approx(row["value"])
+    assert frame.loc["alibi", "mark"] == "worse"
+
+
+def test_learning_curves_average_the_seeds_that_ended_well(every: list[Panel]) -> None:
+    frame = the(every, "learning", "schedule [tuned]")
+    for label, seeds in (("both", (0, 1, 2)), ("no warm-up", (0, 2))):
+        level = {"both": 1.8, "no warm-up": 2.0}[label]
+        mean = frame[(frame["label"] == label) & frame["seed"].isna()].sort_values("x")
+        assert mean["x"].tolist() == list(training_lab.STEPS)
+        for row in listed(mean):
+            told = [training_lab.loss_at(row["x"], seed, level) for seed in seeds]
+            assert row["value"] == pytest.approx(statistics.mean(told))
+            ends = t_interval(told) if len(told) > 2 else (math.nan, math.nan)
+            assert (row["low"], row["high"]) == pytest.approx(ends, nan_ok=True)
+    lost = frame[frame["is_lost"]]
+    assert set(zip(lost["label"], lost["seed"], strict=True)) == {("no warm-up", 1)}
+
+
+def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_none(
+    every: list[Panel],
+) -> None:
+    frame = the(every, "lines", "heads", "data=3k: gradient norm")
+    assert sorted(set(frame["x"])) == list(DEPTHS)
+    for row in listed(frame[frame["label"] == "8 heads"]):
+        told = [0.5 * (1 + 0.02 * (seed % 3) ** 2) * row["x"] ** -0.5 for seed in range(5)]
+        assert row["value"] == pytest.approx(statistics.mean(told))
+        assert (row["low"], row["high"]) == pytest.approx(t_interval(told))
+        assert sorted(row["points"]) == pytest.approx(sorted(told))
+    past = the(every, "lines", "heads", "data=3k: perplexity past")
+    (lost,) = listed(past[past["value"].isna()])
+    assert (lost["label"], lost["x"], lost["reason"]) == ("1 head", 4.0, TOO_FAR)
+    assert past.attrs["level"] == past.attrs["upright"] == 1.0
+
+
+def test_heads_removed_by_importance_and_at_random_are_two_lines_of_one_colour(
+    every: list[Panel],
+) -> None:
+    frame = the(every, "lines", "heads", "data=3k: perplexity without heads")
+    both = frame[frame["label"] == "1 head"]
+    assert set(both["name"]) == {"1 head, importance", "1 head, random"}
+    assert both["colour"].nunique() == 1
+    assert set(both[both["hollow"]]["name"]) == {"1 head, random"}
+
+
+def test_scores_stand_by_what_a_question_is_crossed_with(every: list[Panel]) -> None:
+    frame = the(every, "lines", "recall", "by distance")
+    assert sorted(set(frame["x"])) == [4.0, 36.0]
+    for row in listed(frame):
+        distance = int(row["x"])
+        told = {s: study_lab.recalled(row["label"], distance, s) for s in study_lab.SEEDS}
+        stuck = [seed for seed, right in told.items() if right < 0.5 and seed == 202]
+        fine = [right for seed, right in told.items() if seed not in stuck]
+        assert sorted(row["points"]) == pytest.approx(sorted(fine))
+        assert row["lost"] == pytest.approx([told[seed] for seed in stuck])
+        assert row["value"] == pytest.approx(statistics.mean(fine))
+    assert frame.attrs["floor"][0] == 0.25, "what an answer without looking gets"
+    levels = the(every, "lines", "heads", "loss by data")
+    assert list(dict.fromkeys(levels["tick"])) == ["3k", "30k"]
+
+
+def test_tuning_shows_every_rate_and_rings_the_choice(every: list[Panel]) -> None:
+    panel = next(p for p in every if p.ablation == "schedule [tuned]" and "tuning" in p.title)
+    frame = panel.frame
+    for row in listed(frame):
+        losses = [training_lab.tried_loss(row["label"], row["x"], seed) for seed in (0, 1)]
+        assert row["points"] == [each for each in losses if each is not None]
+        assert math.isnan(row["value"]) == (None in losses)
+    chosen = frame[frame["chosen"]]
+    assert dict(zip(chosen["label"], chosen["x"], strict=True)) == training_lab.CHOSEN
+    assert panel.note.endswith("the best rate is at the edge of the grid: no decay")
+
+
+def test_times_by_length_are_those_of_the_clock_and_what_failed_has_a_reason(
+    every: list[Panel],
+) -> None:
+    frame = the(every, "lines", "length", "time of one layer; width=64, batch 1, forward")
+    lstm = frame[frame["label"] == "lstm"].sort_values("x")
+    assert lstm["x"].tolist() == list(LENGTHS)
+    for row in listed(lstm):
+        assert row["value"] == pytest.approx(seconds("lstm", row["x"]), rel=0.6)
+        assert len(row["points"]) == row["n"]
+        assert math.prod(row["points"]) ** (1 / row["n"]) == pytest.approx(row["value"])
+    name, width, way, length = TIMED_OUT
+    other = next(
+        p for p in every
+        if p.ablation == "length" and f"layer; width={width}" not in p.title
+        and p.subtitle == f"width={width}, batch 1, {way}" and "over" not in p.title
+    )  # fmt: skip
+    (lost,) = listed(other.frame[other.frame["value"].isna()])
+    assert (lost["label"], lost["x"]) == (name, length)
+    assert "×: time-out" in other.note
+
+
+def test_a_ratio_says_where_a_line_and_the_baseline_change_places(every: list[Panel]) -> None:
+    panel = next(
+        p for p in every
+        if p.ablation == "length" and "over attention" in p.title
+        and p.subtitle == "width=64, batch 1, forward"
+    )  # fmt: skip
+    lstm = panel.frame[panel.frame["label"] == "lstm"]
+    assert 256 < lstm["cross_at"].iloc[0] < 512
+    assert lstm["cross_low"].iloc[0] < lstm["cross_at"].iloc[0] < lstm["cross_high"].iloc[0]
+    assert "lstm crosses the baseline at" in panel.note
+    for row in listed(lstm):
+        told = seconds("lstm", row["x"]) / seconds("attention", row["x"])
+        assert row["value"] == pytest.approx(told, rel=0.05)
+
+
+def test_shares_and_costs_are_what_was_found(every: list[Panel]) -> None:
+    shares = next(p.frame for p in every if p.kind == "bars" and "FLOPs" in p.subtitle)
+    here = shares[shares["x"] == shares["x"].min()].set_index("part")["value"].to_dict()
+    assert set(here) == set(PARTS)
+    assert sum(here.values()) == pytest.approx(1.0, abs=0.02)
+    ladder = the(every, "bars", "ladder")
+    known = ladder[ladder["value"].notna()]
+    assert known["value"].is_monotonic_decreasing, "the dearest first"
+    luck = statistics.mean(0.002 * (seed % 3) for seed in range(4))
+    for row in listed(known):
+        assert row["value"] == pytest.approx(training_lab.WORTH[row["label"]] + luck)
+        assert row["low"] < row["value"] < row["high"]
+
+
+def test_heat_maps_hold_the_recorded_matrices(every: list[Panel]) -> None:
+    surface = the(every, "heatmap", "heads", "data=3k: loss around")
+    for row in listed(surface):
+        x, y = (float(row[f"{side}_name"].replace("−", "-")) for side in ("column", "row"))
+        told = loss(x, y, 0, 1.0 if row["facet"] == "8 heads" else 1.5)
+        assert row["value"] == pytest.approx(math.nan if told is None else told, nan_ok=True)
+    layers = [p for p in every if p.kind == "heatmap" and "attention" in p.title]
+    assert [any(layer in p.title for p in layers) for layer in LAYERS] == [True] * 3
+    for panel in layers:
+        sums = panel.frame.groupby(["facet", "row"])["value"].sum()
+        assert sums.tolist() == pytest.approx([1.0] * len(sums), abs=1e-3)
+    alike = the(every, "heatmap", "where")
+    assert set(alike["facet"]) == {"sines", "table"}
+    for row in listed(alike[alike["facet"] == "table"]):
+        assert row["value"] == pytest.approx(training_lab.cosine(row["row"], row["column"]))
+
+
+def test_calibration_keeps_every_bin_and_pools_seeds_by_their_labels(every: list[Panel]) -> None:
+    frame = the(every, "calibration", "smoothing", "confidence")
+    own = frame[frame["label"] == "none"]
+    told = [study_lab.bins(seed, 0.1) for seed in study_lab.SEEDS]
+    found = [rows["accuracy"].tolist() for _, rows in own.groupby("seed")]
+    for seed, rows in zip(told, found, strict=True):
+        assert rows == pytest.approx(
+            [math.nan if r[3] is None else r[3] for r in seed], nan_ok=True
+        )
+    from analysis.plots.calibration import pooled
+
+    whole = pooled(own)
+    last = [seed[-1] for seed in told]
+    count = sum(row[4] for row in last if row[4])
+    right = sum(row[3] * row[4] for row in last if row[3] is not None and row[4])
+    assert whole["count"].iloc[-1] == count
+    assert whole["accuracy"].iloc[-1] == pytest.approx(right / count)
+    likelihood = the(every, "calibration", "smoothing", "against loss")
+    for row in listed(likelihood):
+        told_ = study_lab.losses(row["label"], row["seed"])
+        assert (row["loss"], row["value"]) == pytest.approx(told_)
+
+
+def test_nothing_on_the_front_is_beaten_and_what_failed_is_not_on_it(every: list[Panel]) -> None:
+    found = [panel.frame for panel in every if panel.kind == "pareto"]
+    for frame in found:
+        sign = 1 if frame["better"].iloc[0] == "lower" else -1
+        fine = frame[frame["value"].notna() & ~frame["is_broken"]]
+        for row in listed(frame):
+            rivals = fine[
+                (fine["cost"] <= row["cost"]) & (sign * fine["value"] <= sign * row["value"])
+            ]
+            beaten = any(each["name"] != row["name"] for each in listed(rivals))
+            if row["is_front"]:
+                assert not beaten or len(rivals.drop_duplicates(["cost", "value"])) == 1
+                assert not row["is_broken"]
+            elif not row["is_broken"] and row["value"] == row["value"]:
+                assert beaten
+    assert found
+
+
+def test_a_cheaper_and_better_variant_moves_the_front() -> None:
+    rows = {"better": "lower", "is_broken": [False, False, False, True]}
+    frame = pd.DataFrame({"cost": [1.0, 2.0, 3.0, 0.5], "value": [0.5, 0.4, 0.45, 0.1], **rows})
+    assert pareto._front(frame) == [True, True, False, False]
+
+
+def test_the_overview_shows_per_cent_of_the_baseline(
+    every: list[Panel], evidence: Evidence
+) -> None:
+    frame = next(panel.frame for panel in every if panel.kind == "overview")
+    none = frame[(frame["ablation"] == "position") & (frame["label"] == "none")].iloc[0]
+    contrast = evidence.contrasts.query("ablation == 'position' and label == 'none'").iloc[0]
+    share = 100 / contrast["control_mean"]
+    assert none["value"] == pytest.approx(share * contrast["difference"])
+    assert (none["low"], none["high"]) == pytest.approx(
+        (share * contrast["low"], share * contrast["high"])
+    )
+    assert (frame["n"] >= 3).all()
+
+
+def test_what_is_published_stands_beside_ours_and_is_not_blended(every: list[Panel]) -> None:
+    frame = the(every, "published", "longer")
+    theirs = frame[(frame["facet"] == "published") & (frame["label"] == "alibi")]
+    assert theirs["n"].max() == 1
+    ours = frame[(frame["facet"] == "here") & (frame["x"] > 1)]
+    for row in listed(ours):
+        assert row["value"] == pytest.approx(study_lab.PAST[row["label"]][row["x"]])
+
+
+def test_panels_are_found_without_loading_matplotlib() -> None:
+    code = "import sys, analysis.plots; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,258 @@
+"""What is published goes on where it ended, and no file of anybody else's is touched."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from ablations.store.results import Results
+from ablations.store.stamp import ROOT
+from analysis import report
+from analysis.__main__ import main
+from analysis.claims import claims
+from analysis.evidence import Evidence, gather
+from analysis.load import load
+from analysis.publish import (
+    FINDINGS,
+    HEADLINES,
+    MANIFEST,
+    MOST,
+    RECORDS,
+    headlines,
+    packed,
+    publish,
+    unpack,
+)
+
+REFERENCE = ROOT / "results" / "reference"
+
+
+@pytest.fixture(scope="module")
+def evidence(shown: Path) -> Evidence:
+    """A folder whose report is written."""
+    return gather(shown.parents[1])
+
+
+@pytest.fixture(scope="module")
+def published(evidence: Evidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    to = tmp_path_factory.mktemp("published")
+    paths = publish(evidence, to)
+    assert {path for path in to.rglob("*") if path.is_file()} == set(paths)
+    return to
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_records_that_are_unpacked_are_the_records(
+    evidence: Evidence, published: Path, tmp_path: Path
+) -> None:
+    unpack(published, tmp_path)
+    back = load(tmp_path)
+    assert back.records == evidence.loaded.records
+    assert len(back.records) > 10
+    assert back.plan == evidence.loaded.plan
+    kept = json.loads((published / "claims.json").read_text())
+    assert kept == json.loads(json.dumps(claims(gather(tmp_path))))
+
+
+def test_page_tables_figures_and_verdicts_are_kept_and_every_link_leads_to_a_file(
+    published: Path,
+) -> None:
+    found = files(published)
+    assert {"report/index.html", "claims.json", RECORDS, FINDINGS, MANIFEST} < set(found)
+    assert {"tables/contrasts.csv", "figures/overview.png"} < set(found)
+    page = found["report/index.html"].decode()
+    for target in set(re.findall(r'(?:href|src)="\.\./([^"]+)"', page)):
+        assert unquote(target) in found, target
+
+
+def test_equal_records_are_packed_into_equal_bytes_and_strangers_are_left_out(
+    evidence: Evidence, published: Path
+) -> None:
+    root = evidence.loaded.root
+    stray = root / "trials" / "0123456789ab.json"
+    stray.write_text("{}")
+    try:
+        assert packed(Results(root)) == (published / RECORDS).read_bytes()
+    finally:
+        stray.unlink()
+    with zipfile.ZipFile(published / RECORDS) as file:
+        assert file.namelist()[0] == "plan.json"
+        assert "trials/0123456789ab.json" not in file.namelist()
+
+
+# --- whose files they are
+
+
+@pytest.fixture
+def small(folder: Any, capsys: pytest.CaptureFixture[str]) -> Path:
+    folder.ablation("width", ["64", "128"], seeds=[300])
+    folder.record("64", 300, 0.25)
+    folder.record("128", 300, 0.20)
+    assert main(["report", "--results", str(folder.root)]) == 0
+    capsys.readouterr()
+    return folder.root
+
+
+@pytest.mark.parametrize("mine", ["tables/mine.csv", "figures/mine.svg", "report/mine.html", "x"])
+def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mine: str
+) -> None:
+    to = tmp_path / "kept"
+    (to / mine).parent.mkdir(parents=True)
+    (to / mine).write_text("precious")
+    assert main(["publish", "--results", str(small), "--to", str(to)]) == 2
+    out, err = capsys.readouterr()
+    assert "name a new or empty folder" in err
+    assert (out, err.count("\n")) == ("", 1)
+    assert files(to) == {mine: b"precious"}
+
+
+def test_publishing_again_replaces_its_own_files_and_nothing_else(
+    small: Path, tmp_path: Path
+) -> None:
+    to = tmp_path / "kept"
+    command = ["publish", "--results", str(small), "--to", str(to)]
+    assert main(command) == 0
+    first = files(to)
+    (small / "tables" / "old.csv").write_text("of an older run")
+    (small / "tables" / "noted.csv").write_text("of an older run")
+    assert main(command) == 0
+    for name in ("old.csv", "noted.csv"):
+        assert (to / "tables" / name).is_file()
+        (small / "tables" / name).unlink()
+    (to / "tables" / "noted.csv").write_text("with my notes")
+    (to / "tables" / "mine.csv").write_text("precious")
+    (to / "figures" / "mine.svg").write_text("precious")
+    assert main(command) == 0
+    mine = {"tables/mine.csv": b"precious", "figures/mine.svg": b"precious"}
+    mine["tables/noted.csv"] = b"with my notes"
+    assert files(to) == {**first, **mine}
+
+
+def test_a_file_in_the_way_is_named_and_nothing_is_written(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to = tmp_path / "kept"
+    command = ["publish", "--results", str(small), "--to", str(to)]
+    assert main(command) == 0
+    (to / "tables" / "new.csv").write_text("mine")
+    (small / "tables" / "new.csv").write_text("theirs")
+    before = files(to)
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "new.csv is in the way" in capsys.readouterr().err
+    assert files(to) == before
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    ["", "[]", '{"files": []}', '{"files": {"../victim": "0"}}', '{"files": {"/victim": "0"}}'],
+)
+def test_a_manifest_that_is_none_of_ours_marks_nothing(
+    small: Path, tmp_path: Path, manifest: str
+) -> None:
+    (tmp_path / "victim").write_text("precious")
+    to = tmp_path / "kept"
+    to.mkdir()
+    (to / MANIFEST).write_text(manifest)
+    assert main(["publish", "--results", str(small), "--to", str(to)]) == 2
+    assert files(to) == {MANIFEST: manifest.encode()}
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_file_as_target_a_missing_report_and_too_many_bytes_are_refused(
+    small: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = tmp_path / "file"
+    target.write_text("precious")
+    assert main(["publish", "--results", str(small), "--to", str(target)]) == 2
+    assert target.read_text() == "precious"
+    monkeypatch.setattr("analysis.publish.MOST", 1000)
+    assert main(["publish", "--results", str(small), "--to", str(tmp_path / "kept")]) == 2
+    assert "too many to keep" in capsys.readouterr().err
+    (small / report.PAGE).unlink()
+    assert main(["publish", "--results", str(small), "--to", str(tmp_path / "kept")]) == 2
+    assert "python -m analysis report" in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
+
+
+# --- findings
+
+
+def test_findings_count_every_verdict_and_tell_the_decided_ones(folder: Any) -> None:
+    seeds = [300, 301, 302]
+    found = [
+        folder.claimed("position.needed", "worse", "none", than="with", by=0.1),
+        folder.claimed("heads.more-than-one", "better", "none", than="with"),
+        folder.claimed("norm.helps", "worse", "none", than="with", by=0.1),  # no headline
+    ]
+    folder.ablation("position", ["with", "none"], seeds=seeds, claims=found)
+    for seed in seeds:
+        folder.record("with", seed, 0.30 + 0.001 * (seed % 3))
+        folder.record("none", seed, 0.80 + 0.002 * (seed % 2))
+    first, _, _, _, *rows = headlines(gather(folder.root)).splitlines()
+    assert first.startswith("3 claims, 3 verdicts")
+    assert first.endswith("2 supported, 1 refuted.")
+    needed, heads = rows  # in the order of the README, and no other
+    assert "supported (position)" in needed
+    assert "“none” − “with” +0.5" in needed
+    assert needed.endswith("; n = 3 |")
+    assert "refuted (position)" in heads
+
+
+def test_the_claims_of_the_headlines_are_in_the_ledger() -> None:
+    from ablations.plan.ledger import ledger
+
+    assert set(HEADLINES) <= set(ledger())
+
+
+# --- the results beside the code
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    folder = tmp_path_factory.mktemp("reference")
+    unpack(REFERENCE, folder)
+    return gather(folder)
+
+
+def test_the_readme_tells_what_the_records_beside_the_code_say(kept: Evidence) -> None:
+    readme = (ROOT / "README.md").read_text()
+    text = headlines(kept)
+    assert (REFERENCE / FINDINGS).read_text() == text
+    assert text in readme
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)
+    assert pictures == ["results/reference/figures/overview.png"]
+    assert (ROOT / pictures[0]).is_file()
+
+
+def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Evidence) -> None:
+    from ablations.plan.ledger import ledger
+
+    decided = json.loads(json.dumps(claims(kept)))
+    assert json.loads((REFERENCE / "claims.json").read_text()) == decided
+    assert {each["id"] for each in decided} <= set(ledger())
+    assert not [each["id"] for each in decided if each["verdict"] == "not run"]
+    assert kept.loaded.plan["profile"] == "quick"
+    assert not kept.loaded.unreadable
+    page = (REFERENCE / "report" / "index.html").read_text()
+    assert all(f'<code class="id">{each["id"]}</code>' in page for each in decided)
+    for target in set(re.findall(r'(?:href|src)="\.\./([^"]+)"', page)):
+        assert (REFERENCE / unquote(target)).is_file(), target
+    assert sum(path.stat().st_size for path in REFERENCE.rglob("*") if path.is_file()) < MOST
