@@ -25,7 +25,7 @@ from ablations.store.stamp import short
 from ablations.sweep.lease import Leases
 
 _HOUR = 3600.0
-_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned", "ways")
+_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -55,8 +55,6 @@ class PlannedArm:
     origins: Sequence[tuple[str, Source]]
     """(prefix, source) from the last written to the first."""
     trained: bool
-    before: PlannedArm | None = None
-    """The arm as it was before its steps were chosen, where they were."""
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -153,12 +151,13 @@ def arms_of(
         for path, value in sorted(paths.items(), key=lambda item: item[0].count(".")):
             tree = replaced(tree, path, referred(value, tree, layer.name))
     levels = [
-        [(factor, level, paths or {}) for level, paths in options.items()]
+        [(factor, level, profile.multiplied(paths or {})) for level, paths in options.items()]
         for factor, options in ablation.across.items()
     ]
     arms: list[PlannedArm] = []
-    control = ablation.variants[ablation.control] or {}
-    for label, variant in ablation.variants.items():
+    variants = {label: profile.multiplied(v or {}) for label, v in ablation.variants.items()}
+    control = variants[ablation.control]
+    for label, variant in variants.items():
         for crossing in itertools.product(*levels):
             crossed = tree
             for path, value in itertools.chain(*(paths.items() for _, _, paths in crossing)):
@@ -173,7 +172,7 @@ def arms_of(
             ]
             across = {factor: level for factor, level, _ in crossing}
             try:
-                varied = _varied(crossed, variant or {}, source, control)
+                varied = _varied(crossed, variant, source, control)
             except ConfigError as error:
                 raise located(error, origins) from None
             varied = _capped(varied, profile.most, {*overrides, *factors})

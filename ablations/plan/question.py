@@ -12,7 +12,6 @@ from typing import Any
 from ablations.plan.ledger import Claim, find_claim
 from ablations.plan.prediction import Prediction, read_prediction
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
-from ablations.store.seeds import DECIDING
 from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
@@ -46,15 +45,10 @@ class Ablation:
     points: dict[str, Any] = field(default_factory=dict)
     """Timing → coordinate → values: where it is timed, each with each; `tokens` instead of `batch`
     is a batch of so many tokens. A profile may leave some lengths out."""
-    equal: str = "steps"
-    """What every variant gets as much of: steps, or time, as it is measured where this is run."""
     tune: dict[str, Any] = field(default_factory=dict)
     """Path → values: the settings that are tried for every variant, each with each."""
     least: str | None = None
     """The smallest profile that has it among everything; asked by name it runs at any."""
-    seeds_from: int = DECIDING[0]
-    """The first of the ten seeds that decide it: a regime that was changed after its seeds were
-    seen takes the next ten."""
 
     def __post_init__(self) -> None:
         if self.control not in self.variants:
@@ -94,12 +88,8 @@ class Ablation:
             for name in self.points
             if name not in self.measures
         ]
-        if self.equal not in ("steps", "time"):
-            problems.append(f"equal: expected steps or time, got {self.equal!r}")
         if self.least not in (None, *PROFILES):
             problems.append(f"least: expected one of {', '.join(PROFILES)}, got {self.least!r}")
-        if self.seeds_from < DECIDING[0] or self.seeds_from % len(DECIDING):
-            problems.append(f"seeds_from={self.seeds_from}: expected 200, 210, 220 …")
         if problems:
             raise ConfigError(problems)
         self.predictions  # noqa: B018 (a ConfigError says what is wrong with one)
@@ -107,48 +97,63 @@ class Ablation:
     @cached_property
     def predictions(self) -> list[tuple[Claim, list[Prediction]]]:
         """What each claim predicts here, in the order of the file."""
+        return [(claim, predicted) for claim, predicted, _ in self._claimed]
+
+    @cached_property
+    def requirements(self) -> dict[str, list[Prediction]]:
+        """Claim → what has to hold before its predictions mean anything."""
+        return {claim.id: required for claim, _, required in self._claimed if required}
+
+    @cached_property
+    def _claimed(self) -> list[tuple[Claim, list[Prediction], list[Prediction]]]:
         problems: list[str] = []
         found = []
         seen: set[str] = set()
         for index, written in enumerate(self.claims):
             place = f"claims.{index}"
             try:
-                claim, predictions = self._predicted(written, place)
+                claim, predictions, required = self._read_claim(written, place)
             except ConfigError as error:
                 problems += error.problems
                 continue
             if claim.id in seen:
                 problems.append(f"{place}.id: '{claim.id}' stands twice")
             seen.add(claim.id)
-            found.append((claim, predictions))
+            found.append((claim, predictions, required))
         if problems:
             raise ConfigError(problems)
         return found
 
-    def _predicted(self, written: Any, place: str) -> tuple[Claim, list[Prediction]]:
-        if not isinstance(written, Mapping) or written.keys() != {"id", "predicts"}:
+    def _read_claim(
+        self, written: Any, place: str
+    ) -> tuple[Claim, list[Prediction], list[Prediction]]:
+        keys = {"id", "predicts"}
+        if not isinstance(written, Mapping) or not keys <= written.keys() <= keys | {"require"}:
             raise ConfigError([f"{place}: expected an id and what it predicts, got {written!r}"])
-        predicts = written["predicts"]
-        if not isinstance(predicts, list) or not predicts:
-            raise ConfigError([f"{place}.predicts: expected a list of predictions"])
         try:
             claim = find_claim(str(written["id"]))
         except ConfigError as error:
             raise ConfigError([f"{place}.id: {problem}" for problem in error.problems]) from None
-        levels = {factor: list(options) for factor, options in self.across.items()}
-        variants = list(self.variants)
-        predictions = [
-            read_prediction(
-                each, f"{place}.predicts.{index}", variants, levels, self.metric, self.control
-            )
-            for index, each in enumerate(predicts)
-        ]
-        arms = {each.arms for each in predictions}
+        predictions = self._predicted(written["predicts"], f"{place}.predicts")
+        required = []
+        if "require" in written:
+            required = self._predicted(written["require"], f"{place}.require")
+        arms = {each.arms for each in (*predictions, *required)}
         if "tuned" in arms and not self.tune:
             raise ConfigError([f"{place}: its arms are tuned, and the question names no tune"])
         if len(arms) > 1:
             raise ConfigError([f"{place}: one table decides it: all arms fixed, or all tuned"])
-        return claim, predictions
+        return claim, predictions, required
+
+    def _predicted(self, written: Any, place: str) -> list[Prediction]:
+        if not isinstance(written, list) or not written:
+            raise ConfigError([f"{place}: expected a list of predictions"])
+        levels = {factor: list(options) for factor, options in self.across.items()}
+        variants = list(self.variants)
+        return [
+            read_prediction(each, f"{place}.{index}", variants, levels, self.metric, self.control)
+            for index, each in enumerate(written)
+        ]
 
     def is_for(self, profile: str) -> bool:
         """Whether this profile is large enough for it."""
@@ -161,13 +166,13 @@ class Ablation:
         claims: Collection[str] = (),
         arms: str | None = None,
     ) -> bool:
-        """Whether an arm, treated so, is needed for a claim (of these, or any); the control stands
-        by all that are compared where it stands."""
+        """Whether a claim (of these, or any) compares this variant; the control is needed whenever
+        a variant is."""
         predicted = [
             each
-            for claim, predictions in self.predictions
+            for claim, predictions, required in self._claimed
             if not claims or claim.id in claims
-            for each in predictions
+            for each in (*predictions, *required)
             if arms in (None, each.arms)
         ]
         labels = self.variants if label == self.control else [label]
