@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 
 from ablations.store.words import in_one_line
 
+WIDEST = 80  # characters of a cell; longer names are cut
+
 
 def print_columns(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
@@ -26,7 +28,9 @@ def print_columns(
             overflow="ellipsis",
         )
     for row in rows:
-        table.add_row(*(Text(in_one_line(cell)) for cell in row))
+        cells = [in_one_line(cell) for cell in row]
+        cells = [cell if len(cell) <= WIDEST else f"{cell[: WIDEST - 1]}…" for cell in cells]
+        table.add_row(*map(Text, cells))
     console = Console(width=None if is_terminal else 1_000_000)
     with console.capture() as printed:
         console.print(table)

@@ -58,8 +58,8 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         "claims": [
             {
                 **vars(claim),
-                "predicts": [each.to_dict() for each in predicted],
-                "require": [each.to_dict() for each in ablation.requirements.get(claim.id, ())],
+                "predicts": [each.to_dict() for each in predicted if each.role == "predicts"],
+                "require": [each.to_dict() for each in predicted if each.role == "requires"],
             }
             for claim, predicted in ablation.predictions
             if table.is_alone or predicted[0].arms == table.arms

@@ -97,63 +97,48 @@ class Ablation:
     @cached_property
     def predictions(self) -> list[tuple[Claim, list[Prediction]]]:
         """What each claim predicts here, in the order of the file."""
-        return [(claim, predicted) for claim, predicted, _ in self._claimed]
-
-    @cached_property
-    def requirements(self) -> dict[str, list[Prediction]]:
-        """Claim → what has to hold before its predictions mean anything."""
-        return {claim.id: required for claim, _, required in self._claimed if required}
-
-    @cached_property
-    def _claimed(self) -> list[tuple[Claim, list[Prediction], list[Prediction]]]:
         problems: list[str] = []
         found = []
         seen: set[str] = set()
         for index, written in enumerate(self.claims):
             place = f"claims.{index}"
             try:
-                claim, predictions, required = self._read_claim(written, place)
+                claim, predictions = self._predicted(written, place)
             except ConfigError as error:
                 problems += error.problems
                 continue
             if claim.id in seen:
                 problems.append(f"{place}.id: '{claim.id}' stands twice")
             seen.add(claim.id)
-            found.append((claim, predictions, required))
+            found.append((claim, predictions))
         if problems:
             raise ConfigError(problems)
         return found
 
-    def _read_claim(
-        self, written: Any, place: str
-    ) -> tuple[Claim, list[Prediction], list[Prediction]]:
-        keys = {"id", "predicts"}
-        if not isinstance(written, Mapping) or not keys <= written.keys() <= keys | {"require"}:
+    def _predicted(self, written: Any, place: str) -> tuple[Claim, list[Prediction]]:
+        if not isinstance(written, Mapping) or written.keys() != {"id", "predicts"}:
             raise ConfigError([f"{place}: expected an id and what it predicts, got {written!r}"])
+        predicts = written["predicts"]
+        if not isinstance(predicts, list) or not predicts:
+            raise ConfigError([f"{place}.predicts: expected a list of predictions"])
         try:
             claim = find_claim(str(written["id"]))
         except ConfigError as error:
             raise ConfigError([f"{place}.id: {problem}" for problem in error.problems]) from None
-        predictions = self._predicted(written["predicts"], f"{place}.predicts")
-        required = []
-        if "require" in written:
-            required = self._predicted(written["require"], f"{place}.require")
-        arms = {each.arms for each in (*predictions, *required)}
+        levels = {factor: list(options) for factor, options in self.across.items()}
+        variants = list(self.variants)
+        predictions = [
+            read_prediction(
+                each, f"{place}.predicts.{index}", variants, levels, self.metric, self.control
+            )
+            for index, each in enumerate(predicts)
+        ]
+        arms = {each.arms for each in predictions}
         if "tuned" in arms and not self.tune:
             raise ConfigError([f"{place}: its arms are tuned, and the question names no tune"])
         if len(arms) > 1:
             raise ConfigError([f"{place}: one table decides it: all arms fixed, or all tuned"])
-        return claim, predictions, required
-
-    def _predicted(self, written: Any, place: str) -> list[Prediction]:
-        if not isinstance(written, list) or not written:
-            raise ConfigError([f"{place}: expected a list of predictions"])
-        levels = {factor: list(options) for factor, options in self.across.items()}
-        variants = list(self.variants)
-        return [
-            read_prediction(each, f"{place}.{index}", variants, levels, self.metric, self.control)
-            for index, each in enumerate(written)
-        ]
+        return claim, predictions
 
     def is_for(self, profile: str) -> bool:
         """Whether this profile is large enough for it."""
@@ -170,9 +155,9 @@ class Ablation:
         a variant is."""
         predicted = [
             each
-            for claim, predictions, required in self._claimed
+            for claim, predictions in self.predictions
             if not claims or claim.id in claims
-            for each in (*predictions, *required)
+            for each in predictions
             if arms in (None, each.arms)
         ]
         labels = self.variants if label == self.control else [label]

@@ -13,9 +13,10 @@ from typing import Any
 from ablations.store.schema import TRIAL, RecordError
 from ablations.store.seal import seal_whole, unseal
 
-ROLES = ("report", "tune")
-"""What a cell is for: a number that is reported, or a choice among settings."""
-ARMS = ("fixed", "tuned", "tuning")
+ROLES = ("report", "tune", "runner-up")
+"""What a cell is for: a number that is reported; a choice among settings; or the number that would
+be reported, had the choice gone to a setting that was as good."""
+ARMS = ("fixed", "tuned", "tuning", "pacing")
 
 
 def write_bytes(plan: dict[str, Any]) -> bytes:
@@ -68,18 +69,15 @@ def _is_seed(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _are_seeds(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_seed, value))
-
-
 def _is_size(value: Any) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and math.isfinite(value) and value >= 0
 
 
-_LATER: dict[str, Any] = {"grid": {}}
+_LATER: dict[str, Any] = {"left_out": [], "grid": {}}
 """What plans had not at first, and what it is there."""
 _LATER_FIELDS = {
+    "left_out": lambda value: isinstance(value, list) and all(map(_are_texts, value)),
     "grid": lambda value: _is_object(value) and all(isinstance(v, list) for v in value.values()),
 }
 _PLAN = {"profile": _is_text, "ablations": _is_object}
@@ -92,12 +90,16 @@ _ENTRY = {
     "fixed": _is_text,
     "moves": _is_text,
     "claims": lambda value: isinstance(value, list) and all(map(_is_object, value)),
+    "declared": lambda value: _is_seed(value) and value >= 0,
     "tuning": lambda value: isinstance(value, list) and all(map(_is_object, value)),
+    "paces": lambda value: isinstance(value, list) and all(map(_is_object, value)),
     "overrides": _are_texts,
     "profile": _is_text,
     "metric": _is_object,
     "metrics": lambda value: _is_object(value) and all(map(_is_object, value.values())),
-    "batches": lambda value: isinstance(value, list) and all(map(_are_seeds, value)),
+    "fingerprint": _is_text,
+    "seeds_from": _is_seed,
+    "seeds": lambda value: isinstance(value, list) and all(map(_is_seed, value)),
     "cells": lambda value: isinstance(value, list),
 }
 _METRIC = {
