@@ -12,7 +12,7 @@ from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
 from ablations.commands.trial_list import PlacedTrial, places, print_places
-from ablations.store.record import TRAINED, WHOLE, RecordHead
+from ablations.store.record import TRAINED, WHOLE, Record
 from ablations.store.results import Asked, Results
 from ablations.store.schema import STATUSES, RecordError
 from ablations.store.stamp import changed
@@ -98,9 +98,9 @@ def look(results: Results, names: Sequence[str] = ()) -> Picture:
     unmeasured = 0
     reasons = []
     for trial, wanted in asked.items():
-        head: RecordHead | None = None
+        head: Record | None = None
         try:
-            head = results.head(trial)
+            head = results.read(trial)
         except RecordError as error:  # it will be run again
             reasons.append(str(error))
         if head is not None and (reason := _reason(head)):
@@ -154,7 +154,7 @@ def _tables(results: Results, name: str) -> list[str]:
     return tables
 
 
-def _reason(head: RecordHead) -> str | None:
+def _reason(head: Record) -> str | None:
     told = [head.reason.splitlines()[0]] if head.reason else []
     told += [f"{what} failed: {why}" for what, why in head.failures.items()]
     reason = f"{head.trial} {head.status}: {'; '.join(told)}" if told else None

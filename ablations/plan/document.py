@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ablations.plan.wanted import Plan, PlannedTable, measures_of, metrics_of
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.results import Results
 
 FEW = 3  # a batch of fewer seeds gives no verdict, so seeds that are asked for later join it

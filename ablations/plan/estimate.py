@@ -21,7 +21,7 @@ import psutil
 from ablations.plan.missing import Missing
 from ablations.plan.wanted import Plan, Want
 from ablations.store.files import read_file, write_atomic
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.machine import HOST
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
@@ -74,7 +74,7 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
     taken: dict[str, list[tuple[float, float]]] = {}  # of a task: seconds and operations
     for want in plan.wanted.values() if results.trials.is_dir() else ():
         with contextlib.suppress(RecordError):  # an unusable record will be run again
-            head = results.head(want.trial)
+            head = results.read(want.trial)
             if head is None or head.env.get("device") != device_name(device):
                 continue
             # Several devices, or packed seeds, say little of the time on one alone.

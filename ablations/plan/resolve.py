@@ -12,7 +12,7 @@ from typing import Any
 from ablations.plan.facts import model_facts, task_facts
 from ablations.plan.own_files import refused
 from ablations.plan.own_parts import check_declarations, one_line_of_own_parts
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from model.config import ConfigError, nearest, validate
 
 _WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
