@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ablations.commands.columns import print_columns
 from ablations.store.words import quoted
@@ -71,9 +71,8 @@ def _arm_rows(evidence: Evidence, names: Collection[str]) -> list[list[str]]:
             shown.add((name, across))
         ends = "" if math.isnan(row["low"]) else f"{row['low']:.3g} to {row['high']:.3g}"
         difference = _number(row["difference"])
-        mark: Any = row["mark"] if "mark" in row else row["verdict"]
         score, n = _number(row["mean"]), str(row["n"])
-        rows.append([name, quoted(row["name"]), score, difference, ends, n, str(mark)])
+        rows.append([name, quoted(row["name"]), score, difference, ends, n, row["mark"]])
     return rows
 
 

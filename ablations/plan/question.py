@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ablations.plan.ledger import Claim, find_claim
-from ablations.plan.prediction import Prediction, read_prediction
+from ablations.plan.prediction import read_prediction
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
+from ablations.store.predictions import Prediction
 from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
@@ -116,28 +117,34 @@ class Ablation:
         return found
 
     def _predicted(self, written: Any, place: str) -> tuple[Claim, list[Prediction]]:
-        if not isinstance(written, Mapping) or written.keys() != {"id", "predicts"}:
+        if not isinstance(written, Mapping) or written.keys() - {"require"} != {"id", "predicts"}:
             raise ConfigError([f"{place}: expected an id and what it predicts, got {written!r}"])
-        predicts = written["predicts"]
-        if not isinstance(predicts, list) or not predicts:
-            raise ConfigError([f"{place}.predicts: expected a list of predictions"])
         try:
             claim = find_claim(str(written["id"]))
         except ConfigError as error:
             raise ConfigError([f"{place}.id: {problem}" for problem in error.problems]) from None
         levels = {factor: list(options) for factor, options in self.across.items()}
-        variants = list(self.variants)
-        predictions = [
-            read_prediction(
-                each, f"{place}.predicts.{index}", variants, levels, self.metric, self.control
-            )
-            for index, each in enumerate(predicts)
-        ]
+        asked = (list(self.variants), levels, self.metric, self.control)
+        problems, predictions = [], []
+        for key, role in (("predicts", "predicts"), ("require", "requires")):
+            given = written.get(key, [])
+            if not isinstance(given, list) or (key == "predicts" and not given):
+                problems.append(f"{place}.{key}: expected a list of predictions")
+                continue
+            for index, each in enumerate(given):
+                try:
+                    found = read_prediction(each, f"{place}.{key}.{index}", *asked, role)
+                except ConfigError as error:
+                    problems += error.problems
+                else:
+                    predictions.append(found)
         arms = {each.arms for each in predictions}
         if "tuned" in arms and not self.tune:
-            raise ConfigError([f"{place}: its arms are tuned, and the question names no tune"])
+            problems.append(f"{place}: its arms are tuned, and the question names no tune")
         if len(arms) > 1:
-            raise ConfigError([f"{place}: one table decides it: all arms fixed, or all tuned"])
+            problems.append(f"{place}: one table decides it: all arms fixed, or all tuned")
+        if problems:
+            raise ConfigError(problems)
         return claim, predictions
 
     def is_for(self, profile: str) -> bool:

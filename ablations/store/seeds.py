@@ -7,8 +7,3 @@ TUNING = (100, 101)
 DECIDING = tuple(range(300, 310))
 """Of what is reported; a run takes the first so many. Nobody had seen them when the questions,
 their metrics and their margins were written."""
-LOOKS = (3, 5, 10)
-
-
-def deciding(first: int) -> tuple[int, ...]:
-    return tuple(seed + first - DECIDING[0] for seed in DECIDING)
