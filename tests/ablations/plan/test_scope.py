@@ -190,12 +190,3 @@ def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: P
             file.write_text(text.replace('"train.steps": 4', f'"train.steps": {steps}'))
             with pytest.raises(ConfigError, match=r"small\.yaml:\d+: train\.steps: "):
                 make_plan([str(file)], profile, {}, [0])
-
-
-def test_a_large_profile_multiplies_the_steps_of_variants_too(ask: Ask) -> None:
-    variants = {"with": {}, "longer": {"train.steps": 12}}
-    plan = make_plan([ask(variants=variants, settings={"train.steps": 10})], "full", {}, [0])
-    (table,) = plan.tables.values()
-    times = read_profile("full").times["train.steps"]
-    steps = {cell.label: cell.config["train"]["steps"] for cell in table.cells}
-    assert steps == {"with": 10 * times, "longer": 12 * times}
