@@ -477,7 +477,6 @@ def test_a_misspelt_path_is_answered_with_the_nearest_that_exists(ask: Ask) -> N
         "train.rate": "train.optimiser.rate",
         "train.warmup": "train.schedule.warmup",
         "train.stesp": "train.steps",
-        "model.heads": "model.n_heads",
         "model.steps": "train.steps",
         "model.norm.epsilon": "model.norm.eps",
     }.items():
