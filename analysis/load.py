@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.record import TRAINING, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.plan.tree import replaced
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task

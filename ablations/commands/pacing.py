@@ -42,7 +42,7 @@ def pace(plan: Plan, results: Results, sweep: Callable[[Plan], Counter[str]]) ->
 
 def _paces(table: PlannedTable, results: Results) -> list[Pace]:
     from ablations.plan.pacing import METRIC, Pace
-    from ablations.store.identity import freeze
+    from ablations.store.frozen import freeze
     from analysis import stats
 
     control = table.ablation.control

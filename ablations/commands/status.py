@@ -13,7 +13,7 @@ from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
 from ablations.commands.trial_list import PlacedTrial, places, print_places
-from ablations.store.record import TRAINED, WHOLE, Record
+from ablations.store.record import TRAINED, WHOLE, RecordHead
 from ablations.store.results import Asked, Results
 from ablations.store.schema import STATUSES, RecordError
 from ablations.store.stamp import Stamp, changed
@@ -200,7 +200,7 @@ class Watched:
         stamp = (file.st_ino, file.st_mtime_ns, file.st_size)
         if self._seen.get(trial, (None,))[0] != stamp:
             try:
-                head = self.results.read(trial)
+                head = self.results.head(trial)
             except RecordError as error:
                 self._seen[trial] = stamp, Seen(None, str(error))
             else:
@@ -210,7 +210,7 @@ class Watched:
         return self._seen[trial][1]
 
 
-def _summary(head: Record) -> Seen:
+def _summary(head: RecordHead) -> Seen:
     told = [head.reason.splitlines()[0]] if head.reason else []
     told += [f"{what} failed: {why}" for what, why in head.failures.items()]
     reason = f"{head.trial} {head.status}: {'; '.join(told)}" if told else None

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ablations.plan.wanted import Plan, PlannedTable, measures_of, metrics_of
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.results import Results
 
 

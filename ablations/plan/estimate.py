@@ -17,7 +17,7 @@ import psutil
 
 from ablations.plan.missing import Missing, missing
 from ablations.plan.wanted import Plan, Want
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -75,7 +75,7 @@ def known_times(plan: Plan, results: Results, device: torch.device) -> Times:
             times.each[str(want.frozen)] = None
             continue
         with contextlib.suppress(RecordError):  # what it says is lost, and it will be run again
-            head = results.read(want.trial)
+            head = results.head(want.trial)
             if head is None or head.env.get("device") not in here:
                 continue
             if head.status == "oom":

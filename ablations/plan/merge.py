@@ -18,7 +18,8 @@ from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, located, read_yaml
 from ablations.plan.tree import get, is_number, referred, replaced
-from ablations.store.identity import freeze, identity
+from ablations.store.frozen import freeze
+from ablations.store.identity import identity
 from ablations.store.identity import settings as settings_of
 from model.config import ConfigError, nearest
 from model.strict_yaml import Source

@@ -18,7 +18,7 @@ from ablations.plan.merge import PlannedArm
 from ablations.plan.question import Ablation
 from ablations.plan.tree import get, replaced
 from ablations.store.files import write_atomic
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.results import Results
 from ablations.store.seeds import DECIDING
 from model.config import ConfigError, validate

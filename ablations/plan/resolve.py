@@ -12,7 +12,7 @@ from ablations.plan.memory import is_ours, memory
 from ablations.plan.own_files import refused
 from ablations.plan.own_parts import check_declarations, one_line_of_own_parts
 from ablations.plan.suggestions import with_right_paths
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from model.config import ConfigError, nearest, validate
 
 

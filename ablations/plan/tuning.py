@@ -32,7 +32,7 @@ from ablations.plan.question import Ablation, catalogue
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
 from ablations.plan.tree import get
 from ablations.store.files import write_atomic
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.results import Results
 from ablations.store.seeds import TUNING
 from model.config import ConfigError, validate

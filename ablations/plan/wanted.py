@@ -15,7 +15,7 @@ from ablations.plan.points import places
 from ablations.plan.profile import Profile, read_profile
 from ablations.plan.question import Ablation, crossed, find, read_ablation
 from ablations.plan.tuning import Choice, Grid, choices, regime, trials_of
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.results import Results
 from ablations.store.seeds import DECIDING, moved
 from ablations.store.stamp import Stamp

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.record import Record
 from ablations.sweep.launch import Report
 from ablations.sweep.orders import TrialOrder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.plan.wanted import Want
 from ablations.plan.ways import Stopwatch, Way
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.sweep.launch import Job, Launcher, Outcome, Report
 from ablations.tasks.cache import load_task
 

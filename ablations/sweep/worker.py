@@ -26,9 +26,9 @@ from ablations.measure.session import time_session
 from ablations.measure.timing import TimingConfig
 from ablations.plan.identity import identity_of
 from ablations.plan.missing import needs_weights
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.store.record import Reading, Record
-from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
+from ablations.store.stamp import changed, short
 from ablations.sweep.launch import Changed
 from ablations.sweep.orders import Order, SessionOrder, TrialOrder
 from ablations.sweep.together import run_together
@@ -213,7 +213,6 @@ def import_parts(order: Order) -> None:
     """Have the user's own parts registered."""
     for module in order.imports:
         importlib.import_module(module)
-    note_loaded()
 
 
 def check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
@@ -227,11 +226,7 @@ def check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
 
 
 def check_code(stamps: Iterable[Mapping[str, str]]) -> None:
-    """Refuse source files, or code that was loaded from them, that are not what the order says."""
-    looks = changed, loaded_otherwise
-    files = sorted({name for made_by in stamps for look in looks for name in look(made_by)})
+    """Refuse source files that are not what the order says."""
+    files = sorted({name for made_by in stamps for name in changed(made_by)})
     if files:
         raise Changed(f"{', '.join(files[:3])}{' and others' * (len(files) > 3)} changed")
-
-
-note_loaded()  # before anything is edited: servers load this module, and fork workers

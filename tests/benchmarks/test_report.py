@@ -20,7 +20,8 @@ import psutil
 import pytest
 
 from ablations.store.results import Results
-from ablations.store.schema import SCHEMA, vouched
+from ablations.store.schema import SCHEMA
+from ablations.store.seal import vouched
 from ablations.store.stamp import ROOT
 from analysis.reference import unpack
 

@@ -48,7 +48,7 @@ class Ended:
         ran = 0
         for table in plan.tables.values():
             for cell in table.cells:
-                if self.results.read(cell.trial) is None:
+                if self.results.head(cell.trial) is None:
                     value = self.score(
                         cell.label, cell.config["train"]["optimiser"]["rate"], cell.seed
                     )

@@ -10,7 +10,7 @@ import torch
 
 import ablations.sweep.calibrate
 from ablations.plan.wanted import make_plan
-from ablations.store.identity import freeze
+from ablations.store.frozen import freeze
 from ablations.sweep.calibrate import clock, quickest, seconds_to_train
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.tasks.cache import load_task
