@@ -23,7 +23,7 @@ from ablations.store.schema import RecordError
 from ablations.store.stamp import short
 from ablations.sweep.lease import Leases
 
-_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned", "ways")
+_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -54,8 +54,6 @@ class PlannedArm:
     origins: Sequence[tuple[str, Source]]
     """(prefix, source) from the last written to the first."""
     trained: bool
-    before: PlannedArm | None = None
-    """The arm as it was before its steps were chosen, where they were."""
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -176,6 +174,7 @@ def arms_of(
             except ConfigError as error:
                 raise located(error, origins) from None
             varied = _capped(varied, profile.most, {*overrides, *factors})
+            varied = _in_equal_time(varied, ablation.step_times.get(label, 1))
             arms.append(PlannedArm(label, across, varied, source, origins, trained))
     return arms
 
@@ -189,6 +188,16 @@ def _capped(
             value = get(tree, path)
             if path not in typed and is_number(value) and value > cap:
                 tree = replaced(tree, path, cap)
+    return tree
+
+
+def _in_equal_time(tree: Mapping[str, Any], step_time: float) -> Mapping[str, Any]:
+    """With as many steps, and as long a warm-up, as fit into the control's time."""
+    for path in ("train.steps", "train.schedule.warmup"):
+        with contextlib.suppress(KeyError):  # not every schedule warms up
+            value = get(tree, path)
+            if is_number(value) and step_time != 1:
+                tree = replaced(tree, path, max(1, round(value / step_time)))
     return tree
 
 

@@ -12,12 +12,17 @@ from typing import Any
 from ablations.plan.ledger import Claim, find_claim
 from ablations.plan.prediction import read_prediction
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
+from ablations.plan.tree import is_number
 from ablations.store.predictions import Prediction
-from ablations.store.seeds import DECIDING
 from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
 
+RETIRED = {
+    "equal": "write step_times, the measured ratio of each variant's step time to the control's",
+    "seeds_from": "reported seeds are the same for every question",
+}
+"""Keys that were, and what to do instead."""
 PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
 
 
@@ -47,15 +52,13 @@ class Ablation:
     points: dict[str, Any] = field(default_factory=dict)
     """Timing → coordinate → values: where it is timed, each with each; `tokens` instead of `batch`
     is a batch of so many tokens. A profile may leave some lengths out."""
-    equal: str = "steps"
-    """What every variant gets as much of: steps, or time, as it is measured where this is run."""
+    step_times: dict[str, Any] = field(default_factory=dict)
+    """Variant → how long a step of it takes, in steps of the control: it gets equal time, so its
+    steps and its warm-up are divided by that."""
     tune: dict[str, Any] = field(default_factory=dict)
     """Path → values: the settings that are tried for every variant, each with each."""
     least: str | None = None
     """The smallest profile that has it among everything; asked by name it runs at any."""
-    seeds_from: int = DECIDING[0]
-    """The first of the ten seeds that decide it: a regime that was changed after its seeds were
-    seen takes the next ten."""
 
     def __post_init__(self) -> None:
         if self.control not in self.variants:
@@ -95,12 +98,13 @@ class Ablation:
             for name in self.points
             if name not in self.measures
         ]
-        if self.equal not in ("steps", "time"):
-            problems.append(f"equal: expected steps or time, got {self.equal!r}")
+        problems += [
+            f"step_times.{label}: expected a variant and a number above 0, got {ratio!r}"
+            for label, ratio in self.step_times.items()
+            if label not in self.variants or not is_number(ratio) or ratio <= 0
+        ]
         if self.least not in (None, *PROFILES):
             problems.append(f"least: expected one of {', '.join(PROFILES)}, got {self.least!r}")
-        if self.seeds_from < DECIDING[0] or self.seeds_from % len(DECIDING):
-            problems.append(f"seeds_from={self.seeds_from}: expected 200, 210, 220 …")
         if problems:
             raise ConfigError(problems)
         self.predictions  # noqa: B018 (a ConfigError says what is wrong with one)
@@ -168,8 +172,8 @@ class Ablation:
         claims: Collection[str] = (),
         arms: str | None = None,
     ) -> bool:
-        """Whether an arm, treated so, is needed for a claim (of these, or any); the control stands
-        by all that are compared where it stands."""
+        """Whether a claim (of these, or any) compares this variant; the control is needed whenever
+        a variant is."""
         predicted = [
             each
             for claim, predictions in self.predictions
@@ -235,6 +239,8 @@ def read_ablation(path: Path) -> tuple[Ablation, Source]:
 @lru_cache(maxsize=512)
 def _read(text: str, name: str) -> tuple[Ablation, Source]:
     source = parsed(text, name)
+    if gone := [key for key in RETIRED if key in source.values]:
+        raise ConfigError([f"{source.place(key)}: {key} is gone: {RETIRED[key]}" for key in gone])
     try:
         return validate(Ablation, source.values, ""), source
     except ConfigError as error:

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ablations.plan.facts import has_our_data, model_facts, task_facts
-from ablations.plan.memory import is_ours, memory
+from ablations.plan.facts import model_facts, task_facts
 from ablations.plan.own_files import refused
 from ablations.plan.own_parts import check_declarations, one_line_of_own_parts
-from ablations.plan.suggestions import with_right_paths
 from ablations.store.identity import freeze
 from model.config import ConfigError, nearest, validate
+
+_HINT = re.compile(r"Did you mean '([\w-]+)'\?")
+_WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
 
 
 def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Task, model and training with every default written out, checked against each other."""
-    written = _written(tree) if is_ours() else None
-    known = None if written is None else memory().recall("trials", written)
-    if isinstance(known, str):
-        return dict(json.loads(known))
-    resolved = _resolved(tree)
-    if written is not None and has_our_data(freeze(resolved["task"])):
-        memory().note("trials", written, json.dumps(resolved))
-    return resolved
-
-
-def _written(tree: Mapping[str, Any]) -> str | None:
-    """The tree as one text; None where it holds what no trial can."""
-    try:
-        return freeze(tree)
-    except (ValueError, TypeError):
-        return None
-
-
-def _resolved(tree: Mapping[str, Any]) -> dict[str, Any]:
     from ablations.tasks import TASK
     from ablations.train.settings import TrainConfig
     from model.build import resolve
@@ -58,11 +42,49 @@ def _resolved(tree: Mapping[str, Any]) -> dict[str, Any]:
         except ConfigError as error:
             problems += error.problems
     if problems:
-        raise ConfigError(with_right_paths(problems, tree))
+        raise ConfigError(_with_right_paths(problems, tree))
     if problems := refused(resolved["task"]):
         raise ConfigError(problems)
     model_facts(freeze(resolved["model"]), freeze(resolved["task"]))
     return resolved
+
+
+def _with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[str]:
+    """The problems; a path that does not exist is answered with the nearest one that does."""
+    known = list(_paths(tree))
+
+    def mended(problem: str) -> str:
+        wrong = _WRONG.match(problem)
+        if wrong is None:
+            return problem
+        beside = _HINT.fullmatch(problem[wrong.end() :])
+        right = _right_path(wrong[1], known, beside[1] if beside else None)
+        return problem if right is None else f"{wrong[0]}Did you mean '{right}'?"
+
+    return [mended(problem) for problem in problems]
+
+
+def _right_path(wrong: str, known: Sequence[str], beside: str | None) -> str | None:
+    """The path elsewhere that ends in the same word, the option `beside` it that is like it, or the
+    path that ends in the word most like its own; None where there is no such."""
+    above, dot, name = wrong.rpartition(".")
+    by_name: dict[str, list[str]] = {}
+    for path in known:
+        if path != wrong:
+            by_name.setdefault(path.rpartition(".")[2], []).append(path)
+    if name not in by_name and beside is not None:
+        return f"{above}{dot}{beside}"
+    like = [name] if name in by_name else difflib.get_close_matches(name, by_name, 1, 0.75)
+    ending = [path for word in like for path in by_name[word]]
+    return next(iter(difflib.get_close_matches(wrong, ending, 1, 0.0)), None)
+
+
+def _paths(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Every setting under its dotted path, choices as well as their options."""
+    for key, value in tree.items():
+        yield f"{above}{key}"
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{above}{key}.")
 
 
 def _plain(config: Any) -> dict[str, Any]:
