@@ -65,7 +65,7 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.store.schema import FAILED
-    from ablations.sweep.runner import EARLIER, UNBEGUN
+    from ablations.sweep.runner import EARLIER
     from ablations.tasks.cache import announce
 
     watcher = _watcher(options, results)
@@ -81,26 +81,23 @@ def act(options: Namespace) -> int:
             from ablations.commands.pacing import pace
 
             counts = pace(plan, results, sweep)
-            plan = plan if counts[UNBEGUN] else plan_of(options)
-        if options.tune and not counts[UNBEGUN]:
+            plan = plan_of(options)
+        if options.tune:
             from ablations.commands.tuning import tune
 
             counts = tune(plan, options, results, sweep)
             plan = plan_of(options)
-        if not counts[UNBEGUN]:
-            sweep.tell_days(plan)
-            if is_until_decided(options):
-                from ablations.commands.deciding import decide
+        sweep.tell_days(plan)
+        if is_until_decided(options):
+            from ablations.commands.deciding import decide
 
-                later = sweep if options.budget < math.inf else sweep.within(plan.profile.minutes)
-                counts, plan = decide(plan, options, results, sweep, later)
-            else:
-                counts = sweep(plan)
-    earlier, unbegun = counts.pop(EARLIER, 0), counts.pop(UNBEGUN, 0)
+            counts, plan = decide(plan, options, results, sweep, sweep)
+        else:
+            counts = sweep(plan)
+    earlier = counts.pop(EARLIER, 0)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     told = [f"{len(plan.wanted)} trials in {results.root}", ended or "nothing was left to run"]
     told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
-    told += [f"the budget is spent: {unbegun} wait, the same command begins them"] * bool(unbegun)
     print("; ".join(told))
     if results.plan_file.exists():
         from ablations.commands.answers import next_command, print_answers
@@ -161,8 +158,6 @@ class Sweep:
             self.options.rerun,
             spared=spared,
             limit=self.options.limit,
-            deadline=self.deadline,
-            watcher=self.watcher,
             accelerators=self.on.share,
             devices=self.on.devices,
             ways=ways,

@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Self, TextIO, cast
+from typing import Any, Self, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -14,7 +14,6 @@ from rich.table import Column
 from rich.text import Text
 
 from ablations.store.record import WHOLE
-from ablations.sweep.screen import Screen
 
 _TITLE = 60  # characters; a label may be of any length
 _NOTE = 120
@@ -185,6 +184,33 @@ def roughly(seconds: float) -> str:
         return f"about {days:,.10g} day{'s' * (days != 1)}"
     hours, minutes = divmod(10 * round(minutes / 10), 60)
     return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
+
+
+class Screen:
+    """A stream, or none: once it is closed or full, what is written to it is dropped."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        self._do("write", text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._do("flush")
+
+    def isatty(self) -> bool:
+        return bool(self._do("isatty"))
+
+    def _do(self, what: str, *words: str) -> Any:
+        try:
+            return self._stream and getattr(self._stream, what)(*words)
+        except (OSError, ValueError):  # ValueError: it is closed
+            self._stream = None
 
 
 def _bars(console: Console) -> Progress:

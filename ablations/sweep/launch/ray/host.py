@@ -35,7 +35,7 @@ class Host:
 
     def __init__(self) -> None:
         preload = ["torch", "ablations.sweep.launch.ray.preload"]
-        self._launcher = LocalLauncher(1, preload, lasting=True, is_stopping=self._is_stopping)
+        self._launcher = LocalLauncher(1, preload, is_stopping=self._is_stopping)
         self._sweep: str | None = None
         self._mailbox: Any = None
         self._attempt: str | None = None
