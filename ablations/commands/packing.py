@@ -54,9 +54,25 @@ class Packing:
 
         Where ways are timed those are seconds of a device, whatever shares it.
         """
-        from ablations.sweep.calibrate import counted_clock
+        from ablations.plan.ways import group_of, quickest_way, read_ways
+        from ablations.sweep.calibrate import clock, counted_clock
 
-        return counted_clock(self.on.device)
+        if self.on.device.type == "cpu":
+            return counted_clock(self.on.device)
+        if self.on.pack != "auto":
+            return clock(self.launcher, str(self.on.device), self.options.imports)
+        known = read_ways(self.results, self._device)
+
+        def seconds(asked: Sequence[Want]) -> list[float | None]:
+            arms = {str(want.frozen) for want in asked}
+            known.update(self._time([want for want in wants if str(want.frozen) in arms], known))
+            best = [quickest_way(known.get(group_of(want), [])) for want in asked]
+            return [
+                None if each is None or each.rate is None else each.rate * want.work
+                for each, want in zip(best, asked, strict=True)
+            ]
+
+        return seconds
 
     def _time(
         self, wants: Sequence[Want], known: Mapping[str, Sequence[TimedWay]]

@@ -23,7 +23,6 @@ from ablations.commands.arguments import (
 )
 from ablations.commands.launching import launcher_of, launching
 from ablations.commands.packing import Packing
-from model.arguments import complain
 
 if TYPE_CHECKING:
     from ablations.commands.renewing import Renewal
@@ -87,7 +86,6 @@ def act(options: Namespace) -> int:
 
             counts = tune(plan, options, results, sweep)
             plan = plan_of(options)
-        sweep.tell_days(plan)
         if is_until_decided(options):
             from ablations.commands.deciding import decide
 
@@ -170,15 +168,3 @@ class Sweep:
     def within(self, minutes: float) -> Sweep:
         """The same, for looks after the first: it begins no trial later than that."""
         return replace(self, deadline=min(self.deadline, self.begun + 60 * minutes))
-
-    def tell_days(self, plan: Plan) -> None:
-        """Say so before a plan that takes days is begun; what a cluster needs, only it can say."""
-        if self.options.on != "local":
-            return
-        from ablations.plan.estimate import days_ahead
-        from ablations.sweep.progress import roughly
-
-        steps = self._packing.clock(list(plan.wanted.values()))
-        rerun, on = self.options.rerun, self.on
-        if seconds := days_ahead(plan, self.results, rerun, on.device, on.at_once, steps):
-            complain(f"This takes {roughly(seconds)} on {on}; it may be stopped.")

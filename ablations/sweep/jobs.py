@@ -18,7 +18,7 @@ from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
 from ablations.plan.ways import WayOf, one_at_a_time
 from ablations.store.frozen import freeze
-from ablations.store.record import TRAINED, Reading, Record, RecordHead
+from ablations.store.record import TRAINED, Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp
@@ -125,7 +125,7 @@ class TrialPiece(Piece):
             return None
         record = lacks.measure[0][1] if lacks.measure else None
         self._only_measures = record is not None
-        self._before = _attempts_of(results.head(want.trial)) if lacks.failed else []
+        self._before = _attempts_of(results.read(want.trial)) if lacks.failed else []
         owed = want.measures if record is None else owed_measures(want, record)
         devices = setting.devices if want.trained and record is None else 1
         order = TrialOrder(
@@ -224,7 +224,7 @@ class SessionPiece(Piece):
 
     def job(self) -> Job | None:
         plan, results = self._setting.plan, self._setting.results
-        lacking = {trial: self._lacking(trial, results.head(trial)) for trial in self.trials}
+        lacking = {trial: self._lacking(trial, results.read(trial)) for trial in self.trials}
         candidates = {trial: plan.wanted[trial].config for trial in self.trials if lacking[trial]}
         if not candidates:
             return None
@@ -279,10 +279,10 @@ class SessionPiece(Piece):
             self._setting.results.write(record)
         return ended
 
-    def _is_untimed(self, trial: str, record: Record | RecordHead | None) -> bool:
+    def _is_untimed(self, trial: str, record: Record | None) -> bool:
         return bool(self._lacking(trial, record))
 
-    def _lacking(self, trial: str, record: Record | RecordHead | None) -> list[Place]:
+    def _lacking(self, trial: str, record: Record | None) -> list[Place]:
         """Where a trial has not been timed beside the reference."""
         pair = self._measure, self._reference.trial
         wanted = self._setting.plan.wanted
@@ -347,7 +347,7 @@ def _attempt(status: str, reason: str, seconds: float) -> Attempt:
     return {"status": status, "reason": reason, "seconds": round(seconds, 3)}
 
 
-def _attempts_of(record: RecordHead | None) -> list[Attempt]:
+def _attempts_of(record: Record | None) -> list[Attempt]:
     """All attempts at a trial that failed, by its record."""
     if record is None:
         return []

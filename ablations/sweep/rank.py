@@ -11,7 +11,7 @@ from ablations.store.frozen import freeze
 from ablations.store.record import Record
 from ablations.sweep.launch import Report
 from ablations.sweep.orders import TrialOrder
-from ablations.sweep.worker import check_data, import_parts, made_with
+from ablations.sweep.worker import check_code, check_data, import_parts, made_with
 from ablations.tasks.cache import load_task
 from ablations.train.loop import train
 from ablations.train.ranks import SharedKeeper, ranks_on
@@ -26,6 +26,7 @@ def train_rank(payload: dict[str, Any], report: Report, notice: Notice) -> dict[
     order = TrialOrder(**payload)
     import_parts(order)
     check_data(order.config, order.trial, order.trained)
+    check_code([order.code])  # this process has imported its own
     with ranks_on(torch.device(order.device)) as (ranks, device):
         config = order.config
         task = load_task(freeze(config["task"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -63,16 +64,30 @@ def test_no_other_machine_can_reach_a_rank_or_who_started_it(
     assert set(places) == {"127.0.0.1"}
 
 
-def test_a_killed_rank_ends_the_others_and_is_named(
+def test_a_rank_that_is_killed_before_it_has_said_a_word_is_killed_in_one_line(
+    drivers: list[subprocess.Popen[str]],
+) -> None:
+    driver = start(drivers, str(HERE / "rank_jobs.py"), "wait")
+    ranks: list[psutil.Process] = []
+    while not ranks:  # its modules are still loading when it is found
+        assert driver.poll() is None
+        found = psutil.Process(driver.pid).children()
+        with contextlib.suppress(psutil.Error):
+            ranks = [each for each in found if "spawn_main" in " ".join(each.cmdline())]
+    ranks[0].kill()
+    outcome = ended(driver)
+    assert outcome["status"] == "killed"
+    assert outcome["reason"] == "the process of device 0 was killed"
+
+
+def test_a_rank_that_is_killed_ends_the_others_and_is_named(
     drivers: list[subprocess.Popen[str]], watch: Watch
 ) -> None:
     driver, pids = start_ranks(drivers, watch, "wait")
     os.kill(pids[1], signal.SIGKILL)
     outcome = ended(driver)
-    assert (outcome["status"], outcome["reason"]) == (
-        "killed",
-        "the process of device 1 was killed",
-    )
+    assert outcome["status"] == "killed"
+    assert outcome["reason"] == "the process of device 1 was killed"
     watch.assert_gone()
 
 

@@ -39,6 +39,7 @@ from ablations.sweep.launch import (
     withdrawn,
 )
 from ablations.sweep.signals import undisturbed
+from model.config import ConfigError
 
 PULSE = 0.2  # seconds
 _TAIL = 2_000  # characters of a failed job's output that are kept
@@ -85,6 +86,8 @@ class LocalLauncher:
         atexit.register(self.close)
 
     def submit(self, job: Job) -> None:
+        if job.threads > (held := os.cpu_count() or 1):
+            raise ConfigError([f"--devices {job.threads}: this machine has {held} cores"])
         is_taken = job.id in self._waiting or job.id in self._running
         self._waiting[job.id] = accepted(job, is_taken, is_open=self in self._open)
         self._start_server()
