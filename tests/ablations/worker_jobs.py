@@ -15,7 +15,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ablations.store.stamp import ROOT
 from ablations.sweep.launch import Report
 from ablations.train.stopping import Stopped, noticing
 
@@ -53,14 +52,6 @@ def recite(payload: dict[str, Any], _report: Report) -> dict[str, Any]:
 
     copy = brought_to(payload["path"])
     return {"text": read_text(payload["path"]), "is_copy": copy is not None and copy.exists()}
-
-
-def prepared_tasks(_payload: dict[str, Any], _report: Report) -> dict[str, int]:
-    """How many tasks this worker's server had read or found, and how many its machine keeps."""
-    from ablations.tasks.cache import load_task
-
-    kept = [*(ROOT / "prepared").glob("*.pickle")]
-    return {"found": load_task.cache_info().currsize, "kept": len(kept)}
 
 
 def who(_payload: dict[str, Any], _report: Report) -> dict[str, Any]:

@@ -7,11 +7,11 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from in_process import InProcess
+from launching import ray_cluster
 
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.launch.ray.launcher import RayLauncher
@@ -45,17 +45,8 @@ def local() -> LocalLauncher:
 
 
 def on_ray() -> RayLauncher:
-    cluster()
+    ray_cluster()
     return RayLauncher(2, imports=["worker_jobs"])
-
-
-@cache
-def cluster() -> None:
-    """One for all tests of this process, which then find it there."""
-    import ray
-
-    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
-    ray.init("local", num_cpus=2, _node_ip_address="127.0.0.1", **quiet)
 
 
 def slurm() -> SlurmLauncher:

@@ -34,7 +34,7 @@ class Host:
     """Runs one job after another, of one sweep at a time, and listens for those that shall stop."""
 
     def __init__(self) -> None:
-        preload = ["torch", "ablations.sweep.launch.ray.preload"]
+        preload = ["torch", "ablations.sweep.preload"]
         self._launcher = LocalLauncher(1, preload, is_stopping=self._is_stopping)
         self._sweep: str | None = None
         self._mailbox: Any = None
