@@ -24,17 +24,11 @@ class LauncherSubject:
     """A launcher under examination."""
 
     name: str
-    file: str
     open: Callable[[], Any]
     isolates: bool = True
     """Whether a job has a process of its own, which can be killed and told to stop."""
     patience: float = 30.0
     """Seconds until a process that should have ended counts as left over; none comes near."""
-
-    def owes(self, method: str, sentence: str) -> str:
-        """What is wrong, where, and where it says what is owed."""
-        owed = f"what a launcher owes stands at Launcher.{method} and Outcome in"
-        return f"{self.file}: {sentence}; {owed} ablations/sweep/launch/__init__.py"
 
     def __str__(self) -> str:
         return self.name
@@ -57,8 +51,8 @@ def slurm() -> SlurmLauncher:
 
 
 LAUNCHERS = [
-    LauncherSubject("local", "ablations/sweep/launch/local.py", local),
-    LauncherSubject("ray", "ablations/sweep/launch/ray/launcher.py", on_ray),
-    LauncherSubject("slurm", "ablations/sweep/launch/slurm/launcher.py", slurm),
-    LauncherSubject("in_process", "tests/ablations/in_process.py", InProcess, isolates=False),
+    LauncherSubject("local", local),
+    LauncherSubject("ray", on_ray),
+    LauncherSubject("slurm", slurm),
+    LauncherSubject("in_process", InProcess, isolates=False),
 ]
