@@ -55,15 +55,6 @@ def test_ranks_die_with_the_process_that_started_them(
     watch.assert_gone()
 
 
-def test_no_other_machine_can_reach_a_rank_or_who_started_it(
-    drivers: list[subprocess.Popen[str]], watch: Watch
-) -> None:
-    driver, pids = start_ranks(drivers, watch, "wait")
-    found = [psutil.Process(pid).net_connections("inet") for pid in (driver.pid, *pids)]
-    places = [each.laddr.ip for held in found for each in held if each.status == "LISTEN"]
-    assert set(places) == {"127.0.0.1"}
-
-
 def test_a_rank_that_is_killed_before_it_has_said_a_word_is_killed_in_one_line(
     drivers: list[subprocess.Popen[str]],
 ) -> None:
@@ -80,10 +71,13 @@ def test_a_rank_that_is_killed_before_it_has_said_a_word_is_killed_in_one_line(
     assert outcome["reason"] == "the process of device 0 was killed"
 
 
-def test_a_rank_that_is_killed_ends_the_others_and_is_named(
+def test_no_other_machine_reaches_a_rank_and_one_that_is_killed_ends_the_others_and_is_named(
     drivers: list[subprocess.Popen[str]], watch: Watch
 ) -> None:
     driver, pids = start_ranks(drivers, watch, "wait")
+    found = [psutil.Process(pid).net_connections("inet") for pid in (driver.pid, *pids)]
+    places = [each.laddr.ip for held in found for each in held if each.status == "LISTEN"]
+    assert set(places) == {"127.0.0.1"}
     os.kill(pids[1], signal.SIGKILL)
     outcome = ended(driver)
     assert outcome["status"] == "killed"
@@ -126,6 +120,7 @@ def test_what_a_rank_raises_ends_the_others_and_is_told_with_its_place(
     watch.assert_gone()
 
 
+@pytest.mark.soak
 def test_a_stop_that_reaches_the_starter_alone_reaches_the_ranks(
     drivers: list[subprocess.Popen[str]], watch: Watch
 ) -> None:

@@ -36,6 +36,7 @@ print(json.dumps(counts))
 """
 
 
+@pytest.mark.soak
 def test_what_went_on_without_its_driver_is_collected_and_not_run_again(
     drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
 ) -> None:

@@ -20,9 +20,11 @@ from ablations.plan.wanted import Plan, make_plan
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Event, Job, Progress
+from ablations.sweep.launch import Changed, Event, Job, Progress
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.runner import run
+from ablations.sweep.worker import train_rank
+from ablations.train.stopping import Notice
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -63,7 +65,9 @@ def losses(record: Record) -> dict[str, float | None]:
     return {f"{r.split} {r.at}": r.value for r in record.readings if r.metric == "loss"}
 
 
-def test_two_devices_leave_the_records_of_one(plan: Plan, folders: dict[int, Results]) -> None:
+def test_two_devices_leave_the_records_of_one(
+    plan: Plan, folders: dict[int, Results], here: Any
+) -> None:
     (trial,) = plan.wanted
     one, two = (held(folders[devices], trial) for devices in (1, 2))
     assert one.status in ("ok", "stuck")
@@ -75,20 +79,8 @@ def test_two_devices_leave_the_records_of_one(plan: Plan, folders: dict[int, Res
     assert len(losses(one)) > 30
     assert folders[2].weights(trial).exists()
     assert not folders[2].unfinished(trial).exists()
-
-
-def test_how_many_devices_trained_it_is_recorded(plan: Plan, folders: dict[int, Results]) -> None:
-    (trial,) = plan.wanted
-    for devices, results in folders.items():
-        env = held(results, trial).env
-        assert (env["devices"], env["threads"]) == (devices, 1)
-
-
-def test_what_two_devices_trained_is_not_trained_again_on_one(
-    plan: Plan, folders: dict[int, Results], here: Any
-) -> None:
-    assert run(plan, folders[2], here, "cpu") == {}
-    assert here.jobs == []
+    assert [(r.env["devices"], r.env["threads"]) for r in (one, two)] == [(1, 1), (2, 1)]
+    assert run(plan, folders[2], here, "cpu") == {}, "it is not trained again on one"
 
 
 def job_of(plan: Plan, results: Results, device: str) -> Job:
@@ -107,14 +99,16 @@ def test_a_training_asks_for_a_core_and_an_accelerator_for_each_device(
     assert (on_cpu.threads, on_cpu.accelerators) == (2, 0.0)
     assert (elsewhere.threads, elsewhere.accelerators) == (2, 2.0)
     assert on_cpu.payload["devices"] == elsewhere.payload["devices"] == 2
+    setting = Setting(plan, results, "cuda", [], accelerators=1.0)
+    shares = [setting.needs(devices, workers=4)["accelerators"] for devices in (1, 3)]
+    assert shares == [0.25, 3.0], "several are a trial's own, whatever shares a single one"
 
 
-def test_several_devices_are_a_trials_own_whatever_shares_a_single_one(
-    plan: Plan, tmp_path: Path
-) -> None:
-    setting = Setting(plan, Results(tmp_path / "out"), "cuda", [], accelerators=1.0)
-    assert setting.needs(1, workers=4)["accelerators"] == 0.25
-    assert setting.needs(3, workers=4)["accelerators"] == 3.0
+def test_a_process_that_has_imported_other_code_trains_nothing(plan: Plan, tmp_path: Path) -> None:
+    job = job_of(plan, Results(tmp_path / "out"), "cpu")
+    other = {**job.payload, "code": {"model/norm.py": "0" * 12}}
+    with pytest.raises(Changed, match=r"model/norm\.py changed"):
+        train_rank(other, lambda *_: None, Notice())
 
 
 def test_what_is_only_measured_is_measured_on_one_device(

@@ -98,23 +98,23 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in (folder / "leases").iterdir()} - {".lock"}
 
 
+def holders(leases: Leases) -> dict[str, bool]:
+    """Which leases are held, and whether by this owner."""
+    return {lease.name: leases.owns(lease) for lease in leases.live()}
+
+
 def test_what_one_has_another_does_not_get_until_it_is_released(
     make: Callable[..., Leases],
 ) -> None:
     one, other = make(), make()
     assert one.take("a")
+    assert one.take("a")
     assert not other.take("a")
     assert other.take("b")
     one.release("a")
     assert other.take("a")
-    assert other.holds("a")
-    assert not one.holds("a")
-
-
-def test_an_owner_may_take_again_what_it_has(make: Callable[..., Leases]) -> None:
-    one = make()
-    assert one.take("a")
-    assert one.take("a", "b")
+    assert holders(other) == {"a": True, "b": True}
+    assert holders(one) == {"a": False, "b": False}
 
 
 def test_several_are_leased_together_or_not_at_all(
@@ -142,16 +142,6 @@ def test_a_lease_tells_who_has_it_and_since_when(
     assert (lease.name, lease.host, lease.pid) == ("a", HOST, os.getpid())
     assert lease.since == 1_000_000.0
     assert Leases(tmp_path / "absent").live() == []
-
-
-@on_linux
-def test_the_start_of_a_process_is_told_in_ticks_since_the_machine_was_started(
-    make: Callable[..., Leases],
-) -> None:
-    make().take("a")
-    (lease,) = make().live()
-    began = psutil.boot_time() + lease.started / os.sysconf("SC_CLK_TCK")
-    assert began == pytest.approx(psutil.Process().create_time(), abs=2)
 
 
 def test_of_many_takers_at_once_one_wins(tmp_path: Path) -> None:
@@ -314,29 +304,8 @@ def test_an_owner_that_lost_its_lease_neither_keeps_it_alive_nor_releases_it(
     assert (tmp_path / "leases/a").stat().st_mtime == beat
     one.release("a")
     with one.locked():
-        assert not one.holds("a")
         assert not one.retake("a")
-    assert other.holds("a")
-
-
-def test_who_asks_whether_a_lease_holds_changes_nothing(
-    make: Callable[..., Leases], tmp_path: Path
-) -> None:
-    """Nothing is written and no heart begins to beat, be it nobody's, ours or another's."""
-    one, other = make(), make()
-    one.take("a")
-    before = {path: path.read_bytes() for path in (tmp_path / "leases").iterdir()}
-    threads = threading.active_count()
-    assert [one.holds("a"), one.holds("b"), one.holds("a", "b"), one.holds()] == [
-        True, False, False, True,
-    ]  # fmt: skip
-    assert [other.holds("a"), other.holds("b")] == [False, False]
-    assert {path: path.read_bytes() for path in (tmp_path / "leases").iterdir()} == before
-    assert threading.active_count() == threads
-    age(tmp_path / "leases/a", 61)
-    assert one.holds("a"), "who is silent has lost nothing yet"
-    assert other.take("a")
-    assert not one.holds("a")
+    assert holders(other) == {"a": True}
 
 
 def test_a_lost_lease_that_nobody_has_taken_is_held_again(
@@ -353,7 +322,7 @@ def test_a_lost_lease_that_nobody_has_taken_is_held_again(
         lose()
         with one.locked():
             assert one.retake("a")
-        assert one.holds("a")
+        assert holders(one) == {"a": True}
         assert not other.take("a")
     one.release("a")
     assert names(tmp_path) == set()
@@ -376,26 +345,16 @@ def test_the_heart_beats_by_itself(tmp_path: Path) -> None:
         assert (tmp_path / "leases/a").stat().st_mtime > 1_000_000
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", '{"name": "a"', "[]", "null", '{"name": "a"}', "\x80\xff", "{}" * 3, "[" * 100_000],
-    ids=range(8),
-)
-def test_a_torn_lease_is_nobodys(make: Callable[..., Leases], tmp_path: Path, text: str) -> None:
-    (tmp_path / "leases").mkdir()
-    (tmp_path / "leases/a").write_bytes(text.encode("latin-1"))
-    leases = make()
-    assert leases.live() == []
-    assert leases.take("a")
-
-
-@pytest.mark.parametrize("field", ["pid", "started", "since"])
-def test_a_lease_without_a_number_where_one_belongs_is_nobodys(
-    make: Callable[..., Leases], tmp_path: Path, field: str
-) -> None:
-    make().take("a")
-    rewrite(tmp_path / "leases/a", **{field: None})
-    assert make().live() == []
+def test_a_torn_lease_is_nobodys(make: Callable[..., Leases], tmp_path: Path) -> None:
+    leases, path = make(), tmp_path / "leases/a"
+    leases.take("a")
+    whole = json.loads(path.read_text())
+    torn = ["", '{"name": "a"', "[]", "null", '{"name": "a"}', "\x80\xff", "{}" * 3, "[" * 100_000]
+    torn += [json.dumps({**whole, field: None}) for field in ("pid", "started", "since")]
+    for text in torn:
+        path.write_bytes(text.encode("latin-1"))
+        assert leases.live() == [], text
+    assert make().take("a")
 
 
 def test_a_lease_under_anothers_name_is_nobodys(
@@ -479,10 +438,11 @@ def test_a_lock_that_is_waited_for_is_the_one_in_the_folder(
         make(wait=0.0).take("a")
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_named_with_the_way_out(
-    make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int
+    make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    number = errno.ENOLCK
+
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 

@@ -61,7 +61,7 @@ def real(daemons: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> RealSlurm:
     return daemons
 
 
-@pytest.fixture(params=["toy", "real"])
+@pytest.fixture(params=["toy", pytest.param("real", marks=pytest.mark.soak)])
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     return request.getfixturevalue(request.param)
 
@@ -153,6 +153,7 @@ def test_jobs_that_wait_are_one_array_of_which_so_many_run_at_once(
     assert len(seen) == 1
 
 
+@pytest.mark.soak
 def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint(
     real: RealSlurm, tmp_path: Path
 ) -> None:
@@ -208,26 +209,7 @@ def test_a_job_whose_node_is_lost_is_begun_again_and_has_one_outcome(
     assert len(Path(payload["log"]).read_text().split()) == 2
 
 
-def test_a_job_that_is_cancelled_keeps_what_it_returned(real: RealSlurm, tmp_path: Path) -> None:
-    def cancel(event: Event, _number: str) -> None:
-        if isinstance(event, Progress):
-            launcher.cancel()
-
-    with Meddled(tmp_path, cancel) as launcher:
-        ended = outcomes(launcher, job("a", "polite"))["a"]
-    assert (ended.status, ended.value) == ("killed", "what there was so far")
-
-
-def test_what_somebody_else_cancels_was_killed(real: RealSlurm, tmp_path: Path) -> None:
-    def cancel(event: Event, number: str) -> None:
-        if isinstance(event, Progress):
-            real.ask("scancel", number)
-
-    with Meddled(tmp_path, cancel) as launcher:
-        ended = outcomes(launcher, job("a", "hold", fifo=fifo(tmp_path, "pipe")))["a"]
-    assert (ended.status, ended.reason) == ("killed", "ended without a result (cancelled)")
-
-
+@pytest.mark.soak
 def test_closing_leaves_nothing_in_the_queue(real: RealSlurm, tmp_path: Path) -> None:
     """By themselves these jobs would never end; Slurm takes a moment to clear up after one."""
     with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 1, poll=QUICK) as launcher:
@@ -252,6 +234,7 @@ for event in launcher.events():
 """
 
 
+@pytest.mark.soak
 def test_an_array_outlives_its_driver_and_is_collected_by_the_next(
     real: RealSlurm, drivers: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
