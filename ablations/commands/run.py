@@ -23,6 +23,7 @@ from ablations.commands.arguments import (
 )
 from ablations.commands.launching import launcher_of, launching
 from ablations.commands.packing import Packing
+from model.arguments import complain
 
 if TYPE_CHECKING:
     from ablations.commands.renewing import Renewal
@@ -64,7 +65,7 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.store.schema import FAILED
-    from ablations.sweep.runner import EARLIER
+    from ablations.sweep.runner import EARLIER, UNBEGUN
     from ablations.tasks.cache import announce
 
     watcher = _watcher(options, results)
@@ -80,22 +81,26 @@ def act(options: Namespace) -> int:
             from ablations.commands.pacing import pace
 
             counts = pace(plan, results, sweep)
-            plan = plan_of(options)
-        if options.tune:
+            plan = plan if counts[UNBEGUN] else plan_of(options)
+        if options.tune and not counts[UNBEGUN]:
             from ablations.commands.tuning import tune
 
             counts = tune(plan, options, results, sweep)
             plan = plan_of(options)
-        if is_until_decided(options):
-            from ablations.commands.deciding import decide
+        if not counts[UNBEGUN]:
+            sweep.tell_days(plan)
+            if is_until_decided(options):
+                from ablations.commands.deciding import decide
 
-            counts, plan = decide(plan, options, results, sweep, sweep)
-        else:
-            counts = sweep(plan)
-    earlier = counts.pop(EARLIER, 0)
+                later = sweep if options.budget < math.inf else sweep.within(plan.profile.minutes)
+                counts, plan = decide(plan, options, results, sweep, later)
+            else:
+                counts = sweep(plan)
+    earlier, unbegun = counts.pop(EARLIER, 0), counts.pop(UNBEGUN, 0)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     told = [f"{len(plan.wanted)} trials in {results.root}", ended or "nothing was left to run"]
     told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
+    told += [f"the budget is spent: {unbegun} wait, the same command begins them"] * bool(unbegun)
     print("; ".join(told))
     if results.plan_file.exists():
         from ablations.commands.answers import next_command, print_answers
@@ -156,6 +161,8 @@ class Sweep:
             self.options.rerun,
             spared=spared,
             limit=self.options.limit,
+            deadline=self.deadline,
+            watcher=self.watcher,
             accelerators=self.on.share,
             devices=self.on.devices,
             ways=ways,
@@ -168,3 +175,15 @@ class Sweep:
     def within(self, minutes: float) -> Sweep:
         """The same, for looks after the first: it begins no trial later than that."""
         return replace(self, deadline=min(self.deadline, self.begun + 60 * minutes))
+
+    def tell_days(self, plan: Plan) -> None:
+        """Say so before a plan that takes days is begun; what a cluster needs, only it can say."""
+        if self.options.on != "local":
+            return
+        from ablations.plan.estimate import days_ahead
+        from ablations.sweep.progress import roughly
+
+        steps = self._packing.clock(list(plan.wanted.values()))
+        rerun, on = self.options.rerun, self.on
+        if seconds := days_ahead(plan, self.results, rerun, on.device, on.at_once, steps):
+            complain(f"This takes {roughly(seconds)} on {on}; it may be stopped.")
