@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ablations.store.door import complain, guarded
 from ablations.store.schema import RecordError
+from ablations.store.words import complain, guarded
 from analysis.names import choose
 
 COMMANDS = ("report", "claims", "figure", "compare", "tensorboard", "publish")

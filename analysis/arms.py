@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
-from analysis.load import WAITING, Loaded
+from analysis.load import FINE, WAITING, Loaded
 from analysis.names import cell_name
 from analysis.scores import final_readings
 
@@ -20,14 +19,18 @@ class Arm:
     ablation: str
     label: str
     across: str
-    outcomes: dict[Any, str]  # by seed
-    scores: dict[Any, float]  # by seed, of ok trials that have the metric
+    outcomes: dict[int, str]
+    """By seed."""
+    scores: dict[int, float]
+    """By seed, of trials that ended well and have the metric."""
     unit: str
     steps: frozenset[float]
     parameters: float
     flops_per_token: float
-    numerics: frozenset[str]  # what the last digits depend on besides the code, of ok trials
-    trained: bool  # or its numbers are read off first weights
+    numerics: frozenset[str]
+    """What the last digits depend on besides the code."""
+    trained: bool
+    """Or its numbers are read off first weights."""
 
     @property
     def name(self) -> str:
@@ -41,9 +44,8 @@ class Arm:
     def failures(self) -> str:
         """`2 of 3 diverged`, or nothing."""
         counts = Counter(self.outcomes.values())
-        total = counts.total()
-        failed = [kind for kind in counts if kind not in ("ok", WAITING)]
-        return ", ".join(f"{counts[kind]} of {total} {kind}" for kind in failed)
+        failed = [kind for kind in counts if kind not in (FINE, WAITING)]
+        return ", ".join(f"{counts[kind]} of {counts.total()} {kind}" for kind in failed)
 
     @property
     def is_undertrained(self) -> bool:
@@ -57,22 +59,16 @@ class Arm:
 
 def arms(loaded: Loaded, ablation: str) -> list[Arm]:
     """The control and the variants of one ablation, in the order of the plan."""
-    kept = loaded.kept.setdefault("arms", {})
-    if ablation not in kept:
-        kept[ablation] = _arms(loaded, ablation)
-    found: list[Arm] = kept[ablation]
-    return found
-
-
-def _arms(loaded: Loaded, ablation: str) -> list[Arm]:
     cells = loaded.cells[loaded.cells["ablation"] == ablation]
     metric = loaded.ablations[ablation]["metric"]
     final = final_readings(loaded, ablation, metric["name"], metric["split"], {})
+    by_arm = dict(list(final.groupby(["label", "across"], sort=False)))
     found = []
     for (label, across), rows in cells.groupby(["label", "across"], sort=False):
-        own = final[(final["label"] == label) & (final["across"] == across)]
+        own = by_arm.get((label, across), final[:0])
         units = list(dict.fromkeys(own["unit"]))
         own = own[own["unit"].isin(units[:1])]
+        held = [loaded.records[trial] for trial in rows["trial"] if trial in loaded.records]
         found.append(
             Arm(
                 ablation=ablation,
@@ -84,12 +80,8 @@ def _arms(loaded: Loaded, ablation: str) -> list[Arm]:
                 steps=frozenset(own["step"].dropna()),
                 parameters=float(pd.to_numeric(rows["parameters"]).max()),
                 flops_per_token=float(pd.to_numeric(rows["flops_per_token"]).max()),
-                numerics=frozenset(rows[rows["outcome"] == "ok"]["numerics"].dropna()),
-                trained=any(
-                    loaded.records[trial].trained
-                    for trial in rows["trial"]
-                    if trial in loaded.records
-                ),
+                numerics=frozenset(rows[rows["outcome"] == FINE]["numerics"].dropna()),
+                trained=any(record.trained for record in held),
             )
         )
     return found

@@ -1,4 +1,4 @@
-"""Each variant against its control, seed by seed: the numbers behind every verdict.
+"""Each variant against its control, seed by seed, and the mark of each difference.
 
 A difference is taken over the seeds where both sides were trained to the end with status ok. What
 failed is counted beside it and never averaged away.
@@ -14,128 +14,56 @@ import pandas as pd
 from ablations.store.record import TRAINED
 from analysis import stats
 from analysis.arms import Arm, arms
-from analysis.load import Loaded
+from analysis.load import FINE, Loaded
+from analysis.scores import difference
 
-UNDERTRAINED = "undecided: undertrained"
 HIGHER, LOWER = "higher", "lower"
 """Of models that nobody has trained: nothing that is read off first weights is good or bad."""
+DIFFERS = (stats.BETTER, stats.WORSE, HIGHER, LOWER)
+COLUMNS = [
+    *("ablation", "task", "label", "across", "name", "control"),
+    *("metric", "split", "metric_label", "unit", "better", "trained", "matters"),
+    *("parameters", "flops_per_token", "control_parameters", "control_flops_per_token"),
+    *("mean", "mean_low", "mean_high", "mean_n"),
+    *("control_mean", "control_low", "control_high", "control_n"),
+    *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd"),
+    *("failures", "control_failures", "mark", "note"),
+]
 
 
 def contrasts(loaded: Loaded) -> pd.DataFrame:
-    """One row per declared contrast; Holm's family is one ablation's contrasts and no others."""
+    """One row per variant, crossing and question, beside its control at the same crossing."""
     rows: list[dict[str, Any]] = []
-    for name, ablation in loaded.ablations.items():
+    for name, entry in loaded.ablations.items():
         everyone = arms(loaded, name)
-        controls = {arm.across: arm for arm in everyone if arm.label == ablation["control"]}
-        variants = [arm for arm in everyone if arm.label != ablation["control"]]
-        pairs = [(arm, controls.get(arm.across), *_paired(arm, controls)) for arm in variants]
-        adjusted = stats.holm([difference.p for *_, difference in pairs])
-        for (arm, control, seeds, difference), p_holm in zip(pairs, adjusted, strict=True):
-            word, verdict = judge(arm, control, difference, p_holm, ablation["metric"]["better"])
-            rows.append(
-                {
-                    **_plan_columns(name, ablation),
-                    **_arm_columns(arm, control),
-                    "n": difference.n,
-                    "planned": len(arm.outcomes),
-                    "seeds": seeds,
-                    "differences": [arm.scores[s] - control.scores[s] for s in seeds]
-                    if control
-                    else [],
-                    "difference": difference.mean,
-                    "low": difference.low,
-                    "high": difference.high,
-                    "sd": difference.sd,
-                    "effect": difference.effect,
-                    "correlation": difference.correlation,
-                    "p": difference.p,
-                    "p_holm": p_holm,
-                    "detectable": _detectable(difference, len(pairs)),
-                    "word": word,
-                    "verdict": verdict,
-                    "note": _note(arm, control, difference),
-                }
-            )
+        controls = {arm.across: arm for arm in everyone if arm.label == entry["control"]}
+        rows += [
+            _row(loaded, entry, arm, controls.get(arm.across))
+            for arm in everyone
+            if arm.label != entry["control"]
+        ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def judge(
-    arm: Arm, control: Arm | None, difference: stats.Difference, p_holm: float, better: str
-) -> tuple[str, str]:
-    """The verdict in a word, and in full with its failures."""
-    if control is None or not arm.started or not control.started:
-        return stats.NOT_RUN, stats.NOT_RUN
-    if control.is_undertrained:
-        return UNDERTRAINED, UNDERTRAINED
-    word = stats.verdict(difference, p_holm, better)
-    told = word
-    if word in (stats.BETTER, stats.WORSE) and not arm.trained:
-        told = HIGHER if difference.mean > 0 else LOWER
-    failures = [arm.failures, control.failures and f"control: {control.failures}"]
-    lost = [failure for failure in failures if failure]
-    # Seeds that broke down are missing because they were bad: what is left flatters that side.
-    flattered = (word == stats.BETTER and arm.ended(*TRAINED[1:])) or (
-        word == stats.WORSE and control.ended(*TRAINED[1:])
-    )
-    if lost and (flattered or difference.n == 0):
-        return "failed", ", ".join(lost)
-    return word, ", ".join([told, *lost])
-
-
-def _paired(arm: Arm, controls: dict[str, Arm]) -> tuple[list[Any], stats.Difference]:
-    control = controls.get(arm.across)
-    if control is None or arm.unit != control.unit:
-        return [], stats.Difference(0)
-    seeds = [seed for seed in arm.scores if seed in control.scores]
-    return seeds, stats.paired(
-        [arm.scores[seed] for seed in seeds], [control.scores[seed] for seed in seeds]
-    )
-
-
-def _detectable(difference: stats.Difference, family: int) -> float:
-    """What 80 % power could have shown at Holm's first, strictest step."""
-    if not difference.sd > 0:
-        return math.nan
-    return difference.sd * stats.detectable(difference.n, stats.ALPHA / family)
-
-
-def _note(arm: Arm, control: Arm | None, difference: stats.Difference) -> str:
-    notes = []
-    if difference.sd == 0.0:
-        same = "no difference" if difference.mean == 0 else "the same difference"
-        notes.append(f"{same} in every seed, so its spread cannot be estimated")
-    finished = sum(outcome == "ok" for outcome in arm.outcomes.values())
-    if len(arm.scores) < finished:
-        lacking = finished - len(arm.scores)
-        notes.append(f"{lacking} of {finished} ok trials have no score that this code has taken")
-    if control and arm.scores and control.scores:
-        if arm.unit != control.unit:
-            notes.append(f"units differ: {arm.unit} against {control.unit}")
-        if len(arm.numerics | control.numerics) > 1:
-            found = "; ".join(sorted(arm.numerics | control.numerics))
-            notes.append(f"trained in different environments: {found}")
-        if arm.steps != control.steps:
-            notes.append("variant and control were trained for different numbers of steps")
-    return "; ".join(notes)
-
-
-def _plan_columns(name: str, ablation: dict[str, Any]) -> dict[str, Any]:
-    metric = ablation["metric"]
+def _row(loaded: Loaded, entry: dict[str, Any], arm: Arm, control: Arm | None) -> dict[str, Any]:
+    metric = entry["metric"]
+    is_alike = control is not None and arm.unit == control.unit
+    held = control.scores if control and is_alike else {}
+    seeds = [seed for seed in arm.scores if seed in held]
+    pair, place = (arm.label, entry["control"]), (arm.across, metric["name"], metric["split"])
+    found = difference(loaded, arm.ablation, pair, *place, {}, seeds)
+    low, high = found.ends()
+    matters = metric.get("matters", entry["metrics"].get(metric["name"], {}).get("matters"))
+    matters = math.nan if matters is None else float(matters)
     return {
-        "ablation": name,
-        "task": str(ablation["task"]),
-        "control": str(ablation["control"]),
+        "ablation": arm.ablation,
+        "task": str(entry["task"]),
+        "control": str(entry["control"]),
         "metric": metric["name"],
         "split": metric["split"],
         "metric_label": str(metric["label"]),
         "better": metric["better"],
-    }
-
-
-def _arm_columns(arm: Arm, control: Arm | None) -> dict[str, Any]:
-    own = stats.interval(list(arm.scores.values()))
-    base = stats.interval(list(control.scores.values()) if control else [])
-    return {
+        "matters": matters,
         "label": arm.label,
         "across": arm.across,
         "name": arm.name,
@@ -143,28 +71,88 @@ def _arm_columns(arm: Arm, control: Arm | None) -> dict[str, Any]:
         "unit": arm.unit or (control.unit if control else ""),
         "parameters": arm.parameters,
         "flops_per_token": arm.flops_per_token,
-        "mean": own.mean,
-        "mean_low": own.low,
-        "mean_high": own.high,
-        "mean_n": own.n,
-        "control_mean": base.mean,
-        "control_low": base.low,
-        "control_high": base.high,
-        "control_n": base.n,
+        **_mean("mean", "mean", arm),
+        **_mean("control_mean", "control", control),
         "control_parameters": control.parameters if control else math.nan,
         "control_flops_per_token": control.flops_per_token if control else math.nan,
         "failures": arm.failures,
         "control_failures": control.failures if control else "",
+        "n": len(seeds),
+        "planned": len(arm.outcomes),
+        "seeds": seeds,
+        "differences": [arm.scores[seed] - held[seed] for seed in seeds],
+        "difference": found.value,
+        "low": low,
+        "high": high,
+        "sd": found.sd,
+        "mark": mark(arm, control, found, metric["better"], matters),
+        "note": _note(arm, control, found, low),
     }
 
 
-COLUMNS = [
-    *("ablation", "task", "label", "across", "name", "control"),
-    *("metric", "split", "metric_label", "unit", "better", "trained"),
-    *("parameters", "flops_per_token", "control_parameters", "control_flops_per_token"),
-    *("mean", "mean_low", "mean_high", "mean_n"),
-    *("control_mean", "control_low", "control_high", "control_n"),
-    *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd"),
-    *("effect", "correlation", "p", "p_holm", "detectable"),
-    *("failures", "control_failures", "word", "verdict", "note"),
-]
+def mark(
+    arm: Arm,
+    control: Arm | None,
+    found: stats.Estimate | stats.SeedAndItemEstimate,
+    better: str,
+    matters: float = math.nan,
+) -> str:
+    """Better or worse where the 95 % interval excludes 0, a tie where it lies within what matters,
+    else not resolved."""
+    if control is None or not arm.started or not control.started:
+        return stats.NOT_RUN
+    is_lost, is_control_lost = arm.ended(*TRAINED[1:]), control.ended(*TRAINED[1:])
+    if control.is_undertrained or (found.n == 0 and (arm.failures or control.failures)):
+        return stats.FAILED
+    if found.n == 0:
+        return stats.NOT_RUN
+    if found.n < stats.LEAST:
+        return stats.FEW
+    low, high = found.ends()
+    word = stats.NOT_RESOLVED
+    if low > 0 or high < 0:
+        is_better = (high < 0) == (better == "lower")
+        word = stats.BETTER if is_better else stats.WORSE
+    elif max(-low, high) < matters:
+        word = stats.TIE
+    # Seeds that broke down are missing because they were bad: what is left flatters that side.
+    if (is_lost and word in (stats.BETTER, stats.TIE)) or (
+        is_control_lost and word in (stats.WORSE, stats.TIE)
+    ):
+        return stats.FAILED
+    if word in DIFFERS and not arm.trained:
+        return HIGHER if low > 0 else LOWER
+    return word
+
+
+def _mean(name: str, prefix: str, arm: Arm | None) -> dict[str, Any]:
+    found = stats.mean_of(list(arm.scores.values()) if arm else [])
+    low, high = found.ends()
+    return {name: found.value, f"{prefix}_low": low, f"{prefix}_high": high, f"{prefix}_n": found.n}
+
+
+def _note(
+    arm: Arm,
+    control: Arm | None,
+    found: stats.Estimate | stats.SeedAndItemEstimate,
+    low: float,
+) -> str:
+    notes = []
+    if found.n > 1 and math.isnan(low):
+        same = "no difference" if found.value == 0 else "the same difference"
+        notes.append(f"{same} in every seed, so its spread cannot be estimated")
+    finished = sum(outcome == FINE for outcome in arm.outcomes.values())
+    if len(arm.scores) < finished:
+        lacking = finished - len(arm.scores)
+        notes.append(f"{lacking} of {finished} ok trials have no score that this code has taken")
+    if control and control.is_undertrained:
+        notes.append(f"the control is undertrained: {control.failures}")
+    if control and arm.scores and control.scores:
+        if arm.unit != control.unit:
+            notes.append(f"units differ: {arm.unit} against {control.unit}")
+        if len(arm.numerics | control.numerics) > 1:
+            told = "; ".join(sorted(arm.numerics | control.numerics))
+            notes.append(f"trained in different environments: {told}")
+        if arm.steps != control.steps:
+            notes.append("variant and control were trained for different numbers of steps")
+    return "; ".join(notes)

@@ -9,147 +9,103 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import environment, stats
+from analysis import stats
 from analysis.evidence import Evidence
 from analysis.load import listed
+from analysis.load import place as at
 from analysis.names import cell_name
-from analysis.speed import TOKENS, at, log_ratios, timed
-from analysis.style import Look, looks
+from analysis.speed import TOKENS, log_ratios
 
 WALKED = ("length", "position")  # coordinates that a curve goes along
 FEWEST = 3  # points of a curve
+CURVE = ["ablation", "across", "metric", "along", "series"]
 COLUMNS = [
     *("ablation", "label", "across", "name", "control", "metric", "along", "x", "series", "batch"),
-    *("value", "low", "high", "ratio", "ratio_low", "ratio_high", "logs", "reason", "log_seconds"),
-    *("colour", "marker", "dash"),
+    *("value", "low", "high", "ratio", "ratio_low", "ratio_high", "logs", "floor", "reason"),
+    "log_seconds",
 ]
 
 
 def curves(evidence: Evidence) -> pd.DataFrame:
-    """Every timed or counted point that is one of a curve, with the look of its variant."""
-    kept = evidence.loaded.kept
-    if "curves" not in kept:
-        kept["curves"] = _curves(evidence)
-    found: pd.DataFrame = kept["curves"]
-    return found.copy()
-
-
-def _curves(evidence: Evidence) -> pd.DataFrame:
-    rows = [*_timed_rows(evidence), *_counted_rows(evidence)]
-    frame = pd.DataFrame(rows, columns=COLUMNS[:-3])
-    keys = ["ablation", "across", "metric", "along", "series"]
-    frame = frame.drop_duplicates([*keys, "label", "x"])  # the first seed is as good as another
-    points = frame.groupby(keys)["x"].transform("nunique") if len(frame) else []
-    frame = frame[np.asarray(points, dtype=float) >= FEWEST].copy()
-    return with_looks(frame, evidence).reset_index(drop=True)
-
-
-def with_looks(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
-    """Its rows with the look that their variants have in every figure."""
-    told = looks_of(evidence)
-    each = [vars(told[label]) for label in frame["label"]]
-    names = ("colour", "marker", "dash")
-    return frame.assign(**{name: [look[name] for look in each] for name in names})
-
-
-def looks_of(evidence: Evidence) -> dict[str, Look]:
-    """The look of every variant of a folder."""
-    kept = evidence.loaded.kept
-    if "looks" not in kept:
-        cells = evidence.loaded.cells
-        together = [set(group) for _, group in cells.groupby("ablation", sort=False)["label"]]
-        kept["looks"] = looks(cells["label"].tolist(), together)
-    found: dict[str, Look] = kept["looks"]
-    return found
+    """Every timed or counted point that is one of a curve."""
+    frame = pd.DataFrame([*_timed_rows(evidence), *_counted_rows(evidence)], columns=COLUMNS)
+    frame = frame.drop_duplicates([*CURVE, "label", "x"])  # the first seed is as good as another
+    points = frame.groupby(CURVE)["x"].transform("nunique") if len(frame) else []
+    return frame[np.asarray(points, dtype=float) >= FEWEST].reset_index(drop=True)
 
 
 def on_curves(evidence: Evidence) -> pd.Series:
     """Which rows of the speeds are points of a curve, where one number each says little."""
     speeds = evidence.speeds
-    places = [walked(place) or {"series": None, "x": None} for place in speeds["place"]]
-    told = pd.DataFrame(
-        {
-            "key": [
-                (r["ablation"], r["across"], r["metric"], place["series"])
-                for r, place in zip(listed(speeds), places, strict=True)
-            ],
-            "x": [place["x"] for place in places],
-        },
-        index=speeds.index,
+    told = [walked(place) or {"series": None, "x": math.nan} for place in speeds["place"]]
+    frame = speeds[["ablation", "across", "metric"]].assign(
+        series=[each["series"] for each in told], x=[each["x"] for each in told]
     )
-    counts = told.groupby("key")["x"].transform("nunique") if len(told) else told["x"]
+    keys = ["ablation", "across", "metric", "series"]
+    counts = frame.groupby(keys, dropna=False)["x"].transform("nunique")
     return counts.astype(float) >= FEWEST
 
 
 def _timed_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    logs = _logs(evidence)
+    keys = ["ablation", "across", "metric", "at", "session"]
+    logs = {
+        (*(first[name] for name in keys[:3]), at(first["at"]), first["session"].partition(".")[0],
+         first["label"]): log_ratios(group)
+        for group in evidence.loaded.timings
+        for first in group[:1]
+    }  # fmt: skip
     rows = []
     for row in listed(evidence.speeds):
         place = walked(row["place"])
         if place is None:
             continue
-        key = (row["ablation"], row["across"], row["metric"], row["at"], row["session"])
+        key = tuple(row[name] for name in keys)
+        nothing: tuple[list[float], float] = [], math.nan
+        own, control = (logs.get((*key, row[side]), nothing) for side in ("label", "control"))
         rows.append(
             {
-                **{name: row[name] for name in ("ablation", "label", "across", "name", "control")},
-                "metric": row["metric"],
+                **row,
                 **place,
-                "value": row["seconds"],
-                "low": row["seconds_low"],
-                "high": row["seconds_high"],
-                **_ratio(logs.get((*key, row["label"])), logs.get((*key, row["control"]))),
+                **{"value": row["seconds"], "low": row["seconds_low"], "high": row["seconds_high"]},
+                **_ratio(own, control),
                 "reason": row["reason"] if math.isnan(row["seconds"]) else "",
-                "log_seconds": row["log_seconds"],
             }
         )
     return rows
 
 
-def _logs(evidence: Evidence) -> dict[tuple[Any, ...], list[float]]:
-    """Of each arm and place the log ratios to the reference, process by process."""
-    found: dict[tuple[Any, ...], list[float]] = {}
-    for group in timed(evidence.loaded):
-        first = group[0]
-        session = environment.session_of(first["session"])
-        key = (first["ablation"], first["across"], first["metric"], at(first["at"]), session)
-        found.setdefault((*key, first["label"]), log_ratios(group)[0])
-    return found
-
-
-def _ratio(own: list[float] | None, control: list[float] | None) -> dict[str, Any]:
+def _ratio(own: tuple[list[float], float], control: tuple[list[float], float]) -> dict[str, Any]:
     """To the control at the same place: the session's reference may stand elsewhere."""
-    if not own or not control or len(own) != len(control):
-        return {**dict.fromkeys(("ratio", "ratio_low", "ratio_high"), math.nan), "logs": []}
-    logs = [a - b for a, b in zip(own, control, strict=True)]
-    found = stats.ratio_over_processes(logs)
-    ends = {"ratio_low": found.low, "ratio_high": found.high}
-    return {"ratio": found.ratio, **ends, "logs": logs}
+    is_paired = len(own[0]) == len(control[0])
+    logs = [a - b for a, b in zip(own[0], control[0], strict=True)] if is_paired else []
+    floor = float(np.fmax(own[1], control[1]))
+    ends = stats.ratio_ends(logs, 0.0 if math.isnan(floor) else floor)
+    names = ("ratio", "ratio_low", "ratio_high")
+    return {**dict(zip(names, ends, strict=True)), "logs": logs, "floor": floor}
 
 
 def _counted_rows(evidence: Evidence) -> list[dict[str, Any]]:
     loaded = evidence.loaded
     counted = {
-        name: {m for m, told in entry["metrics"].items() if told.get("repeats") == "nothing"}
+        (name, metric)
         for name, entry in loaded.ablations.items()
+        for metric, told in entry["metrics"].items()
+        if told.get("repeats") == "nothing"
     }
     frame = loaded.readings
     rows = []
-    for row in listed(frame[frame["metric"].isin(set().union(*counted.values()))]):
+    for row in listed(frame[frame["metric"].isin({metric for _, metric in counted})]):
         place = walked(row["at"])
-        if place is None or row["metric"] not in counted[row["ablation"]]:
+        if place is None or (row["ablation"], row["metric"]) not in counted:
             continue
-        value = math.nan if row["value"] is None else float(row["value"])
         rows.append(
             {
-                **{name: row[name] for name in ("ablation", "label", "across", "metric")},
+                **{name: row[name] for name in ("ablation", "label", "across", "metric", "value")},
                 "name": cell_name(row["label"], row["across"]),
                 "control": loaded.ablations[row["ablation"]]["control"],
                 **place,
-                "value": value,
-                **dict.fromkeys(("low", "high", "ratio", "ratio_low", "ratio_high"), math.nan),
-                "logs": [],
-                "reason": row["reason"] if math.isnan(value) else "",
-                "log_seconds": [],
+                **{"logs": [], "log_seconds": []},
+                "reason": row["reason"] if math.isnan(row["value"]) else "",
             }
         )
     return rows
@@ -177,7 +133,8 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
         counts = set(known["logs"].map(len))
         if found[2] == found[3] or known["x"].nunique() < 2 or len(counts) != 1:
             continue
-        where = stats.crossing(known["x"].to_numpy(float), np.array(known["logs"].tolist()).T)
+        logs, floor = np.array(known["logs"].tolist()).T, known["floor"].fillna(0.0).max()
+        where = stats.crossing(known["x"].to_numpy(float), logs, floor)
         rows.append({**dict(zip(keys, found, strict=True)), **vars(where)})
     return pd.DataFrame(rows, columns=[*keys, "changes", "low", "high", "at"])
 
@@ -197,9 +154,8 @@ def exponents(frame: pd.DataFrame) -> pd.DataFrame:
             own or [math.log(value)]
             for own, value in zip(upper["log_seconds"], upper["value"], strict=True)
         ]
-        times_SL = np.exp(np.array(logs).T)
-        estimate = stats.exponent(upper["x"].to_numpy(float), times_SL)
-        low, high = estimate.ends() if estimate.error > 0 else (math.nan, math.nan)
+        estimate = stats.exponent(upper["x"].to_numpy(float), np.exp(np.array(logs).T))
+        low, high = estimate.ends()
         told = {"exponent": estimate.value, "low": low, "high": high, "since": upper["x"].min()}
         rows.append({**dict(zip(keys, found, strict=True)), **told})
     return pd.DataFrame(rows, columns=[*keys, "exponent", "low", "high", "since"])

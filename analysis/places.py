@@ -8,23 +8,21 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import lines, stats
-from analysis.curves import walked, with_looks
+from analysis import stats
+from analysis.curves import walked
 from analysis.evidence import Evidence
-from analysis.load import listed
+from analysis.load import FINE, listed
 from analysis.names import cell_name
-from analysis.scores import FINE
 
-SEEDS = 3  # for an interval
-CELL = ["ablation", "label", "across", "metric", "split", "unit"]
+CELL = ["ablation", "label", "across", "metric", "unit"]
 PANEL = ["ablation", "across", "metric", "split", "along", "series"]
 PLACE = [*PANEL, "label", "x"]
-COLUMNS = [*PLACE, "unit", "name", "value", "low", "high", "n", "seeds", "reason"]
+COLUMNS = [*PLACE, "unit", "name", "heading", "value", "low", "high", "n", "seeds", "reason"]
 
 
 def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
     """One row for each place of a curve, of trials that ended well: where a seed has no number,
-    there is no mean of the others either, but why. With the look of its variant."""
+    there is no mean of the others either, but why."""
     seen = pd.DataFrame(
         _readings(evidence, coordinates),
         columns=[*PLACE, "unit", "seed", "step", "value", "reason"],
@@ -34,31 +32,36 @@ def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
     for _, own in seen.sort_index().groupby(PLACE, sort=False):
         first, lost = own.iloc[0], own[own["value"].isna()]
         mean = stats.mean_of(own["value"].to_numpy(float))
-        low, high = mean.ends() if mean.n >= SEEDS else (math.nan, math.nan)
+        low, high = mean.ends() if mean.n >= stats.LEAST else (math.nan, math.nan)
         rows.append(
             {
                 **first[[*PLACE, "unit"]].to_dict(),
                 "name": cell_name(first["label"], first["across"]),
+                "heading": heading(evidence, first["ablation"], first["metric"]),
                 **{"value": mean.value, "low": low, "high": high, "n": mean.n},
                 "seeds": own["value"].dropna().tolist(),
                 "reason": "" if lost.empty else str(lost["reason"].iloc[0]),
             }
         )
-    frame = with_looks(pd.DataFrame(rows, columns=COLUMNS), evidence)
-    frame["heading"] = [heading(evidence, row["ablation"], row["metric"]) for row in listed(frame)]
-    return frame
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def panels(evidence: Evidence, coordinates: Sequence[str]) -> list[pd.DataFrame]:
     """A panel for each curve that has more than one place."""
-    found = lines.by(points(evidence, coordinates), *PANEL)
-    return [each for each in found if each["x"].nunique() > 1]
+    found = [own for _, own in points(evidence, coordinates).groupby(PANEL, sort=False)]
+    return [each.reset_index(drop=True) for each in found if each["x"].nunique() > 1]
 
 
 def heading(evidence: Evidence, ablation: str, metric: str) -> str:
     """What a metric is called where a question is told."""
     known = evidence.loaded.ablations[ablation]["metrics"].get(metric, {})
     return known.get("label") or metric.replace("_", " ")
+
+
+def title(frame: pd.DataFrame) -> str:
+    """Which question a panel is about, where it is crossed and what else it says of the place."""
+    first = frame.iloc[0]
+    return ", ".join(part for part in (first["ablation"], first["across"], first["series"]) if part)
 
 
 def _readings(evidence: Evidence, coordinates: Sequence[str]) -> list[dict[str, Any]]:
@@ -73,15 +76,8 @@ def _readings(evidence: Evidence, coordinates: Sequence[str]) -> list[dict[str, 
         place = walked(told, coordinates)
         if place is None or isinstance(place["x"], str):
             continue
-        value = math.nan if row["value"] is None else float(row["value"])
-        step = row["at"].get("step", math.inf)
+        own = {name: row[name] for name in (*CELL, "seed", "reason", "value")}
         split = row["split"] if isinstance(row["split"], str) else ""
-        own = {name: row[name] for name in (*CELL, "seed", "reason")}
-        found.append({**own, **place, "split": split, "step": step, "value": value})
+        step = row["at"].get("step", math.inf)
+        found.append({**own, **place, "split": split, "step": step})
     return found
-
-
-def title(frame: pd.DataFrame) -> str:
-    """Which question a panel is about, where it is crossed and what else it says of the place."""
-    first = frame.iloc[0]
-    return ", ".join(part for part in (first["ablation"], first["across"], first["series"]) if part)

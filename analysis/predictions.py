@@ -1,630 +1,529 @@
-"""Each word of the vocabulary of predictions as a test on the first seeds of a question.
+"""What was measured for a prediction: one function a kind, each an estimate with its interval.
 
-    Tested.supports: p against the prediction's being false;  refutes: against its being true
-
-A prediction of a level takes the mean of paired differences; one of a basin the share of seeds past
-its threshold, where a seed that failed is not past it. A failed seed makes a level untellable.
-
-Times are repeated by processes, which stand where seeds do; a count is what it is.
-
-A level is supported where its two-sided interval lies inside what is predicted, and refuted where
-it lies outside: p is twice that of the nearer end.
+Seeds repeat what is trained, processes what is timed; what is counted is a fact. A level needs
+every seed of both sides: those that failed are missing because they were bad.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from ablations.store.predictions import (
+    STEPS,
+    Better,
+    Crosses,
+    Equal,
+    Exact,
+    Exponent,
+    Fails,
+    Grows,
+    Prediction,
+    Ratio,
+    Worse,
+)
 from analysis import stats
-from analysis.load import Loaded, crossing
-from analysis.scores import FINE, curves, errors_by_item, outcomes, scores, steps_to_reach
+from analysis.load import FINE, Loaded, crossing
+from analysis.scores import difference, outcomes, scores, steps_to_reach
 from analysis.speed import log_ratios, log_seconds, places
-from analysis.stats import Estimate, Tested, TwoLucks
 
-STEPS = "steps_to_reach"  # a level of validation loss, told by `at: {loss: …}`
-PROCESSES, NOTHING = "processes", "nothing"  # what repeats a quantity, where seeds do not
-Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
+PROCESSES, NOTHING = "processes", "nothing"  # what repeats a metric, where seeds do not
+MOVING = 0.5  # of its margin, over the last third of the steps
+FEW_RATES = (5, 6, 8, 10, 15, 20, 30, 40)  # seeds at which a difference of rates is tried
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Spot:
-    """One place that a prediction looks at."""
+    """One place that a prediction looks at: levels of the factors, coordinates, and how far along
+    its factor."""
 
-    across: dict[str, str]
+    across: str
     at: dict[str, Any]
     x: float = math.nan
-    """How far along what it goes along."""
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """One prediction of one question, and the readings that bear on it."""
+class Found:
+    """An estimate with its interval, on the scale on which it is judged, and what was predicted."""
+
+    bounds: stats.Bounds = (None, None)
+    n: int = 0
+    effect: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    sd: float = math.nan
+    """Of single seeds."""
+    shows: str = ""
+    """Where that is not the kind's own."""
+    is_log: bool = False
+    is_fact: bool = False
+    """Counted: nothing is left to luck, and there is no interval to show."""
+    rates: dict[str, tuple[int, int]] | None = None
+    of_items: float | None = None
+    said: str = ""
+    """The word, where the interval alone does not give it."""
+    reason: str = ""
+    """Why it cannot be judged."""
+    remedy: str = ""
+
+    @property
+    def word(self) -> str:
+        """Supported where the interval lies inside what is predicted, refuted outside."""
+        least, most = (
+            edge if edge is not None else open_
+            for edge, open_ in zip(self.bounds, (-math.inf, math.inf), strict=True)
+        )
+        if self.reason or math.isnan(self.low):
+            return UNDECIDED
+        if self.said:
+            return self.said
+        if least < self.low and self.high < most:
+            return SUPPORTED
+        return REFUTED if self.high <= least or self.low >= most else UNDECIDED
+
+    @property
+    def needed(self) -> float:
+        """Fresh seeds that would decide it, as far as size and spread are known."""
+        if self.word != UNDECIDED or self.reason or self.said:
+            return math.nan
+        if self.rates is not None:
+            share = self.effect - next(edge for edge in self.bounds if edge is not None)
+            deciding = (n for n in FEW_RATES if n > self.n and _decides(share, n))
+            return float(next(deciding, math.inf))
+        return stats.seeds_needed(self.effect, self.sd, self.bounds)
+
+
+def _decides(share: float, n: int) -> bool:
+    low, high = stats.difference_ends(round(share * n), n)
+    return low > 0 or high < 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One prediction of one question, at one crossing or along one factor."""
 
     loaded: Loaded
     ablation: str
-    plain: dict[str, Any]
-    """As the plan tells it."""
-    _held: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What was looked up once: every look asks for it again."""
+    prediction: Prediction
+    crossings: tuple[dict[str, str], ...]
+    _held: dict[Any, dict[int, float]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def entry(self) -> dict[str, Any]:
         return self.loaded.ablations[self.ablation]
 
     @property
-    def is_basin(self) -> bool:
-        return self.plain["kind"] == "basin"
+    def metric(self) -> dict[str, Any]:
+        """What is known of its metric."""
+        found: dict[str, Any] = self.entry["metrics"].get(self.prediction.metric, {})
+        return found
 
     @property
     def repeats(self) -> str:
-        known = self.entry["metrics"].get(self.plain["metric"], {})
-        return str(known.get("repeats", "seeds"))
+        return str(self.metric.get("repeats", "seeds"))
 
     @property
     def is_timed(self) -> bool:
         return self.repeats == PROCESSES
 
     @property
-    def is_counted(self) -> bool:
-        return self.repeats == NOTHING
+    def is_fact(self) -> bool:
+        return self.repeats == NOTHING or isinstance(self.prediction, Exact)
 
     @property
     def better(self) -> str:
-        known = self.entry["metrics"].get(self.plain["metric"])
-        return known["better"] if known else "lower"
+        return str(self.metric.get("better", "lower"))
 
     @property
-    def labels(self) -> list[str]:
-        """Every variant that it looks at."""
-        named = [*self.plain["of"], self.plain["than"], self.plain["fails_for"]]
-        if self.plain["word"] == "worst":
-            named += [cell["label"] for cell in self.entry["cells"]]
-        return list(dict.fromkeys(name for name in named if name is not None))
-
-    @cached_property
-    def crossings(self) -> list[dict[str, str]]:
-        """The levels that it looks at: along its factor, or at the one place it names."""
-        every = {crossing(cell["across"]): cell["across"] for cell in self.entry["cells"]}
-        wanted = self.plain["across"]
-        return [a for a in every.values() if all(a.get(k) == v for k, v in wanted.items())]
+    def arms(self) -> list[tuple[str, str]]:
+        """Every variant and crossing that it looks at."""
+        lines = [crossing(across) for across in self.crossings]
+        return [(label, line) for label in self.prediction.labels for line in lines]
 
     @cached_property
     def spots(self) -> list[Spot]:
-        """Every place that it looks at: along a factor or a coordinate, or one of each level."""
-        along, at, since = self.plain["along"], self.plain["at"], self.plain.get("since")
+        """Every place that it looks at, in the order of its factor."""
+        p = self.prediction
+        along, since = getattr(p, "along", None), getattr(p, "since", None)
         if along is None:
-            return [Spot(across, at) for across in self.crossings]
-        found = [
-            Spot(across, at if along in across else {**at, along: x}, x)
-            for across in self.crossings
-            for x in ([float(across[along])] if along in across else self._coordinates(across))
-        ]
-        return sorted(
-            (spot for spot in found if since is None or spot.x >= since), key=lambda s: s.x
-        )
-
-    def _coordinates(self, across: dict[str, str]) -> list[float]:
-        """Where along a coordinate all that it compares was read."""
-        along = self.plain["along"]
+            return [Spot(crossing(across), p.at) for across in self.crossings]
         found = []
-        for label in self.labels:
+        for across in self.crossings:
+            line = crossing(across)
+            if along in across:
+                found.append(Spot(line, p.at, float(across[along])))
+            else:
+                found += [Spot(line, {**p.at, along: x}, x) for x in self._read_along(line, along)]
+        return sorted((s for s in found if since is None or s.x >= since), key=lambda s: s.x)
+
+    def _read_along(self, across: str, along: str) -> list[float]:
+        """Where along a coordinate every variant was read."""
+        name, p = self.ablation, self.prediction
+        found = []
+        for label in p.labels:
             if self.is_timed:
-                groups = self._places(label, across, self.plain["at"])
+                groups = places(self.loaded, name, label, across, p.metric, p.at)
                 read = {g[0]["at"][along] for g in groups if along in g[0]["at"] and log_seconds(g)}
             else:
-                read = self._read_at(label, across, along)
+                rows = self.loaded.readings.iloc[self.loaded.rows.get((name, p.metric), [])]
+                mine = rows[(rows["label"] == label) & (rows["across"] == across)]
+                read = set(mine[along].dropna()) if along in mine else set()
             found.append(read)
-        return sorted(set.intersection(*found)) if found else []
+        return sorted(set.intersection(*found))
 
-    def _read_at(self, label: str, across: dict[str, str], along: str) -> set[float]:
-        frame = self.loaded.readings
-        if along not in frame:
-            return set()
-        mine = frame[
-            (frame["ablation"] == self.ablation)
-            & (frame["label"] == label)
-            & (frame["across"] == crossing(across))
-            & (frame["metric"] == self.plain["metric"])
-        ]
-        return set(mine[along].dropna())
-
-    def _places(
-        self, label: str, across: dict[str, str], at: dict[str, Any]
-    ) -> list[list[dict[str, Any]]]:
-        return places(self.loaded, self.ablation, label, crossing(across), self.plain["metric"], at)
-
-    def timed_ratios(self, spot: Spot) -> tuple[list[float], float]:
-        """Log ratios of times by process, and the noise floor; without another side, to what the
-        session has timed them beside."""
-        one, floor = self._timed_side(self.plain["of"][0], spot)
-        if self.plain["than"] is None:
-            return one, floor
-        two, other = self._timed_side(self.plain["than"], spot)
-        n = min(len(one), len(two))
-        logs = [a - b for a, b in zip(one[:n], two[:n], strict=True)]
-        return logs, float(np.maximum(floor, other))  # not known where one of them is not
-
-    @property
-    def floor(self) -> float:
-        """How far two copies of one model are apart at the places that it looks at; of what is not
-        timed 0, and NaN where there was no second copy."""
-        if not self.is_timed:
-            return 0.0
-        sides = [self._timed_side(label, spot)[1] for label in self.labels for spot in self.spots]
-        return float(np.max(sides)) if sides else math.nan
-
-    def _timed_side(self, label: str, spot: Spot) -> tuple[list[float], float]:
-        """One variant's log ratios to the reference's times."""
-        found = self._places(label, spot.across, spot.at)
-        # Timed at several places, and it does not say which: nothing is told.
-        return log_ratios(found[0]) if len(found) == 1 else ([], math.nan)
-
-    def _sessions(self) -> set[str]:
-        """In which sessions the times that it compares were taken."""
-        return {
-            str(row["session"]).partition(".")[0]
-            for label in self.labels
-            for spot in self.spots
-            for group in self._places(label, spot.across, spot.at)
-            for row in group[:1]
-        }
-
-    def ended(self) -> set[Any]:
-        """Seeds of which every trial that it looks at has ended; of times, processes.
-
-        Processes of two sessions have nothing in common but their number.
-        """
-        if self.is_timed and self.plain["word"] != "ratio" and len(self._sessions()) > 1:
-            return set()
+    def ready(self) -> tuple[list[int], str]:
+        """The seeds or processes that judge it, and why they do not yet."""
         if self.is_timed:
-            held = [len(self.values(label, s)) for label in self.labels for s in self.spots]
-            return set(range(min(held, default=0)))
-        where = [(label, crossing(s.across)) for label in self.labels for s in self.spots]
-        found = [set(outcomes(self.loaded, self.ablation, *place)) for place in where]
-        return set.intersection(*found) if found else set()
+            return self._processes()
+        least = 1 if self.is_fact else stats.LEAST
+        arms = [(self.ablation, *arm) for arm in self.arms]
+        planned = [self.loaded.trials.get(arm, {}).keys() for arm in arms]
+        ended = [self.loaded.outcomes.get(arm, {}).keys() for arm in arms]
+        batches = [
+            [seed for seed in batch if all(seed in own for own in planned)]
+            for batch in self.entry["batches"]
+        ]
+        passes = [
+            (batch, [seed for seed in batch if all(seed in own for own in ended)])
+            for batch in batches
+            if batch
+        ]
+        for batch, done in reversed(passes):
+            if batch == done and len(batch) >= least:
+                return batch, ""
+        batch, done = passes[-1] if passes else ([], [])
+        if len(done) < len(batch):
+            return done, f"pass {len(done)} of {len(batch)}"
+        return done, f"{_count(len(done), 'seed')}; {least} are needed for a verdict"
 
-    def values(self, label: str, spot: Spot) -> dict[Any, float]:
-        key = "values", label, crossing(spot.across), spot.x
+    def _processes(self) -> tuple[list[int], str]:
+        sessions = {
+            str(group[0]["session"]).partition(".")[0]
+            for label in self.prediction.labels
+            for spot in self.spots
+            for group in self._places(label, spot)
+        }
+        if len(sessions) > 1 and not isinstance(self.prediction, Ratio):
+            return [], "timed in different sessions, which have nothing in common"
+        held = [len(self.values(label, s)) for label in self.prediction.labels for s in self.spots]
+        n = min(held, default=0)
+        if n == 0:
+            return [], "not timed at the places that it looks at"
+        told = f"timed in {_count(n, 'process')}; {stats.LEAST} are needed"
+        return list(range(n)), told if n < stats.LEAST else ""
+
+    def _places(self, label: str, spot: Spot) -> list[list[dict[str, Any]]]:
+        return places(
+            self.loaded, self.ablation, label, spot.across, self.prediction.metric, spot.at
+        )
+
+    def values(self, label: str, spot: Spot) -> dict[int, float]:
+        """Seed, or process, → the value of a variant at a place."""
+        key = label, spot.across, spot.x
         if key not in self._held:
             self._held[key] = self._values(label, spot)
-        return dict(self._held[key])
+        return self._held[key]
 
-    def _values(self, label: str, spot: Spot) -> dict[Any, float]:
+    def _values(self, label: str, spot: Spot) -> dict[int, float]:
+        p = self.prediction
         if self.is_timed:
-            found = self._places(label, spot.across, spot.at)
+            found = self._places(label, spot)
+            # Timed at several places, and it does not say which: nothing is known.
             logs = log_seconds(found[0]) if len(found) == 1 else []
             return {process: math.exp(log) for process, log in enumerate(logs)}
-        across = crossing(spot.across)
-        if self.plain["metric"] == STEPS:
-            level = float(self.plain["at"]["loss"])
-            return steps_to_reach(self.loaded, self.ablation, label, across, level)
-        place = (self.ablation, label, across, self.plain["metric"], self.plain["split"])
-        return scores(self.loaded, *place, spot.at)
+        if p.metric == STEPS:
+            level = float(p.at["loss"])
+            return steps_to_reach(self.loaded, self.ablation, label, spot.across, level)
+        return scores(self.loaded, self.ablation, label, spot.across, p.metric, p.split, spot.at)
 
-    def pair(self, label: str, other: str, spot: Spot, seeds: Sequence[Any]) -> Pair:
-        """Both sides over these seeds; NaN where one has no score."""
-        sides = (self.values(label, spot), self.values(other, spot))
-        one, two = (np.array([side.get(s, math.nan) for s in seeds]) for side in sides)
-        return one, two
+    def matrix(self, label: str, units: Sequence[int]) -> Floats:
+        """S L: the values of a variant, by seed or process and place along its factor."""
+        held = [self.values(label, spot) for spot in self.spots]
+        return np.array([[each.get(unit, math.nan) for each in held] for unit in units])
 
-    def known(self, estimate: Estimate) -> Estimate:
-        """A count as it is: no second look would find another."""
-        return stats.fact(estimate.value) if self.is_counted else estimate
+    def timed_side(self, label: str, spot: Spot) -> tuple[list[float], float]:
+        """A variant's log ratios to the reference's times, and the noise floor."""
+        found = self._places(label, spot)
+        return log_ratios(found[0]) if len(found) == 1 else ([], math.nan)
 
-    def apart(
-        self, label: str, other: str, spot: Spot, seeds: Sequence[Any]
-    ) -> Estimate | TwoLucks:
-        """The mean difference over these seeds; where errors by item are known, for other test
-        items as well as for other seeds."""
-        return stats.widened(
-            self._apart(label, other, spot, seeds), self._pace_error(label, other, spot, seeds)
-        )
+    def floor(self) -> float:
+        """How far two copies of one model are apart; NaN where there was no second copy."""
+        if not self.is_timed:
+            return 0.0
+        sides = [self.timed_side(label, s)[1] for label in self.prediction.labels
+                 for s in self.spots]  # fmt: skip
+        return float(np.max(sides)) if sides else math.nan
 
-    def _pace_error(self, label: str, other: str, spot: Spot, seeds: Sequence[Any]) -> float:
-        """What not knowing the time of a step exactly adds where arms get equal time.
+    def lost(self, seeds: Sequence[int]) -> str:
+        """How many of these seeds failed or have no score, on either side; empty if none."""
+        if self.is_timed:
+            return ""
+        ended = [outcomes(self.loaded, self.ablation, *arm) for arm in self.arms]
+        failed = sum(any(own.get(seed) != FINE for own in ended) for seed in seeds)
+        if failed:
+            return f"{failed} of {len(seeds)} seeds failed"
+        held = [self.values(label, s) for label in self.prediction.labels for s in self.spots]
+        gaps = sum(any(seed not in own for own in held) for seed in seeds)
+        return f"{gaps} of {len(seeds)} seeds have no score" if gaps else ""
 
-        A step more or less moves a score as much as the last third of training did on average: with
-        a rate that falls to zero that is too much, rather than too little.
-        """
-        found = [0.0]
-        for pace in self.entry["paces"]:
-            if pace["label"] not in (label, other) or pace["across"] != spot.across:
-                continue
-            held = curves(self.loaded, self.ablation, pace["label"], crossing(spot.across))
-            ours = self.values(pace["label"], spot)
-            both = [seed for seed in seeds if seed in held and seed in ours]
-            if both and pace["error"] > 0:
-                shift = abs(np.mean([_late(held[s]) / held[s].iloc[-1] * ours[s] for s in both]))
-                found.append(float(shift / math.log(1.5) * pace["error"]))
-        return math.hypot(*found)
+    def seconds(self) -> float:
+        """What one more seed of everything that it looks at takes; NaN where it is not known."""
+        found = []
+        for arm in self.arms:
+            trials = self.loaded.trials.get((self.ablation, *arm), {}).values()
+            records = [self.loaded.records[t] for t in trials if t in self.loaded.records]
+            spent = [
+                float(s) for r in records if isinstance(s := r.env.get("seconds"), int | float)
+            ]
+            found.append(float(np.mean(spent)) if spent else math.nan)
+        return math.fsum(found) if found else math.nan
 
-    def _apart(
-        self, label: str, other: str, spot: Spot, seeds: Sequence[Any]
-    ) -> Estimate | TwoLucks:
-        estimate = self.known(stats.paired_mean(*self.pair(label, other, spot, seeds)))
-        has_items = self.repeats == "seeds" and not self.plain["at"]
-        if not estimate.error > 0 or not has_items or self.plain["split"] != "test":
-            return estimate
-        sides = [self._items(name, spot.across) for name in (label, other)]
-        held = [side[seed] for side in sides for seed in seeds if seed in side]
-        if len(held) < 2 * len(seeds) or len({len(errors) for errors in held}) != 1:
-            return estimate
-        one, two = np.array(held[: len(seeds)]), np.array(held[len(seeds) :])
-        return stats.two_lucks(one - two)
 
-    def _items(self, label: str, across: dict[str, str]) -> dict[Any, NDArray[np.float64]]:
-        key = "items", label, crossing(across)
-        if key not in self._held:
-            place = self.ablation, label, crossing(across)
-            self._held[key] = errors_by_item(self.loaded, *place, self.plain["metric"])
-        found: dict[Any, NDArray[np.float64]] = self._held[key]
+def cases(loaded: Loaded, ablation: str, prediction: Prediction) -> list[Case]:
+    """The prediction at each crossing that it does not tell apart itself."""
+    every = {crossing(c["across"]): c["across"] for c in loaded.ablations[ablation]["cells"]}
+    along = getattr(prediction, "along", None)
+    groups: dict[str, list[dict[str, str]]] = {}
+    for across in every.values():
+        if all(across.get(name) == level for name, level in prediction.across.items()):
+            rest = {name: level for name, level in across.items() if name != along}
+            groups.setdefault(crossing(rest), []).append(across)
+    found = []
+    for group in groups.values():
+        levels = {name: level for name, level in group[0].items() if name != along}
+        pinned = prediction.model_copy(update={"across": levels})
+        found.append(Case(loaded, ablation, pinned, tuple(group)))
+    return found or [Case(loaded, ablation, prediction, ())]
+
+
+def measure(case: Case, units: Sequence[int]) -> Found:
+    """What these seeds or processes say of a prediction."""
+    p = case.prediction
+    if not case.spots or not len(units):
+        return Found()
+    is_rate = isinstance(p, Fails) or getattr(p, "threshold", None) is not None
+    is_timed_ratio = isinstance(p, Ratio) and case.is_timed
+    if not (is_rate or is_timed_ratio or isinstance(p, Exact)) and (lost := case.lost(units)):
+        remedy = "a regime in which no seed fails, or a claim about how many do, on fresh seeds"
+        return Found(n=len(units), reason=lost, remedy=remedy)
+    kind: Callable[[Case, Any, Sequence[int]], Found] = KINDS[type(p)]
+    if is_rate:
+        kind = _rate
+    elif p.metric == STEPS:
+        kind = _steps
+    try:
+        return kind(case, p, units)
+    except ValueError as error:  # a value without a logarithm, too few levels for a slope
+        return Found(n=len(units), reason=str(error))
+
+
+def _estimated(
+    estimate: stats.Estimate | stats.SeedAndItemEstimate,
+    bounds: stats.Bounds,
+    case: Case,
+    **more: Any,
+) -> Found:
+    """An estimate with its interval; a count as it is."""
+    effect = estimate.value
+    ends = (effect, effect) if case.is_fact else estimate.ends()
+    told = {"is_fact": case.is_fact, "sd": estimate.sd, **more}
+    if isinstance(estimate, stats.SeedAndItemEstimate):
+        told["of_items"] = estimate.of_items
+    found = Found(bounds, estimate.n, effect, *ends, **told)
+    if math.isnan(found.low) and estimate.n > 1 and not math.isnan(effect):
+        same = "the same in every seed, so its spread cannot be told"
+        return replace(found, reason=same, remedy="a measure that tells these apart")
+    return found
+
+
+def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found:
+    """The mean of paired differences; of what is trained, for other seeds and test items."""
+    spot, pair = case.spots[0], (p.of[0], p.than)
+    if case.repeats == "seeds":
+        place = spot.across, p.metric, p.split, spot.at
+        apart = difference(case.loaded, case.ablation, pair, *place, units)
+    else:
+        one, two = (case.matrix(label, units)[:, 0] for label in pair)
+        apart = stats.paired_mean(one, two)
+    if isinstance(p, Equal):
+        found = _estimated(apart, (-p.within, p.within), case)
+        return _unless_moving(case, p, found, units)
+    is_higher = isinstance(p, Better) == (case.better == "higher")
+    return _estimated(apart, (p.by, None) if is_higher else (None, -p.by), case)
+
+
+def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> Found:
+    """Two variants are only equal once their difference stands still: over the last third of the
+    steps it moves by at most half the margin."""
+    spot, moved = case.spots[0], []
+    for seed in seeds:
+        then = []
+        for label in (p.of[0], p.than):
+            trial = case.loaded.trials[case.ablation, label, spot.across][seed]
+            steps = (case.loaded.records[trial].config.get("train") or {}).get("steps")
+            if not isinstance(steps, int) or case.repeats != "seeds":
+                return found
+            place = label, spot.across, p.metric, p.split, spot.at
+            late = math.ceil(2 * steps / 3)
+            then.append(scores(case.loaded, case.ablation, *place, late).get(seed, math.nan))
+        now = [case.values(label, spot)[seed] for label in (p.of[0], p.than)]
+        moved.append((now[0] - now[1]) - (then[0] - then[1]))
+    shift = abs(float(np.mean(moved)))  # NaN where nothing was read on the way
+    is_far = found.word == REFUTED and abs(found.effect) - shift > p.within
+    if not shift > MOVING * p.within or is_far:
         return found
-
-    def difference(self, seeds: Sequence[Any]) -> Estimate | TwoLucks:
-        """Of the first variant from the one it is compared with, where there is such a one."""
-        if self.plain["than"] is None or len(self.spots) != 1 or self.plain["metric"] == STEPS:
-            return Estimate(0)
-        return self.apart(self.plain["of"][0], self.plain["than"], self.spots[0], seeds)
-
-    def shown(self, seeds: Sequence[Any], level: float) -> Measured:
-        """What was measured, as a number with its interval; NaN where that is no one number."""
-        word = self.plain["word"]
-        if word in SHOWN and len(seeds) and len(self.spots):
-            with contextlib.suppress(ValueError):  # a value without a logarithm, too few levels
-                return SHOWN[word](self, seeds, level)
-        estimate = self.difference(seeds)
-        return Measured("difference", estimate.value, *_ends(self, estimate, level), estimate.n)
-
-    @property
-    def is_equality(self) -> bool:
-        return self.plain["word"] == "equal"
-
-    def distances(self, estimate: Estimate) -> tuple[float, float]:
-        """How far the truth may lie from the nearest margin, at most and at least, at 80 %."""
-        low, high = estimate.ends(stats.LIMIT)
-        if self.is_equality:
-            off = abs(self.plain["within"] - abs(estimate.value))
-        else:
-            worse = 1 if self.better == "lower" else -1
-            lead = worse * estimate.value * (1 if self.plain["word"] == "worse" else -1)
-            off = abs(lead - self.plain["by"])
-        half = (high - low) / 2
-        return off + half, max(0.0, off - half)
-
-    def has_gaps(self, seeds: Sequence[Any]) -> bool:
-        """Whether a seed of a variant that it looks at has no score."""
-        return any(
-            not set(seeds) <= self.values(label, spot).keys()
-            for label in self.labels
-            for spot in self.spots
-        )
-
-    def still_moves(self, seeds: Sequence[Any]) -> float:
-        """How much of its margin the difference moved over the last third of training.
-
-        Along the way there is only the validation loss; a share of the control's loss stands for
-        the same share of its score. NaN where that cannot be told.
-        """
-        label, other = self.plain["of"][0], self.plain["than"]
-        moved = [math.nan]
-        for spot in self.spots:
-            own, control = (
-                curves(self.loaded, self.ablation, name, crossing(spot.across))
-                for name in (label, other)
-            )
-            held = self.values(other, spot)
-            both = [seed for seed in seeds if seed in own and seed in control and seed in held]
-            if not both:
-                continue
-            shift = np.mean([_late(own[seed]) - _late(control[seed]) for seed in both])
-            loss = np.mean([control[seed].iloc[-1] for seed in both])
-            score = abs(np.mean([held[seed] for seed in both]))
-            if self.better == "higher" and score <= 1:  # of a share, what is missed
-                score = 1 - score
-            if loss > 0 and score > 0:
-                moved.append(float(abs(shift) / loss * score / self.plain["within"]))
-        return float(np.nanmax(moved)) if len(moved) > 1 else math.nan
-
-    def past(self, label: str, spot: Spot, seeds: Sequence[Any]) -> list[bool]:
-        """Whether each seed ended well, and past the threshold where there is one."""
-        ended = outcomes(self.loaded, self.ablation, label, crossing(spot.across))
-        held = self.values(label, spot)
-        limit, sign = self.plain["threshold"], 1 if self.better == "higher" else -1
-        if limit is None:
-            return [ended.get(seed) == FINE for seed in seeds]
-        return [seed in held and sign * held[seed] >= sign * limit for seed in seeds]
-
-    def test(self, seeds: Sequence[Any]) -> Tested:
-        """What these seeds say of it."""
-        try:
-            return WORDS[self.plain["word"]](self, seeds)
-        except ValueError:  # a value that has no logarithm, or too few levels for a slope
-            return Tested()
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What was measured for a prediction: of what kind, how large, and between which ends."""
-
-    kind: str
-    effect: float
-    low: float
-    high: float
-    n: int
-
-
-def _ends(p: Predicted, estimate: Estimate | TwoLucks, level: float) -> tuple[float, float]:
-    """Of a count there are none to tell."""
-    is_known = not p.is_counted and estimate.error > 0
-    return estimate.ends(level) if is_known else (math.nan, math.nan)
-
-
-def _late(curve: pd.Series) -> float:
-    """How far a curve moves over the last third of its steps."""
-    before = curve[curve.index <= curve.index[-1] * 2 / 3]
-    return float(curve.iloc[-1] - (before.iloc[-1] if len(before) else curve.iloc[0]))
-
-
-def joint(tested: Sequence[Tested]) -> Tested:
-    """All of several predictions: each must be shown, and any one that is refuted refutes them."""
-    if not tested or any(math.isnan(each.p) for each in tested):
-        return Tested()
-    refutes = min(1.0, len(tested) * min(each.refutes for each in tested))
-    return Tested(max(each.supports for each in tested), refutes)
-
-
-def _better(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    return _leads(p, p.plain["of"][0], p.plain["than"], seeds, p.plain["by"])
-
-
-def _worse(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    return _leads(p, p.plain["than"], p.plain["of"][0], seeds, p.plain["by"])
-
-
-def _leads(p: Predicted, label: str, other: str, seeds: Sequence[Any], by: float) -> Tested:
-    """At every level that it looks at."""
-    found = []
-    for spot in p.spots:
-        if p.is_basin:
-            one, two = p.past(label, spot, seeds), p.past(other, spot, seeds)
-            found.append(stats.directed(stats.basin(one, two).tails, "higher"))
-        elif p.plain["metric"] == STEPS:
-            ranked = stats.signed_rank(*p.pair(label, other, spot, seeds))
-            found.append(_twice(stats.directed(ranked.tails, "lower")))
-        else:
-            apart = p.apart(label, other, spot, seeds)
-            test = stats.better_by if by >= 0 else stats.not_worse_by
-            found.append(_twice(test(apart, abs(by), p.better)))
-    return joint(found)
-
-
-def _equal(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    label, other = p.plain["of"][0], p.plain["than"]
-    apart = [p.apart(label, other, spot, seeds) for spot in p.spots]
-    found = [stats.equal_within(each, p.plain["within"]) for each in apart]
-    return joint([Tested(_twice(each).supports, each.refutes) for each in found])
-
-
-def _worst(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    label = p.plain["of"][0]
-    others = [other for other in p.labels if other != label]
-    return joint([_leads(p, other, label, seeds, 0.0) for other in others])
-
-
-def _ordered(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    labels = p.plain["of"]
-    return joint([_leads(p, one, next_, seeds, 0.0) for one, next_ in pairwise(labels)])
-
-
-def _fails(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    found = []
-    for spot in p.spots:
-        one = p.past(p.plain["of"][0], spot, seeds)
-        two = p.past(p.plain["than"], spot, seeds)
-        found.append(stats.directed(stats.basin(one, two).tails, "lower"))
-    return joint(found)
-
-
-def _trains(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    past = [p.past(p.plain["of"][0], spot, seeds) for spot in p.spots]
-    tails = [stats.share_tails(sum(each), len(each), 0.5) for each in past]
-    return joint([Tested(each.more, each.less) for each in tails])
-
-
-def _along(p: Predicted, label: str, seeds: Sequence[Any]) -> NDArray[np.float64]:
-    """S L: a variant's values, by seed and place along its factor."""
-    held = [p.values(label, spot) for spot in p.spots]
-    return np.array([[each.get(seed, math.nan) for each in held] for seed in seeds])
-
-
-def _levels(p: Predicted) -> list[float]:
-    return [spot.x for spot in p.spots]
-
-
-def _growth(p: Predicted, seeds: Sequence[Any]) -> Estimate:
-    lead = _along(p, p.plain["of"][0], seeds) - _along(p, p.plain["than"], seeds)
-    return p.known(stats.growth(_levels(p), -lead if p.better == "lower" else lead))
-
-
-def _grows(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    return _more(_growth(p, seeds))
-
-
-def _more(estimate: Estimate) -> Tested:
-    tails = estimate.tails()
-    return _twice(Tested(tails.more, tails.less))
-
-
-def _twice(tested: Tested) -> Tested:
-    """Of the two-sided interval; what is not known stays so."""
-    doubled = np.minimum(1.0, [2 * tested.supports, 2 * tested.refutes])
-    return Tested(*map(float, doubled))
-
-
-def _power(p: Predicted, seeds: Sequence[Any]) -> Estimate:
-    return p.known(stats.exponent(_levels(p), _along(p, p.plain["of"][0], seeds)))
-
-
-def _exponent(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    return _inside(_power(p, seeds), *p.plain["between"])
-
-
-def _inside(estimate: Estimate, low: float | None, high: float | None) -> Tested:
-    """Within its bounds, of which one may be open."""
-    below = stats.Tails(0.0, 1.0) if low is None else estimate.tails(low)
-    above = stats.Tails(1.0, 0.0) if high is None else estimate.tails(high)
-    if math.isnan(below.more) or math.isnan(above.less):
-        return Tested()
-    return _twice(Tested(max(below.more, above.less), min(below.less, above.more)))
-
-
-def _leads_along(p: Predicted, seeds: Sequence[Any]) -> NDArray[np.float64]:
-    """S L: how far the first is above the second; of times and counts the logarithm."""
-    one, two = (_along(p, label, seeds) for label in p.plain["of"])
-    return one - two if p.repeats == "seeds" else np.log(one / two)
-
-
-def _crosses(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    """The first is lower before and higher after, or on one side throughout.
-
-    Times count as apart where they are so by more than two copies of one model.
-    """
-    leads, floor = _leads_along(p, seeds), p.floor
-    if math.isnan(floor):
-        return Tested()
-    columns = [p.known(stats.mean_of(column)) for column in leads.T]
-    above = [each.tails(floor).more for each in columns]
-    below = [each.tails(-floor).less for each in columns]
-    if len(columns) < 2 or any(math.isnan(p) for p in (*above, *below)):
-        return Tested()
-    # Below at one level, above at a later one: the best such pair, of so many that are looked at.
-    pairs = [max(below[i], above[j]) for i in range(len(below)) for j in range(i + 1, len(above))]
-    both = min(1.0, len(columns) * min(pairs))
-    until = p.plain.get("until")
-    is_short = until is not None and max(_levels(p)) < until
-    return Tested(both, 1.0 if is_short else min(1.0, 2 * min(max(above), max(below))))
-
-
-def _ratio(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    """Of values that are never 0 or below; of times, each seed is a process that timed both."""
-    if p.is_timed:
-        return joint([_timed(p, spot, seeds) for spot in p.spots])
-    low, high = map(_log, p.plain["between"])
-    return joint([_inside(_log_ratio(p, spot, seeds), low, high) for spot in p.spots])
-
-
-def _log_ratio(p: Predicted, spot: Spot, seeds: Sequence[Any]) -> Estimate:
-    """Of the first to the other; of something that is a ratio itself, its own logarithm."""
-    if p.is_timed:
-        return stats.mean_of(p.timed_ratios(spot)[0][: len(seeds)], scale=1.0)
-    label, other = p.plain["of"][0], p.plain["than"]
-    one, two = p.pair(label, label if other is None else other, spot, seeds)
-    two = np.ones_like(one) if other is None else two
-    if not ((one > 0) & (two > 0)).all():
-        raise ValueError("a value is not positive: it has no logarithm")
-    return p.known(stats.mean_of(np.log(one / two)))
-
-
-def _timed(p: Predicted, spot: Spot, processes: Sequence[Any]) -> Tested:
-    """Past its bounds by more than two copies of one model differ."""
-    estimate, floor = _log_ratio(p, spot, processes), p.timed_ratios(spot)[1]
-    low, high = map(_log, p.plain["between"])
-
-    def within(by: float) -> Tested:
-        """With both ends moved inwards."""
-        ends = None if low is None else low + by, None if high is None else high - by
-        return _inside(estimate, *ends)
-
-    return Tested() if math.isnan(floor) else Tested(within(floor).supports, within(-floor).refutes)
-
-
-def _log(end: float | None) -> float | None:
-    return None if end is None else math.log(end)
-
-
-def _shown_ratio(p: Predicted, seeds: Sequence[Any], level: float) -> Measured:
-    if len(p.spots) != 1:
-        return Measured("ratio", math.nan, math.nan, math.nan, len(seeds))
-    estimate = _log_ratio(p, p.spots[0], seeds)
-    effect, low, high = map(math.exp, (estimate.value, *_ends(p, estimate, level)))
-    return Measured("ratio", effect, low, high, estimate.n)
-
-
-def _shown_power(p: Predicted, seeds: Sequence[Any], level: float) -> Measured:
-    estimate = _power(p, seeds)
-    return Measured("exponent", estimate.value, *_ends(p, estimate, level), estimate.n)
-
-
-def _shown_growth(p: Predicted, seeds: Sequence[Any], level: float) -> Measured:
-    estimate = _growth(p, seeds)
-    return Measured(
-        "growth with each doubling", estimate.value, *_ends(p, estimate, level), estimate.n
+    reason = "still moving: the difference has not settled"
+    return replace(found, reason=reason, remedy="more steps, until the difference stands still")
+
+
+def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
+    """The difference of success rates, with its exact paired interval."""
+    spot, sides = case.spots[0], []
+    for label in (p.of[0], p.than):
+        ended = outcomes(case.loaded, case.ablation, label, spot.across)
+        good = [seed for seed in seeds if ended.get(seed) == FINE]
+        if p.threshold is not None:
+            held, sign = case.values(label, spot), 1 if case.better == "higher" else -1
+            if gaps := sum(seed not in held for seed in good):
+                return Found(n=len(seeds), reason=f"{gaps} of {len(seeds)} seeds have no score")
+            good = [seed for seed in good if sign * held[seed] >= sign * p.threshold]
+        sides.append(len(good))
+    n, more = len(seeds), sides[0] - sides[1]
+    low, high = stats.difference_ends(more, n)
+    return Found(
+        bounds=(p.by, None) if isinstance(p, Better) else (None, -p.by),
+        n=n,
+        effect=more / n,
+        low=low,
+        high=high,
+        shows=Fails.shows,
+        rates={p.of[0]: (sides[0], n), p.than: (sides[1], n)},
     )
 
 
-def _shown_crossing(p: Predicted, seeds: Sequence[Any], level: float) -> Measured:
-    found = stats.crossing(_levels(p), _leads_along(p, seeds), level)
-    return Measured("crossing", found.at, found.low, found.high, len(seeds))
+def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
+    """The paired difference of log steps to a loss, as a ratio: fewer are better."""
+    one, two = (case.matrix(label, seeds)[:, 0] for label in (p.of[0], p.than))
+    never = int((~np.isfinite(one) | ~np.isfinite(two)).sum())
+    if never:
+        remedy = "a loss that every seed reaches, or a claim about how many do, on fresh seeds"
+        reason = f"{never} of {len(seeds)} seeds never reached the loss"
+        return Found(n=len(seeds), reason=reason, remedy=remedy)
+    apart = stats.paired_mean(np.log(np.maximum(one, 1)), np.log(np.maximum(two, 1)))
+    bounds = (None, 0.0) if isinstance(p, Better) else (0.0, None)
+    return _estimated(apart, bounds, case, is_log=True, shows=Ratio.shows)
 
 
-def _shown_exact(p: Predicted, seeds: Sequence[Any], level: float) -> Measured:
-    """The value that is furthest from what it should be."""
-    own = _along(p, p.plain["of"][0], seeds).ravel()
-    furthest = own[np.argmax(np.abs(own - p.plain["value"]))]
-    return Measured("value", float(furthest), math.nan, math.nan, len(seeds))
+def _growth(case: Case, p: Grows, units: Sequence[int]) -> Found:
+    """By how much its lead rises where the factor doubles."""
+    lead = case.matrix(p.of[0], units) - case.matrix(p.than, units)
+    lead = -lead if case.better == "lower" else lead
+    return _estimated(stats.growth([s.x for s in case.spots], lead), (0.0, None), case)
 
 
-SHOWN: dict[str, Callable[[Predicted, Sequence[Any], float], Measured]] = {
-    "ratio": _shown_ratio,
-    "exponent": _shown_power,
-    "grows": _shown_growth,
-    "crosses": _shown_crossing,
-    "exact": _shown_exact,
-}
+def _exponent(case: Case, p: Exponent, units: Sequence[int]) -> Found:
+    """b of value ∝ level^b."""
+    levels = [spot.x for spot in case.spots]
+    return _estimated(stats.exponent(levels, case.matrix(p.of[0], units)), p.between, case)
 
 
-def replace_at(p: Predicted) -> Predicted:
-    """The same prediction where it must not hold."""
-    return Predicted(p.loaded, p.ablation, {**p.plain, "at": p.plain["fails_at"]})
+def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
+    """Where the first changes from lower to higher; of times and counts by their log ratio."""
+    one, two = (case.matrix(label, units) for label in p.of)
+    lead = one - two if case.repeats == "seeds" else np.log(one / two)
+    floor, levels = case.floor(), [spot.x for spot in case.spots]
+    if math.isnan(floor):
+        return Found(n=len(units), reason="not timed beside a copy of itself")
+    found = stats.crossing(levels, lead, floor, exact=case.is_fact)
+    sure = [sign for sign in found.signs if sign]
+    # On one side at every level, as far as it had to be looked at.
+    is_shown_never = len(set(found.signs)) == 1 and max(levels) >= (p.until or 0.0) and sure
+    said = UNDECIDED
+    if found.changes == 1:
+        said = SUPPORTED if sure[0] < 0 else REFUTED
+    elif is_shown_never:
+        said = REFUTED
+    return Found(
+        bounds=(None, p.until),
+        n=len(units),
+        effect=found.at,
+        low=0.0 if math.isnan(found.low) else found.low,  # it may be nowhere
+        high=found.high,
+        is_fact=said == REFUTED or case.is_fact,
+        said=said,
+    )
 
 
-def _exact(p: Predicted, seeds: Sequence[Any]) -> Tested:
-    """Every draw within rounding, and the positive control in none: a matter of fact, not luck."""
+def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
+    """The mean log ratio to the other; of something that is a ratio itself, its own logarithm."""
+    low, high = (None if end is None else math.log(end) if end > 0 else -math.inf
+                 for end in p.between)  # fmt: skip
+    spot = case.spots[0]
+    if case.is_timed:
+        return _time_ratio(case, p, spot, (low, high))
+    one = case.matrix(p.of[0], units)[:, 0]
+    two = np.ones_like(one) if p.than is None else case.matrix(p.than, units)[:, 0]
+    if not ((one > 0) & (two > 0)).all():
+        raise ValueError("a value is not positive: it has no logarithm")
+    return _estimated(stats.mean_of(np.log(one / two)), (low, high), case, is_log=True)
 
-    def off(label: str) -> NDArray[np.float64]:
-        return np.abs(_along(p, label, seeds) - p.plain["value"])
 
-    own = off(p.plain["of"][0])
-    elsewhere = p if p.plain.get("fails_at") is None else replace_at(p)
-    label = p.plain["fails_for"] or p.plain["of"][0]
-    other = np.abs(_along(elsewhere, label, seeds) - p.plain["value"])
+def _time_ratio(case: Case, p: Ratio, spot: Spot, bounds: stats.Bounds) -> Found:
+    """Log ratios by process, never narrower than the A/A interval of the session; without another
+    side, to what the session has timed it beside."""
+    logs, floor = case.timed_side(p.of[0], spot)
+    if p.than is not None:
+        other, other_floor = case.timed_side(p.than, spot)
+        n = min(len(logs), len(other))
+        logs = [a - b for a, b in zip(logs[:n], other[:n], strict=True)]
+        floor = float(np.maximum(floor, other_floor))  # not known where one of them is not
+    if not logs or math.isnan(floor):
+        return Found(n=len(logs), reason="not timed beside a copy of itself")
+    ratio, low, high = map(math.log, stats.ratio_ends(logs, floor))
+    sd = stats.mean_of(logs, scale=1.0).sd
+    return Found(bounds, len(logs), ratio, low, high, sd, is_log=True)
+
+
+def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
+    """Every draw within rounding, and the positive control in none."""
+    control = case
+    if p.fails_at is not None:
+        control = replace(case, prediction=p.model_copy(update={"at": p.fails_at}), _held={})
+    own = case.matrix(p.of[0], units).ravel()
+    other = control.matrix(p.fails_for or p.of[0], units).ravel()
+    bounds = p.value - p.within, p.value + p.within
     if np.isnan(own).any() or np.isnan(other).any():
-        return Tested()
-    holds = bool((own <= p.plain["within"]).all() and (other > p.plain["within"]).all())
-    return Tested(float(not holds), float(holds))
+        return Found(bounds, len(units), reason="a seed has no value, of it or its control")
+    off = np.abs(own - p.value)
+    furthest = float(own[np.argmax(off)])
+    holds = bool((off <= p.within).all())
+    is_shown = bool((np.abs(other - p.value) > p.within).all())
+    said = SUPPORTED if holds and is_shown else REFUTED
+    return Found(bounds, len(units), furthest, low=furthest, high=furthest, is_fact=True, said=said)
 
 
-WORDS: dict[str, Callable[[Predicted, Sequence[Any]], Tested]] = {
-    "better": _better,
-    "worse": _worse,
-    "equal": _equal,
-    "worst": _worst,
-    "ordered": _ordered,
-    "fails": _fails,
-    "trains": _trains,
-    "grows": _grows,
-    "exponent": _exponent,
-    "crosses": _crosses,
-    "ratio": _ratio,
-    "exact": _exact,
+KINDS: dict[type, Callable[[Case, Any, Sequence[int]], Found]] = {
+    Better: _level,
+    Worse: _level,
+    Equal: _level,
+    Fails: _rate,
+    Grows: _growth,
+    Exponent: _exponent,
+    Crosses: _crossing,
+    Ratio: _ratio,
+    Exact: _exact,
 }
+
+
+def _count(n: int, noun: str) -> str:
+    plural = {"process": "processes"}.get(noun, f"{noun}s")
+    return f"{n} {noun if n == 1 else plural}"

@@ -1,19 +1,18 @@
-"""What an arm scored, seed by seed: one metric at one place, of trials that ended well."""
+"""What a variant scored, seed by seed: one metric at one place, of trials that ended well."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.load import Loaded
-from analysis.lookup import Scored, lookup, place
-
-FINE = "ok"
+from analysis import stats
+from analysis.load import FINE as FINE
+from analysis.load import Loaded, place
 
 
 def final_readings(
@@ -29,25 +28,16 @@ def final_readings(
     A score at other coordinates (a longer input, one bucket) is another measurement: those in `at`
     must be there, and no others.
     """
-    arms = lookup(loaded).scores.get((ablation, metric), {})
-    rows = [
-        score.row
-        for by_place in arms.values()
-        for score in _last(by_place.get(place(at), []), split, ended).values()
-        if score.value is not None
+    frame = loaded.readings.iloc[loaded.rows.get((ablation, metric), [])]
+    own = frame[
+        ((frame["split"] == split) | frame["split"].isna())
+        & (frame["place"] == place(at))
+        & frame["status"].isin(ended)
+        & frame["session"].isna()
     ]
-    return loaded.readings.loc[sorted(rows)]
-
-
-def _last(held: list[Scored], split: str, ended: Collection[str] = (FINE,)) -> dict[Any, Scored]:
-    """Seed → its reading at the last step, of this part of the data or of none."""
-    found: dict[Any, Scored] = {}
-    for score in held:
-        if score.split in (None, split) and score.status in ended:
-            before = found.get(score.seed)
-            if before is None or score.step >= before.step:
-                found[score.seed] = score
-    return found
+    last = own.sort_values("step", kind="stable", na_position="last")
+    last = last.drop_duplicates(["label", "across", "seed"], keep="last").sort_index()
+    return last[last["value"].notna()]
 
 
 def scores(
@@ -58,60 +48,83 @@ def scores(
     metric: str,
     split: str,
     at: Mapping[str, Any],
-) -> dict[Any, float]:
-    """Seed → what one arm scored in the end."""
-    arms = lookup(loaded).scores.get((ablation, metric), {})
-    held = arms.get((ablation, label, across), {}).get(place(at), [])
-    final = _last(held, split)
-    return {seed: score.value for seed, score in final.items() if score.value is not None}
+    step: float | None = None,
+) -> dict[int, float]:
+    """Seed → what one variant scored in the end, or at a step."""
+    found: dict[int, float] = {}
+    for part in (None, split):  # a number may belong to no part of the data
+        key = ablation, label, across, metric, part, place(at)
+        for seed, by_step in loaded.scores.get(key, {}).items():
+            value = by_step[max(by_step)] if step is None else by_step.get(step, math.nan)
+            if value == value:
+                found[seed] = float(value)
+    return found
 
 
-def outcomes(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, str]:
+def outcomes(loaded: Loaded, ablation: str, label: str, across: str) -> dict[int, str]:
     """Seed → how its trial ended, of those that have."""
-    return dict(lookup(loaded).ended.get((ablation, label, across), {}))
+    return loaded.outcomes.get((ablation, label, across), {})
 
 
-def curves(loaded: Loaded, ablation: str, label: str, across: str) -> dict[Any, pd.Series]:
-    """Seed → validation loss by step, of trials that ended well."""
-    arms = lookup(loaded).scores.get((ablation, "loss"), {})
-    points: dict[Any, list[tuple[float, float]]] = {}
-    for held in arms.get((ablation, label, across), {}).values():
-        for score in held:
-            is_point = score.split == "valid" and score.step < math.inf
-            if is_point and score.status == FINE and score.value is not None:
-                points.setdefault(score.seed, []).append((score.step, score.value))
-    return {
-        seed: pd.Series([y for _, y in own], index=[x for x, _ in own]).sort_index()
-        for seed, own in points.items()
+def curves(loaded: Loaded, ablation: str, label: str, across: str) -> dict[int, pd.Series]:
+    """Seed → validation loss by step."""
+    held = loaded.scores.get((ablation, label, across, "loss", "valid", ""), {})
+    by_seed = {
+        seed: pd.Series({x: y for x, y in by_step.items() if x < math.inf and y == y}, dtype=float)
+        for seed, by_step in held.items()
     }
+    return {seed: curve.sort_index() for seed, curve in by_seed.items() if len(curve)}
 
 
 def steps_to_reach(
     loaded: Loaded, ablation: str, label: str, across: str, level: float
-) -> dict[Any, float]:
+) -> dict[int, float]:
     """Seed → the first evaluation at which the validation loss is at most this; inf if none is.
 
     A seed that failed never arrived.
     """
-    ended = outcomes(loaded, ablation, label, across)
-    arrived = dict.fromkeys(ended, math.inf)
+    arrived = dict.fromkeys(outcomes(loaded, ablation, label, across), math.inf)
     for seed, curve in curves(loaded, ablation, label, across).items():
         past = curve.index[curve <= level]
         arrived[seed] = float(past[0]) if len(past) else math.inf
     return arrived
 
 
-def errors_by_item(
-    loaded: Loaded, ablation: str, label: str, across: str, metric: str
-) -> dict[Any, NDArray[np.float64]]:
-    """Seed → what each test item adds to the score, of which it is the mean."""
-    found = {}
-    held = scores(loaded, ablation, label, across, metric, "test", {})
-    for seed, trial in lookup(loaded).trials.get((ablation, label, across), {}).items():
-        items = loaded.records[trial].items.get(metric) if seed in held else None
-        if not items or None in items:
-            continue
-        errors = np.array(items, dtype=np.float64)
-        mean = float(errors.mean())
-        found[seed] = errors * (held[seed] / mean) if mean else errors
-    return found
+def difference(
+    loaded: Loaded,
+    ablation: str,
+    pair: tuple[str, str],
+    across: str,
+    metric: str,
+    split: str,
+    at: Mapping[str, Any],
+    seeds: Sequence[int],
+) -> stats.Estimate | stats.SeedAndItemEstimate:
+    """The mean of variant − control over these seeds, which both have.
+
+    Where scores are stored item by item, its error counts the test items as well as the seeds.
+    """
+    sides = [scores(loaded, ablation, label, across, metric, split, at) for label in pair]
+    values = [[side[seed] for seed in seeds] for side in sides]
+    found = stats.paired_mean(*values)
+    if not found.error > 0 or at or split != "test":
+        return found
+    items = [
+        _items(loaded.records[loaded.trials[ablation, label, across][seed]].items.get(metric), mean)
+        for label, side in zip(pair, values, strict=True)
+        for seed, mean in zip(seeds, side, strict=True)
+    ]
+    known = [each for each in items if each is not None]
+    if len(known) < len(items) or len({each.size for each in known}) != 1:
+        return found
+    one, two = np.array(known[: len(seeds)]), np.array(known[len(seeds) :])
+    return stats.seeds_and_items(one - two)
+
+
+def _items(counts: list[float | None] | None, score: float) -> NDArray[np.float64] | None:
+    """What each test item adds to the score, of which it is the mean."""
+    if not counts or None in counts:
+        return None
+    errors = np.array(counts, dtype=np.float64)
+    mean = float(errors.mean())
+    return errors * (score / mean) if mean else errors

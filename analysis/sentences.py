@@ -10,12 +10,13 @@ from typing import Any
 import pandas as pd
 
 from analysis import stats
-from analysis.contrasts import HIGHER, LOWER, UNDERTRAINED
+from analysis.contrasts import HIGHER, LOWER
 from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import short
 from analysis.units import after_number
 
+UNDERTRAINED = "undecided: undertrained"
 OPEN, CLOSE = "\x02", "\x03"  # around a name: no name that was read holds one
 NAMED = 4  # an answer names this many resolved variants; the table has the rest
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ablations.store.identity import decisive, identity
 from ablations.store.record import Record
 
 SETTINGS = {
@@ -47,12 +48,17 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-DATA = {"sha256": "0", "files": []}
+DATA: dict[str, Any] = {"sha256": "0", "files": []}
 
 
 def config(label: str = "with", seed: int = 0) -> dict[str, Any]:
     """Settings that say which cell they are of, and no more."""
     return {"task": {"name": "g2p"}, "model": {"label": label}, "train": {}, "seed": seed}
+
+
+def trial_of(config: Mapping[str, Any]) -> str:
+    """The id of a trained trial with these settings and `DATA`."""
+    return identity(decisive(config, DATA["sha256"], DATA["files"]), config["seed"])
 
 
 def plan_document(
@@ -71,17 +77,15 @@ def plan_document(
                 "fixed": "all else",
                 "moves": "nothing",
                 "claims": [],
-                "declared": 0,
                 "tuning": [],
-                "paces": [],
+                "grid": {},
                 "overrides": [],
                 "profile": "smoke",
                 "metric": {"name": "per", "split": "valid", "unit": "edits/phone",
-                           "better": "lower", "label": "phone error rate"},
+                           "better": "lower", "label": "phone error rate", "repeats": "seeds",
+                           "matters": None},
                 "metrics": {},
-                "fingerprint": "0" * 12,
-                "seeds_from": 200,
-                "seeds": sorted({cell.get("seed", 0) for cell in cells}),
+                "batches": [sorted({cell.get("seed", 0) for cell in cells})],
                 "cells": [_cell(cell) for cell in cells],
                 **entry,
             }

@@ -6,12 +6,12 @@ Heavy imports wait until a command needs them.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ablations.commands import clean, diff, listing, plan, run, show, status, trying
-from ablations.commands.descriptors import hold_standard_descriptors
 from ablations.plan.source import parse_overrides
 from ablations.store.schema import RecordError
 from ablations.sweep.launch import Changed
@@ -39,14 +39,14 @@ COMMANDS = {
         examples=("list", "list --claim position.needed"),
     ),
     "plan": Command(
-        "what would run, with parameters, FLOPs, time and disk",
+        "what would run, with parameters, time and disk",
         plan.act,
         plan.arguments,
         takes_overrides=True,
         examples=(
             "plan",
             "plan position --profile smoke",
-            "plan norm --seeds 200-204 train.optimiser.rate=3e-3 model.norm=rms",
+            "plan norm --seeds 3 train.optimiser.rate=3e-3 model.norm=rms",
             "plan position model.d_model=32,64,128",
         ),
     ),
@@ -57,7 +57,7 @@ COMMANDS = {
         takes_overrides=True,
         examples=(
             "run position norm --profile smoke",
-            "run --claim position.needed --budget 45m",
+            "run --claim position.needed --seeds 10",
             "run position --seeds 0-4 --results results/mine",
             "run my_question.yaml --import my_parts",
         ),
@@ -66,7 +66,7 @@ COMMANDS = {
         "what is done, failed, running, stale or waiting",
         status.act,
         status.arguments,
-        examples=("status", "status norm --profile smoke", "status --follow"),
+        examples=("status", "status norm --profile smoke", "status --json"),
     ),
     "clean": Command(
         "what can be deleted; with --yes, delete it",
@@ -85,7 +85,7 @@ COMMANDS = {
         "one trial's record",
         show.act,
         show.arguments,
-        examples=("show norm:post --profile smoke", "show norm:post:201", "show 1a2b3c"),
+        examples=("show norm:post --profile smoke", "show norm:post:301", "show 1a2b3c"),
     ),
     "try": Command(
         "a trained model's answer to your own input",
@@ -94,16 +94,39 @@ COMMANDS = {
         is_verbatim=True,
         examples=(
             "try position:sinusoidal transformer --profile smoke",
-            "try position:sinusoidal --seed 201 attention --figure attention.svg",
+            "try position:sinusoidal --seed 301 attention",
         ),
     ),
 }
 
 
+GONE = {
+    "--until": "seeds are fixed beforehand; use --seeds N",
+    "--budget": "stop with Ctrl-C at any time; the same command goes on from there",
+    "--follow": "use `watch python -m ablations status`",
+    "--figure": "try prints what each token looked at most",
+}
+"""Options that were, and what to do instead."""
+
+
 def main(argv: Sequence[str]) -> int:
     """The exit code of a command: 2 for the user's mistakes, 1 for the system's troubles."""
-    hold_standard_descriptors()
+    _open_standard_descriptors()
     return guarded(lambda: _answer(argv))
+
+
+def _open_standard_descriptors() -> None:
+    """Open /dev/null on any closed standard descriptor: the next file to be opened would take its
+    place, and what a library prints would be written into that file."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, number)
+            if nowhere != number:
+                os.close(nowhere)
+            os.set_inheritable(number, True)
 
 
 def _answer(argv: Sequence[str]) -> int:
@@ -141,6 +164,9 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     )
     parser.allow_abbrev = False
     COMMANDS[word].arguments(parser)
+    for each in words[: words.index("--") if "--" in words else None]:
+        if (option := each.partition("=")[0]) in GONE:
+            raise ConfigError([f"{option} is gone: {GONE[option]}"])
     if COMMANDS[word].is_verbatim:
         return word, parser.parse_intermixed_args(words)
     takes = {o for a in parser._actions if a.nargs is None for o in a.option_strings}

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.plan.tree import replaced
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task
@@ -42,6 +42,14 @@ class Reply:
     where: str
     runner_up: tuple[str, float] | None = None
     """The next best answer and its probability, where one position's logits are the answer."""
+
+    def looked_at(self) -> list[tuple[str, str, float]]:
+        """For each token that was written the symbol that it looked at most, and how much."""
+        found = []
+        for token, row in zip(self.written, self.weights or [], strict=False):
+            weight, symbol = max(zip(row, self.read, strict=True))
+            found.append((token, symbol, weight))
+        return found
 
 
 def answer(record: Record, results: Results, text: str) -> Reply:

@@ -20,12 +20,10 @@ from model.arguments import working
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import torch
 
-    from ablations.plan.tuning import Grid
-    from ablations.plan.wanted import Plan, Spent
+    from ablations.plan.wanted import Plan, Want
+    from ablations.plan.ways import Way
 
 _MANY = 1_000_000
 
@@ -71,16 +69,13 @@ def trials(parser: ArgumentParser) -> None:
     """What decides which trials there are."""
     names(parser)
     place(parser)
-    parser.add_argument("--seeds", type=_seeds, metavar="200-204", help="default: the profile's")
     parser.add_argument(
-        "--until",
-        choices=("decided",),
-        help="look at 3, 5 and 10 seeds, and stop where claims are decided (quick does)",
+        "--seeds", type=_seeds, metavar="N", help="the first N reported seeds, or 300-304, or 7,8"
     )
     parser.add_argument(
         "--arms",
         choices=("all", "deciding"),
-        help="train every arm of a question, or those that decide its claims (as smoke and quick)",
+        help="run every arm of a question, or those that its claims compare (as smoke and quick)",
     )
     imports(parser)
     parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
@@ -101,16 +96,11 @@ def imports(parser: ArgumentParser) -> None:
 def machine(parser: ArgumentParser) -> None:
     """Where the trials run, and how many at once."""
     parser.add_argument(
-        "--jobs",
-        type=count,
-        help="jobs at once; default: one per usable core, or what pays on each accelerator",
+        "--jobs", type=count, help="jobs at once; default: one per usable core or accelerator"
     )
     parser.add_argument("--device", help="default: the accelerator if there is one, else cpu")
     parser.add_argument(
-        "--pack",
-        type=_pack,
-        metavar="auto|never|N",
-        help="train N seeds of an arm as one model; auto, which accelerators do, times what pays",
+        "--pack", type=pack, default=1, metavar="N", help="train N seeds of an arm as one model"
     )
 
 
@@ -122,8 +112,8 @@ class Machine:
     jobs: int
     accelerators: int = 1
     """Of its kind, in all; the cores are one device."""
-    pack: str | int = "never"
-    """How many seeds of an arm are trained as one model: `never` several, or as `auto` times it."""
+    pack: int = 1
+    """How many seeds of an arm are trained as one model."""
     devices: int = 1
     """How many train one trial."""
 
@@ -138,14 +128,12 @@ class Machine:
         """Of an accelerator, for each device of a trial that has it alone."""
         return 0.0 if self.device.type == "cpu" else 1.0
 
-    @property
-    def workers(self) -> list[int]:
-        """How many jobs may share a device, from few to many: 1, 2, 4. The cores are one device,
-        and as many share it as there are jobs."""
-        if self.device.type == "cpu":
-            return [self.jobs]
-        most = max(1, self.jobs // self.accelerators)
-        return [2**power for power in range(most.bit_length())]
+    def way(self, want: Want) -> Way:
+        """How a trial shares this machine's devices."""
+        from ablations.plan.ways import Way, can_pack
+
+        workers = max(1, self.jobs // self.accelerators) if self.devices == 1 else 1
+        return Way(self.pack if self.pack == 1 or can_pack(want) is None else 1, workers)
 
     def __str__(self) -> str:
         if self.device.type != "cpu":
@@ -160,25 +148,22 @@ def machine_of(options: Namespace) -> Machine:
 
     device, devices = pick_device(options.device), getattr(options, "devices", 1)
     check_devices(devices, device)
-    pack = packing_of(options, device)
     if device.type == "cpu":
+        if devices > max(2, cores()):
+            raise ConfigError([f"--devices {devices}: this machine has {cores()} cores"])
         jobs = options.jobs or _room(cores(), devices)
-        return Machine(device, jobs, pack=pack, devices=devices)
-    from ablations.plan.ways import MOST_WORKERS
+        return Machine(device, jobs, pack=packing_of(options), devices=devices)
     from ablations.train.accelerators import how_many
 
     held = how_many(device)
-    workers = MOST_WORKERS if pack == "auto" else 1
-    return Machine(device, options.jobs or workers * _room(held, devices), held, pack, devices)
+    jobs = options.jobs or _room(held, devices)
+    return Machine(device, jobs, held, packing_of(options), devices)
 
 
-def packing_of(options: Namespace, device: torch.device) -> str | int:
-    """What was asked for; else accelerators time what pays, where one trains a trial."""
-    if getattr(options, "devices", 1) > 1:
-        if options.pack not in (None, "never"):
-            raise ConfigError(["--pack and --devices do not go together: leave one out"])
-        return "never"
-    return options.pack or ("never" if device.type == "cpu" else "auto")
+def packing_of(options: Namespace) -> int:
+    if getattr(options, "devices", 1) > 1 and options.pack > 1:
+        raise ConfigError(["--pack and --devices do not go together: leave one out"])
+    return int(options.pack)
 
 
 def _room(held: int, devices: int) -> int:
@@ -194,13 +179,20 @@ def cores() -> int:
 
 
 def _seeds(text: str) -> list[int]:
-    """`200,201`, `200-204`, or both."""
+    """`5`: the first five of the reported seeds; `300-304`, `300,302` or both: these."""
+    if text.isdecimal() and len(text) < 19:
+        if not 1 <= int(text) <= len(DECIDING):
+            most, example = len(DECIDING), f"{text}-{text}"
+            raise ArgumentTypeError(
+                f"--seeds {text}: how many, from 1 to {most}; one seed by its number: {example}"
+            )
+        return list(DECIDING[: int(text)])
     seeds: list[int] = []
     for part in text.split(","):
         ends = part.split("-")
         if not 1 <= len(ends) <= 2 or not all(end.isdecimal() and len(end) < 19 for end in ends):
             raise ArgumentTypeError(
-                f"--seeds {text}: expected whole numbers from 0, such as 200,201 or 200-204"
+                f"--seeds {text}: expected how many, such as 5, or which, such as 300-304"
             )
         first, last = int(ends[0]), int(ends[-1])
         if not first <= last < first + _MANY:
@@ -231,12 +223,10 @@ def devices(text: str) -> int:
     return count(text, "--devices")
 
 
-def _pack(text: str) -> str | int:
-    if text in ("auto", "never"):
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"--pack {text}: expected auto, never or a number of seeds")
-    return int(text)
+def pack(text: str) -> int:
+    if text == "auto":
+        raise ArgumentTypeError("--pack auto is gone: name a number of seeds, such as --pack 5")
+    return 1 if text == "never" else count(text, "--pack")
 
 
 def duration(text: str, option: str = "--limit") -> float:
@@ -249,84 +239,36 @@ def duration(text: str, option: str = "--limit") -> float:
     return seconds
 
 
-def budget(text: str) -> float:
-    """`45m`, `2h`, `90s`, or plain seconds."""
-    units = {"s": 1, "m": 60, "h": 3600}
-    unit = units.get(text[-1:])
-    if unit is None and not text[-1:].isdecimal():
-        raise ArgumentTypeError(f"--budget {text}: expected a time such as 45m or 2h")
-    return duration(text[:-1] if unit else text, "--budget") * (unit or 1)
-
-
-def is_until_decided(options: Namespace) -> bool:
-    """Whether seeds are added look by look: where that is said, or the profile's way."""
-    if options.until and options.seeds:
-        raise ConfigError(["--until and --seeds do not go together: leave one out"])
-    if options.seeds is not None:
-        return False
-    from ablations.plan.profile import read_profile
-
-    return options.until is not None or read_profile(options.profile).until == "decided"
-
-
 def results_of(options: Namespace) -> Results:
     if options.results is None:
         return Results(Path("results", find_profile(options.profile).stem))
-    if not options.results or "\0" in options.results:
-        raise ConfigError([f"--results {options.results[:100]!r}: not the name of a folder"])
-    return Results(options.results)
+    name = options.results
+    if not name or "\0" in name:
+        raise ConfigError([f"--results {name[:100]!r}: not the name of a folder"])
+    for path in (Path(name), *Path(name).parents):
+        if os.path.lexists(path):
+            if not path.is_dir():
+                raise ConfigError([f"--results {name[:100]}: {path} is no folder"])
+            break
+    return Results(name)
 
 
-def plan_of(
-    options: Namespace, spent: Spent | None = None, grids: Mapping[str, Grid] | None = None
-) -> Plan:
-    """The plan of the named ablations; names are checked before anything heavy is loaded.
-
-    Where seeds are added look by look it is that of the first look, unless told otherwise.
-    """
+def plan_of(options: Namespace, tuning: bool = False) -> Plan:
+    """The plan of the named ablations; names are checked before anything heavy is loaded."""
     words = names_of(options)
     for word in words:
         find(word)
     find_profile(options.profile)
+    results = results_of(options) if hasattr(options, "results") else None
     few = listed(dict.fromkeys(words)) if len(words) < 6 else f"{len(words)} questions"
     with working(f"Planning {few or 'every question'}"):
-        return _planned(options, words, spent, grids)
+        import_modules(options)
+        from ablations.plan.wanted import Scope, everything, make_plan
 
-
-def _planned(
-    options: Namespace,
-    words: list[str],
-    spent: Spent | None,
-    grids: Mapping[str, Grid] | None,
-) -> Plan:
-    import_modules(options)
-    from ablations.plan.everything import everything
-    from ablations.plan.memory import keep_facts
-    from ablations.plan.wanted import Scope, Spent, make_plan
-
-    results = results_of(options) if hasattr(options, "results") else None
-    if spent is None and hasattr(options, "until") and is_until_decided(options):
-        from ablations.commands.deciding import first_look
-
-        spent = Spent(first_look())
-    seeds = spent or options.seeds
-    settings = options.overrides, seeds, options.large, options.factors
-    scope = Scope(getattr(options, "arms", None), options.claim)
-    words = words or everything(options.profile, scope.arms)
-    plan = make_plan(words, options.profile, *settings, results, grids, scope)
-    plan.notes += _undeciding(options.seeds or [], plan)
-    keep_facts()
-    return plan
-
-
-def _undeciding(seeds: Sequence[int], plan: Plan) -> list[str]:
-    """That claims do not go by seeds which people have seen, where such are asked for."""
-    others = [each for each in seeds if each not in DECIDING]
-    has_claims = any(table.ablation.claims for table in plan.tables.values())
-    if not others or not has_claims:
-        return []
-    told = ", ".join(map(str, others[:5])) + (" …" if len(others) > 5 else "")
-    return [f"seeds {told} are trained and compared, and decide no claim: 200 to 209 do"]
+        settings = options.overrides, options.seeds, options.large, options.factors
+        scope = Scope(getattr(options, "arms", None), options.claim)
+        words = words or everything(options.profile, scope.arms)
+        return make_plan(words, options.profile, *settings, results, scope, tuning)
 
 
 def import_modules(options: Namespace) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,14 +17,13 @@ from pathlib import Path
 
 from ablations.commands.arguments import as_json, place, results_of
 from ablations.store.files import is_left
-from ablations.store.record import TRAINED, RecordHead
+from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import short
 from ablations.sweep.lease import Leases
 
-_HOUR = 3600.0
-_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned", "ways")
+_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -77,7 +75,8 @@ def litter(results: Results) -> Iterator[Litter]:
     planned = {trial for trials in results.planned().values() for trial in trials}
     for name in _WRITTEN:
         for file in _files(results.root / name):
-            if file.name.startswith(".") and file.name.endswith(".tmp") and _is_left(file):
+            is_temporary = file.name.startswith(".") and file.name.endswith(".tmp")
+            if is_temporary and file.name.split(".")[1] not in live and is_left(Path(file.path)):
                 yield _litter(file, "left by a write that did not end")
     for file in checkpoints:
         trial = file.name.partition(".")[0]
@@ -109,14 +108,6 @@ def _litter(file: os.DirEntry[str], reason: str) -> Litter:
     return Litter(Path(file.path), reason, file.stat(follow_symlinks=False).st_size)
 
 
-def _is_left(file: os.DirEntry[str]) -> bool:
-    """Whether nobody writes this temporary file any more."""
-    known = is_left(file.name)
-    if known is not None:
-        return known
-    return time.time() - file.stat(follow_symlinks=False).st_mtime > _HOUR
-
-
 def _past_use(file: os.DirEntry[str], is_planned: bool, results: Results) -> str | None:
     """Why a checkpoint that nobody is working with can go; None if it cannot."""
     trial, _, kind = file.name.partition(".")
@@ -124,7 +115,7 @@ def _past_use(file: os.DirEntry[str], is_planned: bool, results: Results) -> str
     if (is_weights and is_planned) or not kind.startswith(("safetensors", "unfinished")):
         return None
     try:
-        head = results.head(trial)
+        head = results.read(trial)
     except RecordError:  # once it is set aside, or read by newer code, one will know
         return None
     trained = head if head and head.status in TRAINED else None
@@ -135,7 +126,7 @@ def _past_use(file: os.DirEntry[str], is_planned: bool, results: Results) -> str
     return None
 
 
-def _led_to(head: RecordHead, file: os.DirEntry[str], results: Results) -> bool:
+def _led_to(head: Record, file: os.DirEntry[str], results: Results) -> bool:
     """Whether the training that is kept here is the one that made this record.
 
     One that came after it is not over: other code was tried, or the weights were gone.

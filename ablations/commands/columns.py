@@ -7,35 +7,31 @@ from collections.abc import Collection, Sequence
 
 from ablations.store.words import in_one_line
 
+WIDEST = 80  # characters of a cell; longer names are cut
+
 
 def print_columns(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
 ) -> None:
-    """Print rows under their headings; columns named in `right` end where their headings do."""
-    lines = aligned(headings, rows, right)
-    if sys.stdout is None or not sys.stdout.isatty():
-        print("\n".join(lines))
-        return
+    """Print rows under their headings; the columns named in `right` are aligned to the right."""
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
-    console = Console()
-    for number, line in enumerate(lines):
-        text = Text(line, style="bold" if number == 0 else "", no_wrap=True, overflow="ellipsis")
-        console.print(text)
-
-
-def aligned(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
-) -> list[str]:
-    """The lines of a table, the first with its headings."""
-    from rich.cells import cell_len
-
-    shown = [list(headings), *([in_one_line(cell) for cell in row] for row in rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
-
-    def padded(cell: str, heading: str, width: int) -> str:
-        room = " " * (width - cell_len(cell))
-        return room + cell if heading in right else cell + room
-
-    return ["  ".join(map(padded, row, headings, widths)).rstrip() for row in shown]
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in headings:
+        table.add_column(
+            heading,
+            justify="right" if heading in right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+    for row in rows:
+        cells = [in_one_line(cell) for cell in row]
+        cells = [cell if len(cell) <= WIDEST else f"{cell[: WIDEST - 1]}…" for cell in cells]
+        table.add_row(*map(Text, cells))
+    console = Console(width=None if is_terminal else 1_000_000)
+    with console.capture() as printed:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()))

@@ -29,7 +29,6 @@ def act(options: Namespace) -> int:
     options.names, options.claim, options.seeds, options.large = words, [], [0], False
     options.arms = "all"
     tables = plan_of(options).tables
-    from ablations.plan.memory import keep_facts
     from ablations.plan.question import find
 
     cells = [
@@ -40,7 +39,6 @@ def act(options: Namespace) -> int:
         from ablations.plan.difference import difference
 
         found = difference(*cells)
-    keep_facts()
     if options.json:
         print(json.dumps(found, indent=1, ensure_ascii=False))
     else:

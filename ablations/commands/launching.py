@@ -52,9 +52,7 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
         return local_launcher(on, on.jobs), on
     import torch
 
-    if options.pack == "auto":
-        raise ConfigError(["--pack auto times this machine's devices: name a number of seeds"])
-    pack = packing_of(options, torch.device("cpu"))
+    pack = packing_of(options)
     device = None if options.device is None else device_of(options.device, options.devices)
     launcher: Launcher
     if options.on == "ray":

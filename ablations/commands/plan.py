@@ -1,4 +1,4 @@
-"""plan: what would run, with parameters, FLOPs, time and disk."""
+"""plan: what would run, with parameters, time and disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ablations.commands.arguments import (
     Machine,
     as_json,
-    is_until_decided,
     machine,
     machine_of,
     plan_of,
@@ -17,21 +16,16 @@ from ablations.commands.arguments import (
     trials,
 )
 from ablations.commands.columns import print_columns
-from ablations.commands.launching import local_launcher
-from ablations.commands.packing import Packing
-from ablations.store.seeds import DECIDING
 from ablations.store.words import quoted
 from model.arguments import working
 
 if TYPE_CHECKING:
-    from ablations.plan.estimate import Clock
     from ablations.plan.merge import Cell
     from ablations.plan.missing import Missing
     from ablations.plan.wanted import Plan
     from ablations.store.results import Results
 
-_MEASURED = 100  # variants of which steps are taken; a grid of more is compared by size
-_COLUMNS = ("parameters", "FLOPs/token", "steps", "s/trial", "seeds")
+_COLUMNS = ("parameters", "steps", "s/trial", "seeds")
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -43,17 +37,15 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.plan.estimate import free_disk, in_bytes
-    from ablations.plan.memory import keep_facts
     from ablations.plan.missing import missing
     from ablations.sweep.progress import roughly
 
     on = machine_of(options)
-    with working(f"Comparing with {results.root}, counting operations"):
+    with working(f"Comparing with {results.root}"):
         lacks = missing(plan, results, options.rerun)
-        totals, rows = _priced(plan, results, lacks, on, options)
-        keep_facts()
+        totals, rows = price(plan, results, lacks, on)
     if options.json:
-        print(json.dumps({**totals, "variants": rows}, indent=1))
+        print(json.dumps({**totals, "notes": plan.notes, "variants": rows}, indent=1))
         return 0
     _print_table(rows)
     needs = {
@@ -69,10 +61,9 @@ def act(options: Namespace) -> int:
     print(f"{totals['trials']} trials, {totals['done']} done; {rest}")
     for note in plan.notes:
         print(note)
-    if is_until_decided(options):
-        print(f"That is the first look: arms of open claims go on to {len(DECIDING)} seeds.")
     if totals["unknown"]:
-        print(f"Not counted: {totals['unknown']} trials of which no step can be taken here.")
+        why = "too large for this machine, or not yet run on such a device"
+        print(f"Time unknown: {totals['unknown']} trials, {why}.")
     if totals["bytes"] > free_disk(results.root):
         print(f"Only {in_bytes(free_disk(results.root))} of disk are free in {results.root}.")
     return 0
@@ -88,41 +79,21 @@ def training_words(totals: dict[str, Any], on: Machine) -> str:
     return f"{words}, {totals['device_hours']:,.3g} device-hours on {on}"
 
 
-def _priced(
-    plan: Plan, results: Results, lacks: Missing, on: Machine, options: Namespace
-) -> tuple[dict[str, Any], list[Any]]:
-    """The price on this machine; on accelerators, steps are taken in workers."""
-    if on.device.type == "cpu":
-        from ablations.sweep.calibrate import counted_clock
-
-        return price(plan, results, lacks, on, counted_clock(on.device))
-    from ablations.tasks.cache import announce
-
-    tasks = announce(want.config["task"] for want in lacks.train)
-    with tasks, local_launcher(on, on.jobs) as launcher:
-        clock = Packing(options, results, launcher, on).clock(lacks.train)
-        return price(plan, results, lacks, on, clock)
-
-
 def price(
-    plan: Plan, results: Results, lacks: Missing, on: Machine, clock: Clock
+    plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[Any]]:
     """What the whole plan costs, and each variant."""
     from ablations.plan.estimate import (
         disk,
-        known_times,
+        kept_rate,
         seconds_each,
         seconds_timing,
         side_by_side,
     )
 
     groups = [(word, group) for word, t in plan.tables.items() for group in _by(t.cells)]
-    each: dict[str, float | None] = {}  # of the trials that are still to be trained
-    if lacks.train:
-        known = known_times(plan, results, on.device)
-        most = len(lacks.train) if on.device.type == "cpu" else _MEASURED
-        took = seconds_each(lacks.train, clock, most, known)
-        each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
+    took = seconds_each(lacks.train, plan, results, on.device, lambda: kept_rate(on.device))
+    each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
     counted = [want for want in lacks.train if each[want.trial] is not None]
     rows: list[dict[str, Any]] = []
     for name, cells in groups:
@@ -131,10 +102,9 @@ def price(
         rows.append(
             {
                 "ablation": name,
-                "variant": ":".join((cells[0].label, *cells[0].across.values()))
-                + (f" ({cells[0].role})" if cells[0].role == "runner-up" else ""),
+                "variant": ":".join((cells[0].label, *cells[0].across.values())),
                 "control": cells[0].label == plan.tables[name].ablation.control,
-                **want.counts,
+                "parameters": want.parameters,
                 "steps": want.config["train"]["steps"],
                 "seconds_per_trial": next((each[t] for t in trials if t in each), None),
                 "trials": trials,
@@ -160,7 +130,7 @@ def _by(cells: list[Cell]) -> list[list[Cell]]:
     """The cells of each variant and crossing, which differ in their seed alone."""
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.label, *cell.across.values(), cell.role), []).append(cell)
+        groups.setdefault((cell.label, *cell.across.values()), []).append(cell)
     return list(groups.values())
 
 
@@ -175,7 +145,6 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
                 row["ablation"],
                 quoted(row["variant"]) + (" (control)" if row["control"] else ""),
                 f"{row['parameters']:,}",
-                f"{row['flops_per_token']:,.0f}",
                 f"{row['steps']:,}",
                 seconds,
                 str(len(row["trials"])),

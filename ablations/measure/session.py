@@ -13,7 +13,7 @@ import torch
 from ablations.measure import Place, Timing
 from ablations.measure.child import in_a_line, in_child
 from ablations.measure.timing import Report, TimingConfig, Warm, run_blocks, warm_up
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Reading
 from ablations.tasks.cache import load_task
 

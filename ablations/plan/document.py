@@ -1,20 +1,23 @@
 """The plan as a results folder keeps it: enough to read the results without the YAML.
 
-A question asked with other overrides, or at another profile, is another table. It stands beside the
-first one under a name that tells what was set; nothing takes the place of what was planned before.
+A table is known by its question, profile, overrides and treatment of its arms. A question asked
+with other overrides, or at another profile, is another table beside the first. Asked again, its
+table is written anew, and keeps the cells of seeds and arms that were asked for earlier and whose
+settings are the same.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ablations.plan.wanted import Plan, PlannedTable, measures_of, metrics_of
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.results import Results
+
+FEW = 3  # a batch of fewer seeds gives no verdict, so seeds that are asked for later join it
 
 
 def document(plan: Plan, profile: str | None = None) -> dict[str, Any]:
@@ -43,6 +46,7 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
     set_here = {path: json.dumps(value) for path, value in plan.overrides.items()}
     set_here |= {path: ",".join(levels) for path, levels in plan.factors.items()}
     order = {place: index for index, place in enumerate(_place(vars(cell)) for cell in cells)}
+    seeds = sorted({cell.seed for cell in cells if cell.role == "report"})
     return {
         "name": table.question,
         "arms": table.arms,
@@ -52,22 +56,21 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         "fixed": ablation.fixed,
         "moves": ablation.moves,
         "claims": [
-            {**vars(claim), "predicts": [each.to_dict() for each in predicted]}
+            {
+                **vars(claim),
+                "predicts": [each.to_dict() for each in predicted if each.role == "predicts"],
+                "require": [each.to_dict() for each in predicted if each.role == "requires"],
+            }
             for claim, predicted in ablation.predictions
             if table.is_alone or predicted[0].arms == table.arms
         ],
-        "declared": len(ablation.predictions),
         "tuning": [asdict(choice) for choice in table.choices],
         "grid": dict(ablation.tune),
-        "paces": [asdict(pace) for pace in table.paces],
         "overrides": sorted(f"{path}={text}" for path, text in set_here.items()),
         "profile": plan.profile.name,
         "metric": {"name": ablation.metric, "split": "test", **metrics[ablation.metric]},
         "metrics": metrics,
-        "fingerprint": _fingerprint([vars(cell) for cell in cells]),
-        "seeds_from": ablation.seeds_from,
-        "seeds": sorted({cell.seed for cell in cells}),
-        "left_out": sorted(map(list, {(*_place(vars(c)), c.settings) for c in table.left_out})),
+        "batches": [seeds] if seeds else [],
         "cells": [
             {
                 "label": cell.label,
@@ -85,40 +88,21 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
     }
 
 
-def _fingerprint(cells: Sequence[Mapping[str, Any]]) -> str:
-    """One word for all that decides the numbers of an ablation's table but the seeds."""
-    settings = {
-        (cell["label"], freeze(cell["across"]), cell["role"], cell["settings"]) for cell in cells
-    }
-    return hashlib.sha256(freeze(sorted(settings)).encode()).hexdigest()[:12]
-
-
 def merge_into(results: Results, plan: Plan) -> list[str]:
-    """Write the plan beside what was planned here earlier; what people should know of it.
-
-    Seeds that are asked later join those of the same settings. Where settings of one name differ,
-    since its file, its data or a default has changed, the earlier table is kept under another.
-    """
+    """Write the plan beside what was planned in this folder earlier; what people should know."""
     is_first = not results.plan_file.exists()
     earlier: dict[str, Any] = {"profile": plan.profile.name, "ablations": {}}
     earlier = earlier if is_first else results.read_plan()
     asked = json.loads(json.dumps(document(plan, earlier["profile"])))  # as it will be read
-    tables = dict(earlier["ablations"])
-    notes = []
-    for name, entry in asked.items():
-        before = tables.get(name)
-        if before is not None and not _holds_all(entry, before):
-            kept = f"{name} @{before['fingerprint'][:6]}"
-            tables[kept] = _unite(tables[kept], before) if kept in tables else before
-            notes.append(f"{name}: asked differently before; that table is kept as '{kept}'")
-        # One that was kept earlier may be what is asked now; or the one before has some of it.
-        alike = [key for key in tables if key == name or key.startswith(f"{name} @")]
-        for key in [key for key in alike if _is_same(tables[key], entry)]:
-            entry = _unite(tables[key], entry)
-            if key != name and _holds_all(entry, tables[key]):
-                del tables[key]
+    tables, notes = dict(earlier["ablations"]), []
+    for (name, entry), table in zip(asked.items(), plan.tables.values(), strict=True):
+        if name in tables:
+            before = tables[name]
+            entry = _with_earlier(entry, before, table)
+            if gone := {c["trial"] for c in before["cells"]} - {c["trial"] for c in entry["cells"]}:
+                notes.append(f"{name}: settings have changed; {len(gone)} earlier trials left it")
         tables[name] = entry
-        if entry["arms"] == "tuned":  # which decides what an earlier table was not tuned for
+        if entry["arms"] == "tuned":  # its claims are no longer decided by the untuned table
             plain = title({**entry, "arms": "fixed"}, earlier["profile"])
             if plain in tables and plain not in asked:
                 decided = {claim["id"] for claim in entry["claims"]}
@@ -131,42 +115,39 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
 
 
 def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of a cell in its table, whatever its seed."""
     tried = freeze(cell["tuned"]) if cell["role"] == "tune" else ""
     return cell["label"], freeze(cell["across"]), cell["role"], tried
 
 
-def _holds_all(entry: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
-    """Whether nothing of the earlier table would be lost in this one."""
-    places = {_place(cell) for cell in entry["cells"]}
-    return _is_same(earlier, entry) and all(
-        _place(cell) in places or _is_left_out(entry, cell) for cell in earlier["cells"]
-    )
+def _with_earlier(
+    entry: dict[str, Any], before: Mapping[str, Any], table: PlannedTable
+) -> dict[str, Any]:
+    """An entry with the earlier cells that are the question's as it is now."""
+    settings = {_place(vars(c)): c.settings for c in (*table.cells, *table.left_out)}
+    order = {place: index for index, place in enumerate(settings)}
+    asked = {(_place(cell), cell["seed"]) for cell in entry["cells"]}
+    kept = [
+        cell
+        for cell in before["cells"]
+        if settings.get(_place(cell)) == cell["settings"]
+        and (_place(cell), cell["seed"]) not in asked
+    ]
+    cells = [*entry["cells"], *kept]
+    cells.sort(key=lambda cell: (order[_place(cell)], cell["seed"]))
+    is_same = all(settings.get(_place(c), c["settings"]) == c["settings"] for c in before["cells"])
+    reported = {cell["seed"] for cell in cells if cell["role"] == "report"}
+    batches = joined(before["batches"] if is_same else [], reported)
+    return {**entry, "cells": cells, "batches": batches}
 
 
-def _is_left_out(entry: Mapping[str, Any], cell: Mapping[str, Any]) -> bool:
-    """Whether a cell is the question's as it is now, though not asked for this time."""
-    return [*_place(cell), cell["settings"]] in entry["left_out"]
-
-
-def _is_same(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether one table can hold both: one control, one score, and the same settings."""
-    settings = {_place(cell): cell["settings"] for cell in earlier["cells"]}
-    fits = all(settings.get(_place(c), c["settings"]) == c["settings"] for c in now["cells"])
-    return fits and all(earlier[key] == now[key] for key in ("task", "control", "metric"))
-
-
-def _unite(earlier: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """An entry with the cells of both."""
-    twins = {_place(cell): cell for cell in now["cells"]}  # which another seed alone sets apart
-    order = {each: index for index, each in enumerate(twins)}
-    cells = {(*_place(cell), cell["seed"]): cell for cell in now["cells"]}
-    for cell in earlier["cells"]:
-        if _place(cell) in twins:
-            kept = {**cell, "work": twins[_place(cell)]["work"]}
-            cells.setdefault((*_place(cell), cell["seed"]), kept)
-        elif _is_left_out(now, cell):
-            order.setdefault(_place(cell), len(order))
-            cells.setdefault((*_place(cell), cell["seed"]), dict(cell))
-    united = sorted(cells.values(), key=lambda cell: (order[_place(cell)], cell["seed"]))
-    seeds = sorted({cell["seed"] for cell in united})
-    return {**now, "seeds": seeds, "cells": united, "fingerprint": _fingerprint(united)}
+def joined(batches: Iterable[Sequence[int]], seeds: Iterable[int]) -> list[list[int]]:
+    """The batches with these seeds: new ones form a batch of their own, unless the last one has
+    too few for a verdict."""
+    found = [list(batch) for batch in batches]
+    new = sorted(set(seeds) - {seed for batch in found for seed in batch})
+    if new and found and len(found[-1]) < FEW:
+        found[-1] += new
+    elif new:
+        found.append(new)
+    return found

@@ -1,23 +1,28 @@
-"""What a plan will cost on this machine: time from records or from steps, disk from sizes.
+"""What a plan will cost on this machine: time by counted work, disk and memory by sizes.
 
-No model is allocated here: a clock that is handed in takes the steps, in processes of its own.
+A finished trial of the same task in the results folder says how long a unit of work takes; where
+there is none, a few steps of a small model do, which are taken once and kept for the machine.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import shutil
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
-from ablations.plan.missing import Missing, missing
+from ablations.plan.missing import Missing
 from ablations.plan.wanted import Plan, Want
-from ablations.store.frozen import freeze
+from ablations.store.files import read_file, write_atomic
+from ablations.store.identity import freeze
+from ablations.store.machine import HOST
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -25,72 +30,111 @@ from ablations.store.schema import RecordError
 if TYPE_CHECKING:
     import torch
 
-Clock = Callable[[Sequence[Want]], list[float | None]]
-"""Steps of these are taken here and now: how long each will train. None: no step could be taken."""
-
 DAY = 86_400.0
 RECORD = 60_000  # bytes: a learning curve of some hundred points
 _FLOAT = 4  # bytes
 PROCESS = 1 << 30  # bytes: torch, and the data of a task
+_BESIDES = 2.0  # times both passes: with the update, data, evaluations and measures
 _STATES = 3  # what a training in progress keeps of each weight: itself and Adam's two moments
-_PESSIMIST = 1e9  # operations a second that any core reaches, even on tiny matrices
 
 
-@dataclass
-class Times:
-    """How long trainings take, as far as that is known."""
-
-    each: dict[str, float | None] = field(default_factory=dict)
-    """By settings, which seeds share; None: too large to try here."""
-    rates: dict[str, float] = field(default_factory=dict)
-    """By the name of a task, whatever its options: seconds for a unit of work."""
-
-    def tell(self, want: Want) -> bool:
-        return str(want.frozen) in self.each or _task(want) in self.rates
-
-    def learn(self, want: Want, seconds: float | None) -> None:
-        self.each[str(want.frozen)] = seconds
-        if seconds is not None:
-            self.rates.setdefault(_task(want), seconds / want.work)
-
-    def of(self, want: Want) -> float | None:
-        if str(want.frozen) in self.each:
-            return self.each[str(want.frozen)]
-        return self.rates[_task(want)] * want.work
+def operations(want: Want) -> float:
+    """Of all its forward passes in training, about: two for each weight that a token passes. In an
+    encoder-decoder a token passes one of the two halves."""
+    return want.work * (1 if want.config["model"].get("kind") == "encoder_decoder" else 2)
 
 
-def _task(want: Want) -> str:
-    return want.config["task"]["name"]
+def seconds_each(
+    wants: Sequence[Want], plan: Plan, results: Results, device: torch.device, rate: Rate
+) -> list[float | None]:
+    """How long each trial trains; None where nothing is known, or where it does not fit.
+
+    `rate` gives the seconds an operation takes where the folder has no finished trial of a task.
+    """
+    known = _rates(plan, results, device)
+
+    def seconds(want: Want) -> float | None:
+        if not want.trained:
+            return 0.0
+        if not may_fit(want, device.type):
+            return None
+        per = known.get(want.config["task"]["name"]) or rate()
+        return None if per is None else per * operations(want)
+
+    return [seconds(want) for want in wants]
 
 
-def known_times(plan: Plan, results: Results, device: torch.device) -> Times:
-    """What is known without a step: by records made on this device, and by what memory holds."""
+Rate = Callable[[], float | None]
+
+
+def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, float]:
+    """By task: seconds for an operation, in trials of this plan that this device has trained."""
     from ablations.train.device import device_name
 
-    times = Times()
-    taken: dict[str, list[tuple[float, float]]] = {}  # of a task: seconds and work
-    here = device_name(device), str(device)  # a trial that failed may name the second alone
-    for want in plan.wanted.values():
-        if not may_fit(want, device.type):
-            times.each[str(want.frozen)] = None
-            continue
-        with contextlib.suppress(RecordError):  # what it says is lost, and it will be run again
-            head = results.head(want.trial)
-            if head is None or head.env.get("device") not in here:
+    taken: dict[str, list[tuple[float, float]]] = {}  # of a task: seconds and operations
+    for want in plan.wanted.values() if results.trials.is_dir() else ():
+        with contextlib.suppress(RecordError):  # an unusable record will be run again
+            head = results.read(want.trial)
+            if head is None or head.env.get("device") != device_name(device):
                 continue
-            if head.status == "oom":
-                times.each.setdefault(str(want.frozen), None)
-                continue
-            # What had several devices, or shared one, says little of the time on one alone.
-            if head.env.get("devices", 1) > 1 or device.type != "cpu" or head.env.get("packed"):
+            # Several devices, or packed seeds, say little of the time on one alone.
+            if head.env.get("devices", 1) > 1 or head.env.get("packed"):
                 continue
             if want.trained and head.status in WHOLE and (seconds := head.env.get("seconds")):
-                times.each[str(want.frozen)] = float(seconds)
-                taken.setdefault(_task(want), []).append((float(seconds), want.work))
-    for task, pairs in taken.items():
-        seconds, work = map(sum, zip(*pairs, strict=True))
-        times.rates[task] = seconds / work
-    return times
+                pair = float(seconds), operations(want)
+                taken.setdefault(want.config["task"]["name"], []).append(pair)
+    sums = {task: [sum(each) for each in zip(*pairs, strict=True)] for task, pairs in taken.items()}
+    return {task: seconds / done for task, (seconds, done) in sums.items()}
+
+
+def kept_rate(device: torch.device) -> float | None:
+    """Seconds for an operation of this machine's processor: measured once, then kept in a file.
+
+    None for an accelerator, on which a small model says little of a large one.
+    """
+    import torch
+
+    if device.type != "cpu":
+        return None
+    path, key = _cache_folder() / "speed.json", f"{HOST}, torch {torch.__version__}"
+    try:
+        held = json.loads(read_file(path))
+        return float(held[key])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):  # as if there were none
+        rate = _measured_rate()
+        with contextlib.suppress(OSError):  # a folder that cannot be written: measure again
+            write_atomic(path, json.dumps({key: rate}) + "\n")
+        return rate
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    above = Path(named) if os.path.isabs(named) else Path("~/.cache").expanduser()
+    return above / "attention-ablated"
+
+
+def _measured_rate() -> float:
+    """By steps of a small transformer on one thread, as a worker has it; the quickest of ten."""
+    import torch
+
+    from model.batch import Batch
+    from model.build import build
+    from model.count import parameters
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        model = build({"name": "transformer", "d_model": 64, "max_len": 32}, None, 64, seed=0)
+        tokens = torch.randint(64, (32, 24), generator=torch.Generator().manual_seed(0))
+        times = []
+        for _ in range(10):
+            began = time.perf_counter()
+            logits = model(Batch(labels=tokens, inputs=tokens))
+            torch.nn.functional.cross_entropy(logits.flatten(0, -2), tokens.flatten()).backward()
+            times.append(time.perf_counter() - began)
+    finally:
+        torch.set_num_threads(threads)
+    return _BESIDES * min(times) / (2 * parameters(model) * tokens.numel())
 
 
 def may_fit(want: Want, device_type: str) -> bool:
@@ -109,59 +153,9 @@ def memory_of(want: Want, device: str, devices: int = 1) -> int:
     return devices * (PROCESS + weights) + round(kept)
 
 
-def seconds_each(
-    wants: Sequence[Want], clock: Clock, most: int, known: Times | None = None
-) -> list[float | None]:
-    """How long each trial trains; None: too large to try here.
-
-    Beyond `most` that the clock is asked for, sizes on one task are compared.
-    """
-    times = known or Times()
-    first: dict[str, Want] = {}
-    for want in wants:
-        if want.trained:
-            first.setdefault(str(want.frozen), want)
-    unknown = [want for want in first.values() if not times.tell(want)]
-    for want, seconds in zip(unknown[:most], clock(unknown[:most]), strict=True):
-        times.learn(want, seconds)
-    for want in unknown[most:]:
-        if not times.tell(want):
-            times.learn(want, *clock([want]))
-    return [times.of(want) if want.trained else 0.0 for want in wants]
-
-
-def side_by_side(each: Collection[float], at_once: int) -> float:
+def side_by_side(each: Sequence[float], at_once: int) -> float:
     """How long trials take together, so many at once: no less than the longest of them."""
     return max(sum(each) / at_once, max(each, default=0.0))
-
-
-def days_ahead(
-    plan: Plan,
-    results: Results,
-    rerun: str | None,
-    device: torch.device,
-    at_once: int,
-    clock: Clock,
-) -> float:
-    """Seconds that the rest of a plan takes where that is a day or more; 0 where it is less.
-
-    Nothing is read or measured where even a slow machine needs no day. What is too large to be
-    tried takes no time.
-    """
-
-    def may_take_days(wants: Iterable[Want]) -> bool:
-        # Two operations forward and four backward a weight; evaluations are few beside them.
-        return side_by_side([6 * want.work / _PESSIMIST for want in wants], at_once) >= DAY
-
-    if not may_take_days(plan.wanted.values()):
-        return 0.0
-    rest = missing(plan, results, rerun).train
-    if not may_take_days(rest):
-        return 0.0
-    largest_first = sorted(rest, key=lambda want: -want.work)
-    each = seconds_each(largest_first, clock, 0, known_times(plan, results, device))
-    seconds = side_by_side([took for took in each if took is not None], at_once)
-    return seconds if seconds >= DAY else 0.0
 
 
 def seconds_timing(plan: Plan, lacks: Missing) -> float:

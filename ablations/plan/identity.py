@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablations.plan.facts import task_facts
-from ablations.store.frozen import freeze
-from ablations.store.identity import decisive, identity
+from ablations.store.identity import decisive, freeze, identity
 from ablations.tasks.cache import load_task
 
 

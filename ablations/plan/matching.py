@@ -7,7 +7,7 @@ from typing import Any
 
 from ablations.plan.facts import model_facts
 from ablations.plan.resolve import resolve_trial
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 
 MATCHED = "matched"  # as it is referred to: d_model: "${matched}"
 _WIDEST = 1 << 16

@@ -18,8 +18,7 @@ from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, located, read_yaml
 from ablations.plan.tree import get, is_number, referred, replaced
-from ablations.store.frozen import freeze
-from ablations.store.identity import identity
+from ablations.store.identity import freeze, identity
 from ablations.store.identity import settings as settings_of
 from model.config import ConfigError, nearest
 from model.strict_yaml import Source
@@ -55,8 +54,6 @@ class PlannedArm:
     origins: Sequence[tuple[str, Source]]
     """(prefix, source) from the last written to the first."""
     trained: bool
-    before: PlannedArm | None = None
-    """The arm as it was before its steps were chosen, where they were."""
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -153,12 +150,13 @@ def arms_of(
         for path, value in sorted(paths.items(), key=lambda item: item[0].count(".")):
             tree = replaced(tree, path, referred(value, tree, layer.name))
     levels = [
-        [(factor, level, paths or {}) for level, paths in options.items()]
+        [(factor, level, profile.multiplied(paths or {})) for level, paths in options.items()]
         for factor, options in ablation.across.items()
     ]
     arms: list[PlannedArm] = []
-    control = ablation.variants[ablation.control] or {}
-    for label, variant in ablation.variants.items():
+    variants = {label: profile.multiplied(v or {}) for label, v in ablation.variants.items()}
+    control = variants[ablation.control]
+    for label, variant in variants.items():
         for crossing in itertools.product(*levels):
             crossed = tree
             for path, value in itertools.chain(*(paths.items() for _, _, paths in crossing)):
@@ -173,7 +171,7 @@ def arms_of(
             ]
             across = {factor: level for factor, level, _ in crossing}
             try:
-                varied = _varied(crossed, variant or {}, source, control)
+                varied = _varied(crossed, variant, source, control)
             except ConfigError as error:
                 raise located(error, origins) from None
             varied = _capped(varied, profile.most, {*overrides, *factors})

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ablations.plan.wanted import Plan, Want
-from ablations.store.frozen import freeze
-from ablations.store.record import TRAINED, Record, RecordHead
+from ablations.store.identity import freeze
+from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import NewerRecordError, RecordError
 
@@ -72,7 +72,7 @@ def missing(
 def _compare(
     want: Want, wanted: Mapping[str, Want], results: Results, rerun: str | None, found: Missing
 ) -> None:
-    head = results.head(want.trial)
+    head = results.read(want.trial)
     if head is None:
         found.train.append(want)
         return
@@ -95,7 +95,7 @@ def _compare(
         found.untimed[want.trial] = pairs
 
 
-def owed_measures(want: Want, head: Record | RecordHead) -> list[str]:
+def owed_measures(want: Want, head: Record) -> list[str]:
     """Measures that a trial's record lacks, or that other code has taken than would take them now.
 
     A trial that other code has trained is stale as a whole, and nothing more is taken of it: its
@@ -113,14 +113,14 @@ def needs_weights(measures: Iterable[str]) -> bool:
     return not all(map(is_probe, measures))
 
 
-def _has_weights(head: RecordHead, results: Results) -> bool:
+def _has_weights(head: Record, results: Results) -> bool:
     """Whether the weights behind a record are there: a retraining that was cut leaves others."""
     from ablations.train.weights import stamp_for, stamp_of
 
     return stamp_of(results.weights(head.trial)) == stamp_for(head)
 
 
-def untimed(want: Want, record: Record | RecordHead | None, wanted: Mapping[str, Want]) -> Timings:
+def untimed(want: Want, record: Record | None, wanted: Mapping[str, Want]) -> Timings:
     """The timings that a trial's record lacks, or that other code has taken.
 
     A ratio is of two models: it is out of date too where the reference's code has changed.
@@ -138,9 +138,7 @@ def untimed(want: Want, record: Record | RecordHead | None, wanted: Mapping[str,
     return found
 
 
-def is_beside(
-    record: Record | RecordHead, measure: str, reference: Want | None, trial: str
-) -> bool:
+def is_beside(record: Record, measure: str, reference: Want | None, trial: str) -> bool:
     """Whether the last session beside a reference has timed it as it is now."""
     sessions = record.env.get("sessions", {}).values()
     held = [s for s in sessions if (s.get("measure"), s.get("against")) == (measure, trial)]

@@ -1,4 +1,4 @@
-"""Files of the user's own that a task is to be read from: mistakes that reading alone lets pass."""
+"""Files of the user's own that a task is read from: mistakes that reading alone would accept."""
 
 from __future__ import annotations
 
@@ -25,16 +25,6 @@ def refused(task: Mapping[str, Any]) -> list[str]:
         "word<TAB>p h o n e s, or call it .txt if it is WORD  P H O N E S"
         for option, path in given.items()
         if path.lower().endswith(".tsv") and not _has_tab(path)
-    ]
-
-
-def doubtful(task: Mapping[str, Any]) -> list[str]:
-    """A line for each file that may be meant, and should be known of."""
-    given = _given(task)
-    return [
-        f"task.{other} is the same file as task.{one}: what was chosen by it is tested on it too"
-        for one, other in _pairs(given)
-        if "train" not in (_split(one), _split(other)) and _are_equal(given[one], given[other])
     ]
 
 

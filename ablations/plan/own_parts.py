@@ -1,4 +1,4 @@
-"""Parts of the user's own: what one of them forgets is told in one line, before anything trains."""
+"""Parts of the user's own: a mistake in one is reported in one line, before anything trains."""
 
 from __future__ import annotations
 
@@ -6,16 +6,29 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ablations.plan.memory import is_ours
 from model.config import ConfigError
 
 if TYPE_CHECKING:
     from ablations.plan.facts import TaskFacts
 
 
+def is_ours() -> bool:
+    """Whether every registered part is this project's: the user has imported none."""
+    from ablations.tasks import TASK
+    from ablations.train.optimiser import OPTIMISER
+    from ablations.train.schedule import SCHEDULE
+    from model.build import FAMILIES
+
+    return all(
+        part.__module__.startswith(("model.", "ablations."))
+        for family in (*FAMILIES, TASK, OPTIMISER, SCHEDULE)
+        for part in family.parts.values()
+    )
+
+
 @contextlib.contextmanager
 def one_line_of_own_parts(place: str) -> Iterator[None]:
-    """Whatever a part of the user's own raises is a ConfigError; of one of ours it is our fault."""
+    """Turn whatever a user's part raises into a ConfigError; an error in our own parts goes on."""
     try:
         yield
     except ConfigError:
@@ -29,8 +42,13 @@ def one_line_of_own_parts(place: str) -> Iterator[None]:
 def check_declarations(model: Any, task: TaskFacts) -> None:
     """ConfigError where a module does not say how its weights begin, or cannot be run at all.
 
-    Ours are known to run; what the user wrote is run once on no device, for its shapes.
+    Ours are known to run; a user's is run once on the meta device, for its shapes.
     """
+    if is_ours():
+        return
+    import torch
+
+    from model.batch import Batch
     from model.initialise import logical_parameters
 
     try:
@@ -39,12 +57,6 @@ def check_declarations(model: Any, task: TaskFacts) -> None:
     except TypeError as error:
         fix = "add it to its `roles`: a number to start at, 'weight' or 'embedding' to be drawn"
         raise ConfigError([f"model: {error}; {fix}"]) from None
-    if is_ours():
-        return
-    import torch
-
-    from model.batch import Batch
-
     with one_line_of_own_parts("model"), torch.device("meta"):
         tokens = torch.zeros(1, task.longest, dtype=torch.long)
         source = None if task.source_size is None else tokens

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ablations.plan.question import Ablation
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:

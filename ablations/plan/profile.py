@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import is_number
+from ablations.store.seeds import DECIDING
 from model.config import ConfigError, nearest
 from model.strict_yaml import Source
 
@@ -19,17 +19,14 @@ class Profile:
     """How much to spend."""
 
     name: str
-    seeds: list[int]
+    seeds: int
+    """How many of the reported seeds, from the first."""
     timing: dict[str, Any]
     settings: Source
     """Task → {path: value}."""
     required: Sequence[str] = ()
     """Paths that no task may leave at its base's size: smoke, which exists to be small, names the
     steps. Others let a task that they do not name run as its base says."""
-    until: str | None = None
-    """`decided`: its seeds are taken look by look, as far as claims are open."""
-    minutes: float = math.inf
-    """After so many of a run, looks after the first begin no trial."""
     arms: str = "all"
     """`deciding`: of a question with claims only the arms that decide one are trained."""
     untrained: str = "all"
@@ -40,7 +37,7 @@ class Profile:
     """Path → how many times what a question sets there itself is spent."""
 
     def multiplied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """A question's own settings at this profile."""
+        """A question's own settings, or a variant's, at this profile."""
         return {
             path: round(value * self.times[path])
             if path in self.times and is_number(value)
@@ -73,18 +70,14 @@ def read_profile(name: str) -> Profile:
     source = read_yaml(find_profile(name))
     values = dict(source.values)
     seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
-    until = values.pop("until", None)
     which = {key: values.pop(key, "all") for key in ("arms", "untrained")}
-    minutes = values.pop("minutes", math.inf)
     most, times = values.pop("most", {}), values.pop("times", {})
-    if until not in (None, "decided"):
-        raise ConfigError([f"{source.place('until')}: expected decided, got {until!r}"])
+    if not isinstance(seeds, int) or not 1 <= seeds <= len(DECIDING):
+        raise ConfigError(
+            [f"{source.place('seeds')}: expected 1 to {len(DECIDING)} seeds, got {seeds!r}"]
+        )
     for key, arms in which.items():
         if arms not in ("all", "deciding"):
             raise ConfigError([f"{source.place(key)}: expected all or deciding, got {arms!r}"])
-    if not is_number(minutes) or minutes <= 0:
-        raise ConfigError([f"{source.place('minutes')}: expected a number above 0"])
     rest = Source(source.name, values, source.lines)
-    return Profile(
-        name, seeds, timing, rest, required, until, minutes, **which, most=most, times=times
-    )
+    return Profile(name, seeds, timing, rest, required, **which, most=most, times=times)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ablations.plan.ledger import Claim, find_claim
-from ablations.plan.prediction import Prediction, read_prediction
+from ablations.plan.prediction import read_prediction
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
-from ablations.store.seeds import DECIDING
+from ablations.store.predictions import Prediction
 from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
@@ -46,15 +46,10 @@ class Ablation:
     points: dict[str, Any] = field(default_factory=dict)
     """Timing → coordinate → values: where it is timed, each with each; `tokens` instead of `batch`
     is a batch of so many tokens. A profile may leave some lengths out."""
-    equal: str = "steps"
-    """What every variant gets as much of: steps, or time, as it is measured where this is run."""
     tune: dict[str, Any] = field(default_factory=dict)
     """Path → values: the settings that are tried for every variant, each with each."""
     least: str | None = None
     """The smallest profile that has it among everything; asked by name it runs at any."""
-    seeds_from: int = DECIDING[0]
-    """The first of the ten seeds that decide it: a regime that was changed after its seeds were
-    seen takes the next ten."""
 
     def __post_init__(self) -> None:
         if self.control not in self.variants:
@@ -94,12 +89,8 @@ class Ablation:
             for name in self.points
             if name not in self.measures
         ]
-        if self.equal not in ("steps", "time"):
-            problems.append(f"equal: expected steps or time, got {self.equal!r}")
         if self.least not in (None, *PROFILES):
             problems.append(f"least: expected one of {', '.join(PROFILES)}, got {self.least!r}")
-        if self.seeds_from < DECIDING[0] or self.seeds_from % len(DECIDING):
-            problems.append(f"seeds_from={self.seeds_from}: expected 200, 210, 220 …")
         if problems:
             raise ConfigError(problems)
         self.predictions  # noqa: B018 (a ConfigError says what is wrong with one)
@@ -126,28 +117,34 @@ class Ablation:
         return found
 
     def _predicted(self, written: Any, place: str) -> tuple[Claim, list[Prediction]]:
-        if not isinstance(written, Mapping) or written.keys() != {"id", "predicts"}:
+        if not isinstance(written, Mapping) or written.keys() - {"require"} != {"id", "predicts"}:
             raise ConfigError([f"{place}: expected an id and what it predicts, got {written!r}"])
-        predicts = written["predicts"]
-        if not isinstance(predicts, list) or not predicts:
-            raise ConfigError([f"{place}.predicts: expected a list of predictions"])
         try:
             claim = find_claim(str(written["id"]))
         except ConfigError as error:
             raise ConfigError([f"{place}.id: {problem}" for problem in error.problems]) from None
         levels = {factor: list(options) for factor, options in self.across.items()}
-        variants = list(self.variants)
-        predictions = [
-            read_prediction(
-                each, f"{place}.predicts.{index}", variants, levels, self.metric, self.control
-            )
-            for index, each in enumerate(predicts)
-        ]
+        asked = (list(self.variants), levels, self.metric, self.control)
+        problems, predictions = [], []
+        for key, role in (("predicts", "predicts"), ("require", "requires")):
+            given = written.get(key, [])
+            if not isinstance(given, list) or (key == "predicts" and not given):
+                problems.append(f"{place}.{key}: expected a list of predictions")
+                continue
+            for index, each in enumerate(given):
+                try:
+                    found = read_prediction(each, f"{place}.{key}.{index}", *asked, role)
+                except ConfigError as error:
+                    problems += error.problems
+                else:
+                    predictions.append(found)
         arms = {each.arms for each in predictions}
         if "tuned" in arms and not self.tune:
-            raise ConfigError([f"{place}: its arms are tuned, and the question names no tune"])
+            problems.append(f"{place}: its arms are tuned, and the question names no tune")
         if len(arms) > 1:
-            raise ConfigError([f"{place}: one table decides it: all arms fixed, or all tuned"])
+            problems.append(f"{place}: one table decides it: all arms fixed, or all tuned")
+        if problems:
+            raise ConfigError(problems)
         return claim, predictions
 
     def is_for(self, profile: str) -> bool:
@@ -161,8 +158,8 @@ class Ablation:
         claims: Collection[str] = (),
         arms: str | None = None,
     ) -> bool:
-        """Whether an arm, treated so, is needed for a claim (of these, or any); the control stands
-        by all that are compared where it stands."""
+        """Whether a claim (of these, or any) compares this variant; the control is needed whenever
+        a variant is."""
         predicted = [
             each
             for claim, predictions in self.predictions

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ablations.plan.facts import has_our_data, model_facts, task_facts
-from ablations.plan.memory import is_ours, memory
+from ablations.plan.facts import model_facts, task_facts
 from ablations.plan.own_files import refused
 from ablations.plan.own_parts import check_declarations, one_line_of_own_parts
-from ablations.plan.suggestions import with_right_paths
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from model.config import ConfigError, nearest, validate
+
+_WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
 
 
 def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Task, model and training with every default written out, checked against each other."""
-    written = _written(tree) if is_ours() else None
-    known = None if written is None else memory().recall("trials", written)
-    if isinstance(known, str):
-        return dict(json.loads(known))
-    resolved = _resolved(tree)
-    if written is not None and has_our_data(freeze(resolved["task"])):
-        memory().note("trials", written, json.dumps(resolved))
-    return resolved
-
-
-def _written(tree: Mapping[str, Any]) -> str | None:
-    """The tree as one text; None where it holds what no trial can."""
-    try:
-        return freeze(tree)
-    except (ValueError, TypeError):
-        return None
-
-
-def _resolved(tree: Mapping[str, Any]) -> dict[str, Any]:
     from ablations.tasks import TASK
     from ablations.train.settings import TrainConfig
     from model.build import resolve
@@ -58,11 +41,40 @@ def _resolved(tree: Mapping[str, Any]) -> dict[str, Any]:
         except ConfigError as error:
             problems += error.problems
     if problems:
-        raise ConfigError(with_right_paths(problems, tree))
+        raise ConfigError(_with_right_paths(problems, tree))
     if problems := refused(resolved["task"]):
         raise ConfigError(problems)
     model_facts(freeze(resolved["model"]), freeze(resolved["task"]))
     return resolved
+
+
+def _with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[str]:
+    """The problems; a path that does not exist is answered with the nearest one that does."""
+    known = list(_paths(tree))
+
+    def mended(problem: str) -> str:
+        wrong = _WRONG.match(problem)
+        right = None if wrong is None else _right_path(wrong[1], known)
+        return problem if right is None else f"{wrong[0]}Did you mean '{right}'?"  # type: ignore[index]
+
+    return [mended(problem) for problem in problems]
+
+
+def _right_path(wrong: str, known: Sequence[str]) -> str | None:
+    """The path that ends in the same word, or in the word that is most like it; None: no such."""
+    others = [path for path in known if path != wrong]
+    words = {path.rpartition(".")[2] for path in others}
+    like = difflib.get_close_matches(wrong.rpartition(".")[2], words, n=1, cutoff=0.75)
+    ending = [path for path in others if path.rpartition(".")[2] in like]
+    return next(iter(difflib.get_close_matches(wrong, ending, n=1, cutoff=0.0)), None)
+
+
+def _paths(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Every setting under its dotted path, choices as well as their options."""
+    for key, value in tree.items():
+        yield f"{above}{key}"
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{above}{key}.")
 
 
 def _plain(config: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,10 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether it is a finite number: `.inf` and `.nan` are left for `validate` to refuse."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def get(tree: Mapping[str, Any], path: str) -> Any:

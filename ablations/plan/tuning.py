@@ -1,10 +1,9 @@
 """Fair arms: the same settings are tried for every arm, and each goes on with its best.
 
 A question's `tune` names a grid. Every arm, that is a variant at one level of each crossed factor,
-trains with every setting of it, equally long, with seeds that decide nothing. The lowest validation
-loss is chosen. Where that is the first or the last value for any arm, the grid grows there for all
-of them, at most twice. An arm that lacks one of the settings (a forget bias, say) spends what the
-others spend on it on values in between: all arms try equally many.
+trains with every setting of it that it has, equally long, with seeds that are never reported. The
+setting of lowest validation loss is chosen; where that is the first or the last value of the grid,
+the choice is marked (`at_edge`).
 
 What was chosen is kept with its scores: in the results folder that tried it, and for the catalogue
 in `ablations/tuned/`, which every other folder goes by. A choice holds for its regime alone: all
@@ -13,31 +12,28 @@ that decides an arm's numbers but what was tuned.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ablations.plan.memory import memory
 from ablations.plan.merge import Cell, PlannedArm
 from ablations.plan.question import Ablation, catalogue
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
 from ablations.plan.tree import get
 from ablations.store.files import write_atomic
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.results import Results
 from ablations.store.seeds import TUNING
+from ablations.store.words import quoted
 from model.config import ConfigError, validate
 
-EXTENSIONS = 2
 _ALIKE = 3  # settings, the best ones, whose spread between seeds is taken together
 
 Setting = dict[str, Any]
@@ -63,9 +59,10 @@ class Choice:
     regime: str
     chosen: Setting
     runner_up: Any
-    """Another setting within one standard error of the best; null where there is none."""
+    """The next best setting where it is within one standard error of the best, else null: reported
+    beside the choice, and not trained again."""
     at_edge: bool
-    """Whether the best is still at an end of the grid."""
+    """Whether the best is at an end of the grid."""
     error: Any
     """The standard error of a mean, from the best settings."""
     tried: list[Any] = field(default_factory=list)
@@ -81,16 +78,11 @@ def settings_in(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:
 
 
 def grid_for(arm: PlannedArm, grid: Grid) -> Grid:
-    """The settings of a grid that an arm has, as many as others try."""
+    """The settings of a grid that an arm has."""
     has = {path: values for path, values in grid.items() if _has(arm.config, path)}
-    more = math.prod(len(values) for path, values in grid.items() if path not in has)
-    scales = [path for path, values in has.items() if _is_scale(values)]
-    if not has or (more > 1 and not scales):
-        lacking = next(path for path in grid if path not in has)
-        raise ConfigError(
-            [f"tune.{lacking}: '{arm.label}' has no such setting, nor a range to try more of"]
-        )
-    return {p: _refined(v, more) if p in scales[:1] else v for p, v in has.items()}
+    if not has:
+        raise ConfigError([f"tune.{next(iter(grid))}: '{arm.label}' has no such setting"])
+    return has
 
 
 def _has(config: Mapping[str, Any], path: str) -> bool:
@@ -101,24 +93,8 @@ def _has(config: Mapping[str, Any], path: str) -> bool:
     return True
 
 
-def _refined(values: Sequence[float], times: int) -> list[float]:
-    """So many times as many values, in equal ratios, and as far past the end as between two."""
-    if times == 1:
-        return list(values)
-    ordered = sorted(values)
-    steps = [b / a for a, b in pairwise(ordered)]
-    steps.append(steps[-2] if len(steps) > 1 else steps[-1])
-    finer = [v * step ** (i / times) for v, step in zip(ordered, steps, strict=True)
-             for i in range(times)]  # fmt: skip
-    return [v if v in ordered else float(f"{v:.2g}") for v in finer]
-
-
 def regime(arm: PlannedArm, ablation: Ablation) -> str:
-    """Twelve hex digits of what an arm is, with the grid's first setting for what is tuned.
-
-    Of one that has as many steps as it has time for, what it is at any pace.
-    """
-    arm = arm.before or arm
+    """Twelve hex digits of what an arm is, with the grid's first setting for what is tuned."""
     first = {path: values[0] for path, values in grid_for(arm, ablation.tune).items()}
     return arm.cells([TUNING[0]], "tune", first)[0].settings
 
@@ -152,7 +128,7 @@ def _loss(results: Results, cell: Cell) -> float | None:
 
 
 def choose(arm: PlannedArm, ablation: Ablation, profile: str, tried: Sequence[Tried]) -> Choice:
-    """The setting of lowest mean; one that a seed fails with comes after all that none does."""
+    """The setting of lowest mean loss, of those with which the fewest seeds fail."""
     ranked = sorted(tried, key=_rank)
     best, error = ranked[0], _error(ranked)
     runner_up = next((t for t in ranked[1:] if _is_within(t, best, error)), None)
@@ -163,7 +139,7 @@ def choose(arm: PlannedArm, ablation: Ablation, profile: str, tried: Sequence[Tr
         regime(arm, ablation),
         best.set,
         None if runner_up is None else runner_up.set,
-        bool(edges(best.set, tried)),
+        _is_at_edge(best.set, tried),
         error,
         [asdict(each) for each in tried],
     )
@@ -188,18 +164,13 @@ def _is_within(one: Tried, best: Tried, error: float | None) -> bool:
     return error is not None and fails == least_fails and mean <= least + error
 
 
-def edges(best: Setting, tried: Sequence[Tried]) -> set[tuple[str, bool]]:
-    """(path, whether above) where the best setting is the first or last of what was tried.
-
-    Only a path whose values are positive numbers, two or more of them, has ends.
-    """
-    found = set()
+def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
+    """Whether one of its numbers is the first or last of what was tried there."""
     for path in best:
         values = list({freeze(each.set[path]): each.set[path] for each in tried}.values())
-        if _is_scale(values):
-            found |= {(path, False)} if best[path] == min(values) else set()
-            found |= {(path, True)} if best[path] == max(values) else set()
-    return found
+        if _is_scale(values) and best[path] in (min(values), max(values)):
+            return True
+    return False
 
 
 def _is_scale(values: Sequence[Any]) -> bool:
@@ -207,18 +178,24 @@ def _is_scale(values: Sequence[Any]) -> bool:
     return are_numbers and min(values) > 0 and len(values) > 1
 
 
-def extended(grid: Grid, at: set[tuple[str, bool]]) -> Grid:
-    """A grid that goes one step further at these ends.
+def untried(choice: Choice, arm: PlannedArm, grid: Grid) -> list[Setting]:
+    """Settings of a grid that an arm has and that this choice was made without."""
+    known = {freeze(each["set"]) for each in choice.tried}
+    return [each for each in settings_in(grid_for(arm, grid)) if freeze(each) not in known]
 
-    A step is as wide as the last but one, since grids alternate: 3e-3, 1e-2, 3e-2, then 1e-1.
-    """
-    wider = {path: list(values) for path, values in grid.items()}
-    for path, is_above in sorted(at):
-        values = sorted(wider[path])
-        first, second = values if len(values) == 2 else values[-3:-1] if is_above else values[1:3]
-        end = values[-1] * second / first if is_above else values[0] * first / second
-        wider[path] = sorted([*values, float(f"{end:.3g}")])
-    return wider
+
+def in_words(choice: Choice) -> str:
+    """What was chosen, and what else did about as well, with their losses."""
+    scores = {freeze(t["set"]): _rank(Tried(**t))[1] for t in choice.tried}
+
+    def told(setting: Setting) -> str:
+        each = ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in setting.items())
+        return f"{each} (loss {scores.get(freeze(setting), math.nan):.4g})"
+
+    edge = ", at the edge of the grid" if choice.at_edge else ""
+    other = f"; next {told(choice.runner_up)}" if choice.runner_up else ""
+    place = ":".join((choice.label, *choice.across.values()))
+    return f"{quoted(place)} {told(choice.chosen)}{edge}{other}"
 
 
 @dataclass(frozen=True)
@@ -249,16 +226,12 @@ def choices(name: str, profile: str, results: Results | None) -> dict[str, Choic
 
 def read_choices(path: Path) -> list[Choice]:
     text, name = yaml_text(path)
-    with contextlib.suppress(TypeError):  # nothing is known of it, or nothing of use
-        return [Choice(**each) for each in memory().recall("choices", text)]
     source = parsed(text, name)
     try:
         held = validate(_File, source.values, "")
-        found = [validate(Choice, each, f"arms.{index}") for index, each in enumerate(held.arms)]
+        return [validate(Choice, each, f"arms.{index}") for index, each in enumerate(held.arms)]
     except ConfigError as error:
         raise located(error, [("", source)]) from None
-    memory().note("choices", text, [asdict(choice) for choice in found])
-    return found
 
 
 def keep_choices(results: Results, name: str, made: Sequence[Choice]) -> Path:

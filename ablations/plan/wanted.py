@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ablations.plan.code import code, measure_code
 from ablations.plan.facts import cost_facts, model_facts
+from ablations.plan.ledger import ledger
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
-from ablations.plan.own_files import doubtful
-from ablations.plan.pacing import Pace, paced, paces, question_of_pace, settings_of
 from ablations.plan.points import places
 from ablations.plan.profile import Profile, read_profile
-from ablations.plan.question import Ablation, crossed, find, read_ablation
-from ablations.plan.tuning import Choice, Grid, choices, regime, trials_of
-from ablations.store.frozen import freeze
+from ablations.plan.question import Ablation, catalogue, crossed, find, read_ablation
+from ablations.plan.tuning import Choice, choices, regime, trials_of, untried
+from ablations.store.identity import freeze
 from ablations.store.results import Results
-from ablations.store.seeds import DECIDING, moved
+from ablations.store.seeds import DECIDING
 from ablations.store.stamp import Stamp
 from ablations.store.words import listed, quoted
 from ablations.tasks.cache import load_task
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from ablations.measure.timing import TimingConfig
 
 LARGE = 20_000  # trials; whoever wants more says so
+AXES = ("position", "norm", "heads", "scale", "smoothing", "recurrent")
 
 
 @dataclass
 class Want:
-    """One trial and all that is wanted of it."""
+    """A trial and the measures it needs."""
 
     trial: str
     config: dict[str, Any]
@@ -101,13 +102,10 @@ class PlannedTable:
     ablation: Ablation
     cells: list[Cell]
     arms: str = "fixed"
-    """Settings as they stand, tuned for each arm, still to be chosen (`tuning`), or waiting for the
-    times of their steps (`pacing`)."""
+    """Settings as they stand (`fixed`), tuned for each arm, or still to be chosen (`tuning`)."""
     choices: list[Choice] = field(default_factory=list)
     is_alone: bool = True
     """Whether no tuned table stands beside it, so that it tells of every claim."""
-    paces: list[Pace] = field(default_factory=list)
-    """How long a step of each arm takes, where they get equal time."""
     tried: Sequence[PlannedArm] = ()
     """The arms that settings are to be chosen for."""
     left_out: Sequence[Cell] = ()
@@ -131,11 +129,6 @@ class Plan:
     wanted: dict[str, Want]
     notes: list[str] = field(default_factory=list)
     """What people should know before it runs."""
-
-    @property
-    def is_paced(self) -> bool:
-        """Whether the steps of every arm are known."""
-        return all(table.arms != "pacing" for table in self.tables.values())
 
 
 @dataclass(frozen=True)
@@ -175,34 +168,21 @@ class Scope:
         return ablation.decides(label, across, ours, arms)
 
 
-@dataclass(frozen=True)
-class Spent:
-    """Which seeds each arm of each table takes."""
-
-    seeds: Sequence[int]
-    more: Mapping[tuple[str, str], Sequence[int]] = field(default_factory=dict)
-    """(table, label) → the seeds of arms that take others."""
-
-    def of(self, table: str, label: str, first: int) -> Sequence[int]:
-        """As a question numbers them whose deciding seeds begin with `first`."""
-        return moved(self.more.get((table, label), self.seeds), first)
-
-
 def make_plan(
     words: Sequence[str],
     profile_name: str,
     overrides: Mapping[str, Any],
-    seeds: Sequence[int] | Spent | None,
+    seeds: Sequence[int] | None,
     large: bool = False,
     factors: Mapping[str, Mapping[str, Any]] | None = None,
     results: Results | None = None,
-    grids: Mapping[str, Grid] | None = None,
     scope: Scope | None = None,
+    tuning: bool = False,
 ) -> Plan:
     """ConfigError lists every problem of every ablation before anything runs.
 
-    What `results` has tuned comes before what is committed. With `grids` (question → its grid) the
-    plan is of the trials that choose among settings, and of nothing else.
+    What `results` has tuned comes before what is committed. With `tuning` the plan is of the trials
+    that choose among settings, and of nothing else.
     """
     named = [find(word) for word in words]
     profile = read_profile(profile_name)
@@ -210,7 +190,7 @@ def make_plan(
     for name, path in named:
         if paths.setdefault(name, path) != path:
             raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
-    spent = seeds if isinstance(seeds, Spent) else Spent(profile.seeds if seeds is None else seeds)
+    seeds = DECIDING[: profile.seeds] if seeds is None else seeds
     crossings = {path: dict(levels) for path, levels in (factors or {}).items()}
     swallowed = [p for p in overrides for above in crossings if p.startswith(f"{above}.")]
     if swallowed:
@@ -218,47 +198,21 @@ def make_plan(
     read = {name: read_ablation(path) for name, path in named}
     read = {name: (crossed(asked, crossings), source) for name, (asked, source) in read.items()}
     if not large:
-        _refuse_large({name: size(ablation, spent.seeds) for name, (ablation, _) in read.items()})
+        _refuse_large({name: size(ablation, seeds) for name, (ablation, _) in read.items()})
     plan = Plan(profile, dict(overrides), crossings, {}, {})
+    scope = scope or Scope()
     problems: dict[str, None] = {}
     for name, (ablation, source) in read.items():
         try:
             trained = is_trained(ablation)
-            asked_for = scope or Scope()
             arms = arms_of(ablation, source, profile, overrides, crossings, trained)
-            known_paces: dict[str, Pace] = {}
-            arms_before = arms if ablation.equal == "time" else []
-            if ablation.equal == "time":
-                known_paces = paces(results, name)
-                with_time = paced(arms, known_paces)
+            if tuning:
+                tables = _tuning_tables(name, ablation, arms, scope, profile)
             else:
-                with_time = arms
-            if with_time is None:
-                timed = question_of_pace(ablation)
-                untrained = [replace(arm, trained=False) for arm in arms]
-                cells = filled(untrained, lambda arm: arm.cells(DECIDING[:1]))
-                tables = [PlannedTable(name, timed, cells, "pacing")]
-                plan.notes.append(f"{name}: its steps are timed first, then there is more to run")
-            elif grids is None:
-                arms = with_time
-                known = choices(name, profile.name, results)
-                draws = spent if trained else Spent(draws_of(ablation))
-                asked_for = asked_for if trained else Scope(asked_for.arms or profile.untrained)
-                found = _tables(plan, name, ablation, arms, draws, known, asked_for)
-                tables = asked_for.narrowed(found, profile)
-            elif name in grids:
-                arms = with_time
-                tried = filled(arms, lambda arm, grid=grids[name]: trials_of(arm, grid))  # type: ignore[misc]
-                table = PlannedTable(name, ablation, tried, "tuning")
-                (table,) = asked_for.narrowed([table], profile)
-                kept = {freeze([cell.label, cell.across]) for cell in table.cells}
-                arms = [arm for arm in arms if freeze([arm.label, arm.across]) in kept]
-                tables = [replace(table, tried=arms)]
-            else:
-                tables = []
-            own = {freeze([arm.label, arm.across, settings_of(arm)]) for arm in arms_before}
-            used = [pace for key, pace in known_paces.items() if key in own]
-            tables = [replace(table, paces=used) for table in tables]
+                draws = seeds if trained else draws_of(ablation)
+                own = scope if trained else replace(scope, arms=scope.arms or profile.untrained)
+                tables = _tables(plan, name, ablation, arms, draws, results, own)
+                tables = own.narrowed(tables, profile)
             timing = _timing(profile)
             for table in tables:
                 _check_metric(table.ablation, table.cells)
@@ -270,18 +224,16 @@ def make_plan(
         for table in tables:
             plan.tables[table.word] = table
             _want(plan, table)
-        plan.notes += _doubts(tables)
+        plan.notes += _same_as_control(tables)
     if problems:
         raise ConfigError(list(problems))
     return plan
 
 
-def _doubts(tables: Sequence[PlannedTable]) -> list[str]:
-    """What is probably not meant: one file in two places, a variant that is its control."""
+def _same_as_control(tables: Sequence[PlannedTable]) -> list[str]:
+    """A note for each variant that has its control's settings in other words."""
     notes: dict[str, None] = {}
     for table in tables:
-        if table.cells:
-            notes |= dict.fromkeys(doubtful(table.cells[0].config["task"]))
         control = table.ablation.control
         controls = {cell.settings for cell in table.cells if cell.label == control}
         same = {cell.label: None for cell in table.cells if cell.settings in controls}
@@ -300,20 +252,18 @@ def _tables(
     name: str,
     ablation: Ablation,
     arms: Sequence[PlannedArm],
-    spent: Spent,
-    known: Mapping[str, Choice],
+    seeds: Sequence[int],
+    results: Results | None,
     scope: Scope,
 ) -> list[PlannedTable]:
     """A question with its settings as they stand and, where they are known, with tuned ones."""
-    first = ablation.seeds_from
-    fixed = PlannedTable(
-        name, ablation, filled(arms, lambda arm: arm.cells(spent.of(name, arm.label, first)))
-    )
+    fixed = PlannedTable(name, ablation, filled(arms, lambda arm: arm.cells(seeds)))
     if not ablation.tune:
         return [fixed]
     if set_here := [path for path in ablation.tune if path in plan.overrides]:
         plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its arms are not tuned")
         return [fixed]
+    known = choices(name, plan.profile.name, results)
     keys = [freeze([arm.label, arm.across, regime(arm, ablation)]) for arm in arms]
     is_about = any(each.arms == "tuned" for _, each_of in ablation.predictions for each in each_of)
     lacking = [
@@ -327,17 +277,36 @@ def _tables(
         plan.notes.append(f"{name}: not tuned at these settings ({told}); --tune does that")
         return [fixed]
     pairs = [(arm, known[key]) for arm, key in zip(arms, keys, strict=True) if key in known]
-    word = PlannedTable(name, ablation, [], "tuned").word
-    cells: list[Cell] = []
-    for arm, choice in pairs:
-        seeds = spent.of(word, arm.label, first)
-        cells += arm.cells(seeds, "report", choice.chosen)
-        if choice.runner_up is not None:
-            cells += arm.cells(seeds, "runner-up", choice.runner_up)
+    left = [len(untried(choice, arm, ablation.tune)) for arm, choice in pairs]
+    if any(left):
+        plan.notes.append(
+            f"{name}: chosen without {max(left)} of the settings that its grid has now; "
+            "--tune tries them"
+        )
     return [
         PlannedTable(name, ablation, fixed.cells, is_alone=False),
-        PlannedTable(name, ablation, cells, "tuned", [c for _, c in pairs], is_alone=False),
+        PlannedTable(
+            name,
+            ablation,
+            [cell for arm, choice in pairs for cell in arm.cells(seeds, "report", choice.chosen)],
+            "tuned",
+            [choice for _, choice in pairs],
+            is_alone=False,
+        ),
     ]
+
+
+def _tuning_tables(
+    name: str, ablation: Ablation, arms: Sequence[PlannedArm], scope: Scope, profile: Profile
+) -> list[PlannedTable]:
+    """The trials that choose among the settings of a question's grid, where it has one."""
+    if not ablation.tune:
+        return []
+    cells = filled(arms, lambda arm: trials_of(arm, ablation.tune))
+    (table,) = scope.narrowed([PlannedTable(name, ablation, cells, "tuning")], profile)
+    kept = {freeze([cell.label, cell.across]) for cell in table.cells}
+    tried = [arm for arm in arms if freeze([arm.label, arm.across]) in kept]
+    return [replace(table, tried=tried)]
 
 
 def _refuse_large(sizes: Mapping[str, int]) -> None:
@@ -360,7 +329,7 @@ def measures_of(table: PlannedTable, cell: Cell) -> list[str]:
     """
     if cell.role == "tune":
         return []
-    is_timed = table.arms in ("fixed", "pacing") and cell.seed == table.cells[0].seed
+    is_timed = table.arms == "fixed" and cell.seed == table.cells[0].seed
     return [name for name in table.ablation.measures if is_timed or not _is_timing(name)]
 
 
@@ -387,13 +356,19 @@ def metrics_of(ablation: Ablation, cells: Sequence[Cell]) -> dict[str, dict[str,
     from ablations.measure import discover
     from ablations.tasks import TASK
 
-    scores = TASK.part(cells[0].config["task"]["name"]).metrics
-    told = {name: {**vars(each), "repeats": "seeds"} for name, each in scores.items()}
+    def told(quantity: Any) -> dict[str, Any]:
+        found = {key: getattr(quantity, key) for key in ("unit", "better", "label")}
+        repeats = getattr(quantity, "repeats", "seeds")
+        return {**found, "repeats": repeats, "matters": getattr(quantity, "matters", None)}
+
     read: dict[str, dict[str, Any]] = {}
+    if is_trained(ablation):
+        scores = TASK.part(cells[0].config["task"]["name"]).metrics
+        read |= {name: told(score) for name, score in scores.items()}
     for measure in map(discover().part, ablation.measures):
         beside = {"beside": elsewhere} if (elsewhere := getattr(measure, "beside", {})) else {}
-        read |= {name: {**vars(each), **beside} for name, each in measure.quantities.items()}
-    return {**(told if is_trained(ablation) else {}), **read}
+        read |= {name: {**told(each), **beside} for name, each in measure.quantities.items()}
+    return read
 
 
 def _check_metric(ablation: Ablation, cells: Sequence[Cell]) -> None:
@@ -434,3 +409,28 @@ def _want(plan: Plan, table: PlannedTable) -> None:
                 held += [at for at in places(measure, table.ablation, timing) if at not in held]
             elif measure not in want.measures:
                 want.measures.append(measure)
+
+
+def everything(profile: str, arms: str | None = None) -> list[str]:
+    """All questions of a profile, in the order in which they run; where only deciding arms are
+    asked for, those that have a claim.
+
+    Untrained questions run first. The others follow the order of the ledger, the six axes before
+    the rest; what else is timed comes between these, since timing needs the machine to itself.
+    """
+    is_deciding = (arms or read_profile(profile).arms) == "deciding"
+    order = {claim: index for index, claim in enumerate(ledger())}
+    found = {name: read_ablation(path)[0] for name, path in catalogue().items()}
+
+    def place(name: str) -> tuple[int, float]:
+        ids = [claim.id for claim, _ in found[name].predictions]
+        is_of_axes = any(each.partition(".")[0] in AXES for each in ids)
+        if is_trained(found[name]):
+            turn = 1 if is_of_axes else 3
+        else:
+            is_timed = any(map(_is_timing, found[name].measures))
+            turn = 0 if is_of_axes or not is_timed else 2
+        return turn, min((order[each] for each in ids), default=math.inf)
+
+    asked = [n for n, a in found.items() if a.is_for(profile) and (a.claims or not is_deciding)]
+    return sorted(asked, key=place)

@@ -1,20 +1,17 @@
-"""Files that are there whole or not at all, and that are files."""
+"""Atomic writes, and reads of regular files only."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ablations.store.machine import is_running, machine, started
-
+HOUR = 3600.0
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFDIR: "a folder",
@@ -25,27 +22,24 @@ _KINDS = {
 
 
 class NotAFileError(OSError):
-    """Something else stands where a file is read: a FIFO would be waited for, a device has no end.
-
-    Its `strerror` names what it is.
-    """
+    """Something else stands where a file is read; `strerror` names what it is."""
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """A regular file to be read, or what a link leads to if that is one; nothing is waited for."""
+    """Open a regular file to read. A FIFO would wait for a writer, and a device has no end."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno != errno.ENXIO:  # which a socket answers
+        if error.errno != errno.ENXIO:  # a socket answers that
             raise
-        kind = os.stat(path).st_mode
+        mode = os.stat(path).st_mode
     else:
-        kind = os.fstat(opened).st_mode
-        if stat.S_ISREG(kind):
+        mode = os.fstat(opened).st_mode
+        if stat.S_ISREG(mode):
             return os.fdopen(opened, "rb")
         os.close(opened)
-    what = f"{_KINDS.get(stat.S_IFMT(kind), 'something else')}, not a file"
-    raise NotAFileError(errno.EINVAL, what, str(path))
+    what = _KINDS.get(stat.S_IFMT(mode), "something else")
+    raise NotAFileError(errno.EINVAL, f"{what}, not a file", str(path))
 
 
 def read_file(path: str | Path) -> bytes:
@@ -53,28 +47,30 @@ def read_file(path: str | Path) -> bytes:
         return file.read()
 
 
-def is_left(temporary: str) -> bool | None:
-    """Whether the writer of a temporary file is gone; None: it is elsewhere, so who knows.
+def is_left(temporary: Path) -> bool:
+    """Whether a temporary file is an hour older than one that its folder is given now.
 
-    Elsewhere is another machine, or another pid namespace of this one.
+    Only the clock of the folder's own machine counts; a write takes seconds.
     """
-    match = re.fullmatch(rf"\..+\.{_here()}-(\d{{1,9}})-([0-9a-f]+)-[0-9a-f]{{8}}\.tmp", temporary)
-    return None if match is None else not is_running(int(match[1]), int(match[2], 16) / 100)
+    probe = beside(temporary)
+    try:
+        probe.touch()
+        return probe.stat().st_mtime - temporary.stat().st_mtime > HOUR
+    except OSError:  # gone, or in a folder that nothing can be deleted from
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink()
 
 
-def _here() -> str:
-    return hashlib.sha256(machine().encode()).hexdigest()[:8]
-
-
-def _beside(path: Path) -> Path:
-    me = os.getpid()
-    writer = f"{_here()}-{me}-{round(100 * started(me)):x}"
-    return path.parent / f".{path.name}.{writer}-{secrets.token_hex(4)}.tmp"
+def beside(path: Path) -> Path:
+    """A new temporary name in the folder of a file."""
+    return path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
 
 
 @contextlib.contextmanager
-def _cleared(temporary: Path, path: Path) -> Iterator[None]:
-    """Leave no half of a file behind, and say where it was that the disk was full."""
+def cleared(temporary: Path, path: Path) -> Iterator[None]:
+    """Remove a temporary file whose write failed; name the file in the error."""
     try:
         yield
     except BaseException as error:
@@ -86,10 +82,10 @@ def _cleared(temporary: Path, path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """The old or the new, never a mix: write beside, sync, rename over, sync the folder."""
+    """Leave the old file or the new one: write beside it, sync, rename, sync the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _beside(path)
-    with _cleared(temporary, path), open(temporary, "xb") as file:
+    temporary = beside(path)
+    with cleared(temporary, path), open(temporary, "xb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())

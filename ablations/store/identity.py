@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ablations.store.frozen import freeze
-
 _BEYOND_A_STEP = ("steps", "schedule", "evaluations", "select", "average")  # of a training
+
+
+def freeze(plain: Any) -> str:
+    """One text for equal settings, whatever the order they were written in."""
+    return json.dumps(plain, sort_keys=True, allow_nan=False)
 
 
 def decisive(

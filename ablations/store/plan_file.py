@@ -1,122 +1,100 @@
-"""plan.json: what was asked of a results folder, and which trial answers it.
-
-It is sealed as a record is. This is its only reader, so whoever has a plan has one of this shape:
-profile, and for each question by its name its entry with the cells of its table.
-"""
+"""plan.json: what was asked of a results folder, and which trial answers it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
 
-from ablations.store.schema import TRIAL, RecordError
-from ablations.store.seal import seal_whole, unseal
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict
 
-ROLES = ("report", "tune", "runner-up")
-"""What a cell is for: a number that is reported; a choice among settings; or the number that would
-be reported, had the choice gone to a setting that was as good."""
-ARMS = ("fixed", "tuned", "tuning", "pacing")
+from ablations.store.record import Number, TrialId
+from ablations.store.schema import STRICT, seal, unseal
+
+Objects = list[dict[str, Any]]
+Better = Literal["lower", "higher"]
+
+
+class _Claim(TypedDict):
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    id: str
+    statement: str
+    source: str
+    predicts: Objects
+    require: Objects
+
+
+class _Cell(TypedDict):
+    """A place in the table, and the trial that fills it."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    label: str
+    seed: Annotated[int, Field(ge=0)]
+    across: dict[str, str]
+    trial: TrialId
+    settings: str
+    role: Literal["report", "tune"]
+    tuned: dict[str, Any]
+    measures: list[str]
+    work: Annotated[Number, Field(ge=0)]
+
+
+class _Quantity(TypedDict):
+    """How a metric is told, and the size of a difference in it that matters."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    unit: str
+    better: Better
+    label: str
+    repeats: NotRequired[Literal["seeds", "processes", "nothing"]]
+    matters: NotRequired[Number | None]
+    beside: NotRequired[dict[str, Any]]
+    """Where its reference was measured, if that is elsewhere."""
+
+
+class _Metric(_Quantity):
+    name: str
+    split: str
+
+
+class _Entry(TypedDict):
+    """One table: a question with its settings, and its cells."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    name: str
+    arms: Literal["fixed", "tuned", "tuning"]
+    question: str
+    task: str
+    control: str
+    fixed: str
+    moves: str
+    claims: list[_Claim]
+    tuning: Objects
+    grid: dict[str, list[Any]]
+    overrides: list[str]
+    profile: str
+    metric: _Metric
+    metrics: dict[str, _Quantity]
+    batches: list[list[int]]
+    cells: list[_Cell]
+
+
+class _Plan(TypedDict):
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    profile: str
+    ablations: dict[str, _Entry]
+
+
+_PLAN: TypeAdapter[Any] = TypeAdapter(_Plan)
 
 
 def write_bytes(plan: dict[str, Any]) -> bytes:
     """The bytes of plan.json; a plan that is not shaped like one is never written."""
-    _check(plan)
-    return seal_whole(plan)
+    data = seal(plan)
+    unseal(data, _PLAN)
+    return data
 
 
 def read_bytes(data: bytes) -> dict[str, Any]:
     """The plan in these bytes; a RecordError says in one line what is wrong with it."""
-    plan = unseal(data)
-    _check(plan)
-    entries = {name: {**_LATER, **entry} for name, entry in plan["ablations"].items()}
-    return {"profile": plan["profile"], "ablations": entries}
-
-
-def _check(plan: Any) -> None:
-    _shaped(plan, _PLAN, "the plan")
-    for name, entry in plan["ablations"].items():
-        _shaped(entry, _ENTRY, f"ablation {name!r}")
-        _shaped({**_LATER, **entry}, _LATER_FIELDS, f"ablation {name!r}")
-        _shaped(entry["metric"], _METRIC, f"the metric of ablation {name!r}")
-        for cell in entry["cells"]:
-            _shaped(cell, _CELL, f"a cell of ablation {name!r}")
-
-
-def _shaped(plain: Any, fields: Mapping[str, Callable[[Any], bool]], what: str) -> None:
-    if not isinstance(plain, dict):
-        raise RecordError(f"{what[:80]} is no object")
-    for name, fits in fields.items():
-        if name not in plain:
-            raise RecordError(f"{what[:80]} lacks '{name}'")
-        if not fits(plain[name]):
-            raise RecordError(f"{what[:80]} has a wrong '{name}': {repr(plain[name])[:40]}")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_seed(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_size(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value >= 0
-
-
-_LATER: dict[str, Any] = {"left_out": [], "grid": {}}
-"""What plans had not at first, and what it is there."""
-_LATER_FIELDS = {
-    "left_out": lambda value: isinstance(value, list) and all(map(_are_texts, value)),
-    "grid": lambda value: _is_object(value) and all(isinstance(v, list) for v in value.values()),
-}
-_PLAN = {"profile": _is_text, "ablations": _is_object}
-_ENTRY = {
-    "name": _is_text,
-    "arms": lambda value: value in ARMS,
-    "question": _is_text,
-    "task": _is_text,
-    "control": _is_text,
-    "fixed": _is_text,
-    "moves": _is_text,
-    "claims": lambda value: isinstance(value, list) and all(map(_is_object, value)),
-    "declared": lambda value: _is_seed(value) and value >= 0,
-    "tuning": lambda value: isinstance(value, list) and all(map(_is_object, value)),
-    "paces": lambda value: isinstance(value, list) and all(map(_is_object, value)),
-    "overrides": _are_texts,
-    "profile": _is_text,
-    "metric": _is_object,
-    "metrics": lambda value: _is_object(value) and all(map(_is_object, value.values())),
-    "fingerprint": _is_text,
-    "seeds_from": _is_seed,
-    "seeds": lambda value: isinstance(value, list) and all(map(_is_seed, value)),
-    "cells": lambda value: isinstance(value, list),
-}
-_METRIC = {
-    "name": _is_text,
-    "split": _is_text,
-    "unit": _is_text,
-    "label": _is_text,
-    "better": lambda value: value in ("lower", "higher"),
-}
-_CELL = {
-    "label": _is_text,
-    "seed": _is_seed,
-    "across": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-    "trial": lambda value: _is_text(value) and TRIAL.fullmatch(value) is not None,
-    "settings": _is_text,
-    "role": lambda value: value in ROLES,
-    "tuned": _is_object,
-    "measures": _are_texts,
-    "work": _is_size,
-}
+    plan: dict[str, Any] = unseal(data, _PLAN)
+    return plan

@@ -6,103 +6,169 @@ This room is the only door between measuring and analysing, so it knows neither 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal
 
-from ablations.store.frozen import freeze
-from ablations.store.identity import decisive, settings
-from ablations.store.schema import SCHEMA, check_head, check_readings, check_schema
+from pydantic import ConfigDict, Field, GetPydanticSchema, TypeAdapter
+from typing_extensions import TypedDict
+
+from ablations.store.identity import decisive, freeze, identity, settings
+from ablations.store.schema import (
+    FAILED,
+    SCHEMA,
+    STATUSES,
+    STRICT,
+    TRIAL,
+    RecordError,
+    check_schema,
+    parse,
+    seal,
+)
 from ablations.store.stamp import Stamp, changed
 
-T = TypeVar("T", "Record", "RecordHead")
 Timed = tuple[str, str, str]
 """A measure, the trial beside which it was taken, and where, as one text."""
-
 
 TRAINING = "training"  # what takes the readings that no measure does
 TRAINED = ("ok", "diverged", "stuck")  # training came to an end, so the readings mean something
 WHOLE = ("ok", "stuck")  # trained to the end, so their time tells of the others'
+
+_LARGEST = 1 << 1023  # what a float can hold
+
+
+def _checked_as(kind: Any, words: str = "") -> Any:
+    """Check a value as another kind than its annotation says; `words` say what a union expects."""
+    told = {"custom_error_type": "kind", "custom_error_message": f"expected {words}"}
+    return GetPydanticSchema(lambda _, handler: {**handler(kind), **(told if words else {})})
+
+
+_INTEGER = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
+Number = Annotated[float, _checked_as(_INTEGER | float, "a finite number")]
+Coordinate = Annotated[float | str, _checked_as(_INTEGER | float | str, "words or a finite number")]
+Word = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=0, le=_LARGEST)]
+TrialId = Annotated[str, Field(pattern=f"^{TRIAL.pattern}$")]
+Times = Annotated[list[Number], Field(min_length=1)]
+
+
+class _Attempt(TypedDict):
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    status: Word
+    reason: str
+    seconds: Annotated[Number, Field(ge=0)] | None
+
+
+class _Env(TypedDict, total=False):
+    """What is used of where a record comes from; it may say more."""
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="allow")  # type: ignore[misc]
+    code: dict[str, Word] | None
+    seconds: Annotated[Number, Field(ge=0)] | None
+    earlier: list[_Attempt]
+    sessions: dict[str, dict[str, Any]]
 
 
 @dataclass
 class Reading:
     """One measured number, one set of paired samples, or one small array with named axes."""
 
-    metric: str
-    unit: str
-    value: float | None = None
-    split: str | None = None
-    at: dict[str, float | str] = field(default_factory=dict)
-    session: str | None = None
-    against: str | None = None  # the trial whose times are in `reference`
-    samples: list[float] | None = None
-    reference: list[float] | None = None
-    twin: list[float] | None = None  # the reference once more, under another name: the noise floor
-    axes: dict[str, list[Any]] | None = None
+    __pydantic_config__ = STRICT
+
+    metric: Word
+    unit: Word
+    value: Number | None = None
+    split: Word | None = None
+    at: dict[str, Coordinate] = field(default_factory=dict)
+    session: Word | None = None
+    against: Word | None = None  # the trial whose times are in `reference`
+    samples: Times | None = None
+    reference: Times | None = None
+    twin: Times | None = None  # the reference once more, under another name: the noise floor
+    axes: dict[Word, list[Coordinate]] | None = None
     """Of `values`, from the outermost in: name → the places along it, words or numbers."""
     values: list[Any] | None = None
-    reason: str | None = None
-    measure: str = TRAINING
+    reason: Word | None = None
+    measure: Word = TRAINING
     """What took it, where that is a measure; `Record.take` says so."""
 
     def __post_init__(self) -> None:
+        name = f"reading {self.metric!r}"
         if not self.metric or not self.unit:
-            raise ValueError(f"reading {self.metric!r} in {self.unit!r}: name a metric and a unit")
+            raise ValueError(f"{name} in {self.unit!r}: name a metric and a unit")
         if self.value is not None and not math.isfinite(self.value):
             self.reason = self.reason or f"not finite ({self.value})"
             self.value = None
-        for array in (self.samples, self.reference, self.twin, self.values):
-            if array is not None and not _all_finite(array):
-                raise ValueError(f"reading {self.metric!r} has an array that is not finite")
-        if self.value is None and self.samples is None and self.values is None and not self.reason:
-            raise ValueError(f"reading {self.metric!r} has neither a value nor a reason")
+        if self.samples is None and self.values is None:
+            if self.value is None and not self.reason:
+                raise ValueError(f"{name} has neither a value nor a reason")
+            return
+        by_block = [each for each in (self.samples, self.reference, self.twin) if each is not None]
+        if not all(math.isfinite(time) for times in by_block for time in times):
+            raise ValueError(f"{name} has a time that is not finite")
+        if len(set(map(len, by_block))) > 1:
+            raise ValueError(f"{name} has not one time of each for every block")
+        shape = [len(places) for places in (self.axes or {}).values()]
+        if self.values is not None and not _fills(self.values, shape):
+            raise ValueError(f"{name} has values that do not fill its axes with finite numbers")
 
 
-def _all_finite(array: Any) -> bool:
-    if isinstance(array, list):
-        return all(map(_all_finite, array))
-    return array is None or math.isfinite(array)
+def _fills(array: Any, shape: list[int]) -> bool:
+    """Whether an array has a level for each axis, and in it a number or null for each place."""
+    if not shape:
+        is_number = isinstance(array, int | float) and not isinstance(array, bool)
+        return array is None or (is_number and math.isfinite(array))
+    is_level = isinstance(array, list) and len(array) == shape[0]
+    return is_level and all(_fills(each, shape[1:]) for each in array)
 
 
 @dataclass
 class Record:
     """Everything known of one trial."""
 
-    trial: str
-    status: str
+    __pydantic_config__ = STRICT
+
+    trial: TrialId
+    status: Annotated[str, _checked_as(Literal[STATUSES])]
     config: dict[str, Any]
     reason: str | None = None
     """For people: why it failed, diverged or got stuck. Nothing is decided by it."""
     trained: bool = True
     """Whether the model was trained; what is read off an untrained one is another trial's."""
-    attempts: int = 1
-    parameters: int | None = None
-    flops_per_token: float | None = None
-    env: dict[str, Any] = field(default_factory=dict)
+    attempts: Annotated[int, Field(ge=1, le=_LARGEST)] = 1
+    parameters: Count | None = None
+    flops_per_token: Number | None = None
+    env: Annotated[dict[str, Any], _checked_as(_Env)] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
-    measures: dict[str, Stamp] = field(default_factory=dict)
+    measures: dict[str, dict[str, Word]] = field(default_factory=dict)
     """What has been taken, each with the source files that took it."""
     failures: dict[str, str] = field(default_factory=dict)
     """What was tried since training ended and failed: a measure or a retraining, and why."""
-    readings: list[Reading] = field(default_factory=list)
-    items: dict[str, list[float | None]] = field(default_factory=dict)
+    items: dict[str, list[Number | None]] = field(default_factory=dict)
     """Metric → what each example of test had in it, such as its number of edits."""
     examples: list[dict[str, str]] = field(default_factory=list)
-    schema: int = SCHEMA
+    readings: list[Reading] = field(default_factory=list)
 
     @property
     def settings(self) -> str | None:
         """What decides its numbers besides the seed, as a plan tells it; None: it does not say."""
+        parts = self._parts()
+        return None if parts is None else settings(parts)
+
+    def _parts(self) -> dict[str, str] | None:
         try:
-            parts = decisive(self.config, self.data["sha256"], self.data["files"], self.trained)
+            return decisive(self.config, self.data["sha256"], self.data["files"], self.trained)
         except (KeyError, TypeError, AttributeError):
             return None
-        return settings(parts)
 
     @property
     def timed(self) -> set[Timed]:
-        return timed_in(vars(reading) for reading in self.readings)
+        """What was timed, beside which trial, and where."""
+        return {
+            (reading.measure, reading.against, freeze(reading.at))
+            for reading in self.readings
+            if reading.against is not None
+        }
 
     def take(self, measure: str, made_by: Stamp, readings: list[Reading]) -> None:
         """Put what a measure has read in place of what it had read before."""
@@ -112,57 +178,34 @@ class Record:
         self.measures[measure] = made_by
         self.failures.pop(measure, None)
 
+    def check(self) -> None:
+        """Refuse fields that do not fit together."""
+        if self.status in FAILED and not self.reason:
+            raise RecordError(f"'reason': a record that says {self.status} must say why")
+        if not self.trained and self.status in ("diverged", "stuck"):
+            raise RecordError(f"'trained': a model that was not trained cannot be {self.status}")
+        parts = self._parts()
+        if parts is not None and "seed" in self.config:
+            told = identity(parts, self.config["seed"])
+            if told != self.trial:
+                raise RecordError(f"'trial': says {self.trial}, but its settings are of {told}")
+
     def to_dict(self) -> dict[str, Any]:
-        plain = {name: value for name, value in vars(self).items() if name != "readings"}
+        plain = {"schema": SCHEMA, **vars(self)}
         plain["readings"] = [_without_blanks(vars(reading)) for reading in self.readings]
-        return {"schema": plain.pop("schema"), **plain}
+        return plain
 
     @classmethod
     def from_dict(cls, plain: Any) -> Record:
         """A record from parsed JSON; a RecordError says in one line what is wrong with it."""
         check_schema(plain)
-        head = dict(plain)
-        readings = head.pop("readings", None)
-        check_head(head)
-        check_readings(readings)
-        return cls(**head, readings=[Reading(**reading) for reading in readings])
+        return parse(b"{" + seal(plain).partition(b"\n")[2], RECORD)
 
 
-@dataclass
-class RecordHead:
-    """What a record says besides its readings: enough to know what is done."""
-
-    trial: str
-    status: str
-    config: dict[str, Any]
-    reason: str | None
-    trained: bool
-    attempts: int
-    parameters: int | None
-    env: dict[str, Any]
-    data: dict[str, Any]
-    measures: dict[str, Stamp]
-    failures: dict[str, str]
-    timed: set[Timed]
-
-    @classmethod
-    def from_dict(cls, head: Any, timed: set[Timed]) -> RecordHead:
-        check_schema(head)
-        check_head(head)
-        wanted = {name: head[name] for name in cls.__dataclass_fields__ if name in head}
-        return cls(**wanted, timed=timed)
+RECORD = TypeAdapter(Record)
 
 
-def timed_in(readings: Iterable[Mapping[str, Any]]) -> set[Timed]:
-    """What was timed, beside which trial, and where."""
-    return {
-        (reading["measure"], reading["against"], freeze(reading.get("at") or {}))
-        for reading in readings
-        if reading.get("against") is not None
-    }
-
-
-def is_stale(held: Record | RecordHead, asked: Iterable[str]) -> bool:
+def is_stale(held: Record, asked: Iterable[str]) -> bool:
     """Whether other code has made it, or one of the measures that are asked for, than is here."""
     made_by = [held.env.get("code") or {}, *(held.measures.get(name, {}) for name in asked)]
     return any(map(changed, made_by))

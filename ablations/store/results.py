@@ -8,16 +8,14 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ablations.store import plan_file
-from ablations.store.files import NotAFileError, _beside, _cleared, read_file, write_atomic
-from ablations.store.record import Record, RecordHead, T, timed_in
-from ablations.store.schema import TRIAL, NewerRecordError, RecordError
-from ablations.store.seal import seal, unseal, unseal_head, unseal_metric
+from ablations.store.files import NotAFileError, beside, cleared, read_file, write_atomic
+from ablations.store.record import RECORD, Record
+from ablations.store.schema import TRIAL, NewerRecordError, RecordError, seal, unseal
 
 
 @dataclass
@@ -31,9 +29,13 @@ class Asked:
 _ANEW = "move it away and run again: no record is lost"
 
 
-def _head(data: bytes) -> RecordHead:
-    head, beside = unseal_head(data)
-    return RecordHead.from_dict(head, timed_in(beside))
+def _record(data: bytes, trial: str) -> Record:
+    """The record in these bytes, if it is whole and of this trial."""
+    record = unseal(data, RECORD)
+    if record.trial != trial:
+        raise RecordError(f"holds trial {record.trial}")
+    record.check()
+    return record
 
 
 class Results:
@@ -64,57 +66,39 @@ class Results:
             path.unlink(missing_ok=True)
 
     def write(self, record: Record) -> None:
-        plain = record.to_dict()
-        text = seal(plain)  # first, for what JSON cannot say at all
-        Record.from_dict(plain)
-        write_atomic(self.path(record.trial), text)
+        data = seal(record.to_dict())
+        _record(data, record.trial)
+        write_atomic(self.path(record.trial), data)
 
     def read(self, trial: str) -> Record | None:
         """The trial's record, or None where there is none; RecordError where it is unusable."""
-        return self._read(trial, lambda data: Record.from_dict(unseal(data)))
-
-    def head(self, trial: str) -> RecordHead | None:
-        """The same without its readings, whose bytes are checked but not taken apart."""
-        return self._read(trial, _head)
-
-    def score(self, trial: str, metric: str, split: str) -> float | None:
-        """A metric at a trial's last step, and at no other coordinates; None where it has none."""
-        data = self._bytes(trial)
-        last: tuple[float, float | None] = (-math.inf, None)
-        for reading in [] if data is None else unseal_metric(data, metric):
-            at = dict(reading.get("at") or {})
-            step = at.pop("step", math.inf)
-            if not at and reading.get("split") in (None, split) and step >= last[0]:
-                last = step, reading.get("value")
-        return last[1]
-
-    def _bytes(self, trial: str) -> bytes | None:
         path = self.path(trial)
         try:
-            return read_file(path)
+            return _record(read_file(path), trial)
         except FileNotFoundError:
             return None
         except NotAFileError as error:
             raise RecordError(f"{path.name}: {error.strerror}") from None
-
-    def _read(self, trial: str, take: Callable[[bytes], T]) -> T | None:
-        path, data = self.path(trial), self._bytes(trial)
-        if data is None:
-            return None
-        try:
-            found = take(data)
-            if found.trial != trial:
-                raise RecordError(f"holds trial {found.trial}")
         except RecordError as error:
             raise type(error)(f"{path.name}: {error}") from None
-        return found
+
+    def score(self, trial: str, metric: str, split: str) -> float | None:
+        """A metric at a trial's last step, and at no other coordinates; None where it has none."""
+        record, last, value = self.read(trial), -math.inf, None
+        for reading in [] if record is None else record.readings:
+            if reading.metric != metric or reading.split not in (None, split):
+                continue
+            step = float(reading.at.get("step", math.inf))
+            if not reading.at.keys() - {"step"} and step >= last:
+                last, value = step, reading.value
+        return value
 
     def check_writable(self) -> None:
         """OSError where nothing can be kept; to be asked before anything is computed."""
         for folder in (self.trials, self.checkpoints):
             folder.mkdir(parents=True, exist_ok=True)
-            probe = _beside(folder / "probe")
-            with _cleared(probe, folder):
+            probe = beside(folder / "probe")
+            with cleared(probe, folder):
                 probe.write_bytes(bytes(4096))
             probe.unlink()
 

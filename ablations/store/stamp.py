@@ -7,6 +7,7 @@ prose do not count. It is made and compared from the files alone; nothing of the
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -15,16 +16,20 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 
 Stamp = dict[str, str]
 """File → twelve hex digits. A file of this project by its path in it, a user's by its module."""
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ("model", "ablations")
-_LIBRARIES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")}
+_LOADED: dict[str, tuple[ModuleType, bytes]] = {}
+_LIBRARIES = tuple(
+    os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib", "stdlib")
+)
 
 
 def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: False) -> Stamp:
@@ -44,15 +49,16 @@ def stamp(modules: Iterable[str], is_aside: Callable[[str], bool] = lambda _: Fa
 def sources(modules: Iterable[str]) -> dict[str, Path]:
     """The user's own files that these modules are made of, by where Python would look for them."""
     own = {name for name in stamp(modules) if not name.endswith(".py")}
-    own |= {above for name in own for above in _above(name)}
-    found: dict[str, Path] = {}
-    for name in sorted(own):
-        path = _elsewhere(name)
-        if path is not None:
-            is_package = path.name == "__init__.py"
-            place = name.replace(".", "/")
-            found[f"{place}/__init__.py" if is_package else f"{place}.py"] = path
-    return found
+    own |= {
+        ".".join(words[:depth])
+        for words in [name.split(".") for name in own]
+        for depth in range(1, len(words))
+    }
+    paths = {name: path for name in sorted(own) if (path := _elsewhere(name))}
+    return {
+        name.replace(".", "/") + ("/__init__.py" if path.stem == "__init__" else ".py"): path
+        for name, path in paths.items()
+    }
 
 
 def changed(made_by: Mapping[str, str]) -> list[str]:
@@ -64,6 +70,34 @@ def changed(made_by: Mapping[str, str]) -> list[str]:
         if path is not None and (not path.is_file() or digest_of(path) != digest):
             found.append(name)
     return found
+
+
+def note_loaded() -> None:
+    """Remember the source of each module that counts, once for each time it is loaded.
+
+    Called right after an import, it knows the code that this process runs, whatever happens to the
+    files later.
+    """
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if not file.endswith(".py") or (file.startswith(_LIBRARIES) and not _is_ours(name)):
+            continue
+        path = Path(file)
+        if _is_ours(name) and path.is_relative_to(ROOT):
+            name = path.relative_to(ROOT).as_posix()
+        if name not in _LOADED or _LOADED[name][0] is not module:
+            with contextlib.suppress(OSError):
+                _LOADED[name] = module, path.read_bytes()
+
+
+def loaded_otherwise(made_by: Mapping[str, str]) -> list[str]:
+    """The files of a stamp that this process has loaded with other code than the stamp says."""
+    note_loaded()
+    return [
+        name
+        for name, digest in made_by.items()
+        if name in _LOADED and _digest_of_source(_LOADED[name][1]) != digest
+    ]
 
 
 def short(made_by: Mapping[str, str] | None) -> str:
@@ -79,15 +113,20 @@ def digest_of(path: Path) -> str:
 
 @cache
 def _digest(path: Path, version: tuple[int, ...]) -> str:
-    tree = _parse(path)
+    return _digest_of_source(path.read_bytes())
+
+
+@cache
+def _digest_of_source(source: bytes) -> str:
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [line for line in node.body if not _is_text(line)]
+            node.body = [line for line in node.body if not _is_prose(line)]
     return hashlib.sha256(repr(_plain(tree)).encode()).hexdigest()[:12]
 
 
-def _parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def _is_prose(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(getattr(line.value, "value", None), str)
 
 
 def _plain(node: Any) -> Any:
@@ -100,19 +139,11 @@ def _plain(node: Any) -> Any:
     return type(node).__name__, [(name, _plain(value)) for name, value in filled]
 
 
-def _is_text(line: ast.stmt) -> bool:
-    return (
-        isinstance(line, ast.Expr)
-        and isinstance(line.value, ast.Constant)
-        and isinstance(line.value.value, str)
-    )
-
-
 @cache
 def _imports(module: str) -> frozenset[str]:
     """What a module imports at its top level from this project, or from a user's own code."""
     found: set[str] = set()
-    for node in _parse(_file(module)).body:
+    for node in ast.parse(_file(module).read_bytes()).body:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -126,12 +157,9 @@ def _imports(module: str) -> frozenset[str]:
 
 def _absolute(module: str, node: ast.ImportFrom) -> str:
     """The module that `from … import` names, also where it is written with dots."""
-    if not node.level:
-        return node.module or ""
     is_package = _file(module).name == "__init__.py"
-    package = module.split(".")[: None if is_package else -1]
-    package = package[: len(package) - node.level + 1]
-    return ".".join([*package, node.module] if node.module else package)
+    package = module if is_package else module.rpartition(".")[0]
+    return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
 
 
 @cache
@@ -142,7 +170,7 @@ def is_counted(module: str) -> bool:
     path = _found(module)
     if path is None or _is_ours(module):
         return path is not None
-    return not any(path.is_relative_to(place) for place in _LIBRARIES)
+    return not str(path).startswith(_LIBRARIES)
 
 
 def _is_ours(module: str) -> bool:
@@ -152,12 +180,6 @@ def _is_ours(module: str) -> bool:
 def _name(module: str) -> str:
     """How a stamp calls a module."""
     return _file(module).relative_to(ROOT).as_posix() if _is_ours(module) else module
-
-
-def _above(module: str) -> list[str]:
-    """The packages that a module is in."""
-    words = module.split(".")
-    return [".".join(words[:depth]) for depth in range(1, len(words))]
 
 
 def _file(module: str) -> Path:

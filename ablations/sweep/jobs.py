@@ -17,7 +17,7 @@ from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_me
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
 from ablations.plan.ways import WayOf, one_at_a_time
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import TRAINED, Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.sweep.orders import FILES, TrialOrder
 from ablations.sweep.worker import (

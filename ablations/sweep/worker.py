@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib
 import platform
 import secrets
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,9 +26,9 @@ from ablations.measure.session import time_session
 from ablations.measure.timing import TimingConfig
 from ablations.plan.identity import identity_of
 from ablations.plan.missing import needs_weights
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
-from ablations.store.stamp import PROJECT, ROOT, Stamp, changed, digest_of, short
+from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
 from ablations.sweep.launch import Changed
 from ablations.sweep.orders import Order, SessionOrder, TrialOrder
 from ablations.sweep.together import run_together
@@ -246,6 +245,7 @@ def import_parts(order: Order) -> None:
     """Have the user's own parts registered."""
     for module in order.imports:
         importlib.import_module(module)
+    note_loaded()
 
 
 def check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
@@ -258,34 +258,12 @@ def check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
         raise Changed(f"the data of task {config['task']['name']} has changed")
 
 
-def check_code(stamps: Sequence[Mapping[str, str]]) -> None:
-    """Refuse source files that are not what the order says, on disk or as they were imported."""
-    _note_imported()
-    files = {name for made_by in stamps for name in changed(made_by)}
-    files |= {
-        name
-        for made_by in stamps
-        for name, digest in made_by.items()
-        if _imported.get(name, digest) != digest
-    }
+def check_code(stamps: Iterable[Mapping[str, str]]) -> None:
+    """Refuse source files, or code that was loaded from them, that are not what the order says."""
+    looks = changed, loaded_otherwise
+    files = sorted({name for made_by in stamps for look in looks for name in look(made_by)})
     if files:
-        some = ", ".join(sorted(files)[:3])
-        raise Changed(f"{some}{' and others' * (len(files) > 3)} changed")
+        raise Changed(f"{', '.join(files[:3])}{' and others' * (len(files) > 3)} changed")
 
 
-_imported: Stamp = {}
-
-
-def _note_imported() -> None:
-    """Remember this project's files as they are when they are imported: the server that workers are
-    forked from may be older, or younger, than an edit."""
-    for name, module in [*sys.modules.items()]:
-        file = getattr(module, "__file__", None)
-        if file is not None and name.split(".")[0] in PROJECT:
-            path = Path(file)
-            place = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else name
-            if place not in _imported:
-                _imported[place] = digest_of(path)
-
-
-_note_imported()
+note_loaded()  # before anything is edited: servers load this module, and fork workers

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ablations.store.files import read_file
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 
 MOST = 32  # tasks that all workers find read; more would only fill the memory
 _ANNOUNCED = "ABLATIONS_TASKS"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.store.files import NotAFileError, write_atomic
-from ablations.store.record import Record, RecordHead
+from ablations.store.record import Record
 from ablations.store.stamp import short
 from ablations.train.tensors import pack, read_words, unpack
 from model.config import ConfigError
@@ -63,7 +63,7 @@ def load_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None
         raise ConfigError([f"{problem}delete it to train again"]) from None
 
 
-def stamp_for(record: Record | RecordHead) -> dict[str, str]:
+def stamp_for(record: Record) -> dict[str, str]:
     """What the weights behind a record are stamped with: another code's are not its own."""
     return {"trial": record.trial, "code": short(record.env.get("code"))}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import TRAINED
 from analysis import insets, lines, spread, style
 from analysis.curves import with_looks

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patches import Rectangle
 
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Record
 from analysis import insets, lines, style
 from analysis.evidence import Evidence

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from analysis import lines
 from analysis.curves import with_looks
 from analysis.evidence import Evidence

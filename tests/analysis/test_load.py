@@ -11,8 +11,7 @@ import pytest
 
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.store.schema import RecordError
-from ablations.store.seal import seal, seal_whole
+from ablations.store.schema import RecordError, seal
 from ablations.store.stamp import ROOT, digest_of
 from analysis.load import load
 
@@ -116,7 +115,7 @@ def test_a_trial_id_is_never_a_path(folder: Any, tmp_path: Path) -> None:
     folder.ablation("position", ["control"], seeds=[0])
     (tmp_path / "secret.json").write_text('{"schema": 1}')
     folder.plan["ablations"]["position"]["cells"][0]["trial"] = "../../secret"
-    folder.results.plan_file.write_bytes(seal_whole(folder.plan))
+    folder.results.plan_file.write_bytes(seal(folder.plan))
     with pytest.raises(RecordError, match="a cell of ablation 'position' has a wrong 'trial'"):
         load(folder.root)
 
@@ -149,7 +148,7 @@ def test_a_plan_that_lacks_something_is_refused_in_one_line(
     folder: Any, plan: dict[str, Any], message: str
 ) -> None:
     folder.root.mkdir(parents=True)
-    folder.results.plan_file.write_bytes(seal_whole(plan))
+    folder.results.plan_file.write_bytes(seal(plan))
     with pytest.raises(RecordError, match=message):
         load(folder.root)
     with pytest.raises(RecordError, match=message):

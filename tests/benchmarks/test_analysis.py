@@ -18,7 +18,7 @@ import pytest
 from ablations.plan.prediction import Prediction
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.store.seal import seal
+from ablations.store.schema import seal
 from ablations.store.stamp import ROOT, digest_of
 from analysis.contrasts import contrasts
 from analysis.evidence import gather

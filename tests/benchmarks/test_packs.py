@@ -15,7 +15,7 @@ from ablations.measure.timing import TimingConfig, time_blocks
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.train.loop import Trainer
 from ablations.train.pack import Pack

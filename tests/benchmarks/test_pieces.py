@@ -19,7 +19,7 @@ from ablations.measure.decode import Decode
 from ablations.measure.layer import LayerTime
 from ablations.measure.throughput import Throughput
 from ablations.plan.wanted import make_plan
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Budget
 

@@ -20,8 +20,7 @@ import psutil
 import pytest
 
 from ablations.store.results import Results
-from ablations.store.schema import SCHEMA
-from ablations.store.seal import vouched
+from ablations.store.schema import SCHEMA, vouched
 from ablations.store.stamp import ROOT
 from analysis.reference import unpack
 

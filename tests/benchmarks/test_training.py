@@ -20,7 +20,7 @@ from ablations.plan.profile import read_profile
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.train.loop import CURVE_POINTS, Trainer
 from ablations.train.settings import TrainConfig

@@ -13,11 +13,15 @@ import pytest
 from processes import PATH
 from small import SETTINGS
 
+from ablations.plan.code import code
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.results import Results
+from ablations.store.stamp import changed, loaded_otherwise, note_loaded, stamp
+from ablations.sweep.jobs import Setting, TrialPiece
 from ablations.sweep.launch import Changed
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.runner import run
+from ablations.sweep.worker import run_trial
 from model.norm import NORM
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -63,10 +67,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-RARER = [pytest.param(how, marks=pytest.mark.soak) for how in ("not readable any more", "gone")]
-
-
-@pytest.mark.parametrize("how", ["swapped", *RARER])
+@pytest.mark.parametrize("how", ["swapped", pytest.param("gone", marks=pytest.mark.soak)])
 def test_data_that_is_changed_after_the_plan_ends_the_sweep_and_leaves_no_record(
     ask: Ask, tmp_path: Path, files: dict[str, Path], how: str
 ) -> None:
@@ -77,7 +78,7 @@ def test_data_that_is_changed_after_the_plan_ends_the_sweep_and_leaves_no_record
     question = ask(settings={**SETTINGS, **sizes})
     plan = make_plan([question], "smoke", named, [0])
     whole = files["train"].read_text()
-    files["train"].write_text(whole.replace("AA B", "B AA") if how == "swapped" else "\n")
+    files["train"].write_text(whole.replace("AA B", "B AA"))
     if how == "gone":
         files["train"].unlink()
     with pytest.raises(Changed, match="the data of task g2p has changed since this sweep began"):
@@ -96,7 +97,9 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), PATH]))
     importlib.import_module(PART)
+    code.cache_clear()  # which reads a part's file once
     yield folder / f"{PART}.py"
+    code.cache_clear()
     del NORM.parts[PART], sys.modules[PART]
 
 
@@ -125,3 +128,29 @@ def test_source_that_is_edited_after_the_plan_ends_the_sweep_and_its_trial_leave
     counts = sweep(plan, results, (PART,))
     assert not counts["error"]
     assert f"{ours}.json" in kept(results)
+
+
+def test_a_worker_refuses_code_that_is_not_what_its_process_has_loaded(
+    ask: Ask, tmp_path: Path, part: Path
+) -> None:
+    """Fault 43. The plan and the files agree, but the process imported the part before the edit."""
+    note_loaded()  # as a worker does once it has imported a part
+    part.write_text(SOURCE.replace("super()", "1.0 * super()"))
+    plan = own_plan(ask)
+    ours = next(want for want in plan.wanted.values() if PART in want.code)
+    assert changed(ours.code) == []
+    job = TrialPiece(ours, Setting(plan, Results(tmp_path / "out"), "cpu", [PART])).job()
+    assert job is not None
+    with pytest.raises(Changed, match=f"{PART} changed"):
+        run_trial(job.payload, lambda *_: None)
+    del sys.modules[PART], NORM.parts[PART]
+    importlib.import_module(PART)
+    assert run_trial(job.payload, lambda *_: None)["env"]["code"] == ours.code
+
+
+def test_a_comment_that_is_edited_after_the_code_was_loaded_changes_nothing(part: Path) -> None:
+    note_loaded()
+    part.write_text(f"{SOURCE}\n# one more line\n")
+    assert loaded_otherwise(stamp([PART])) == []
+    part.write_text(f"{SOURCE}\nEDITED = True\n")
+    assert loaded_otherwise(stamp([PART])) == [PART]

@@ -94,25 +94,22 @@ def test_an_answer_past_the_learned_positions_is_null_with_its_reason() -> None:
 # Names.
 
 
-@pytest.mark.parametrize(
-    ("words", "right"),
-    [
+def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(say: Say) -> None:
+    """Fault 26."""
+    for words, right in (
         (["plan", "norm", "model.head=classes"], "a label for each token; choose tokens"),
         (["plan", "norm", "model.head=bare"], "a label for each token; choose tokens"),
         (["plan", "listops", "model.head=tokens"], "for each sequence; choose classes"),
-    ],
-)
-def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(
-    say: Say, words: list[str], right: str
+    ):
+        code, (line,) = say(*words)
+        assert (code, line.endswith(right)) == (2, True), line
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(
+    ask: Ask, say: Say, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fault 26."""
-    code, (line,) = say(*words)
-    assert (code, line.endswith(right)) == (2, True), line
-
-
-@pytest.mark.parametrize(
-    ("words", "right"),
-    [
+    """Fault 25."""
+    for words, right in (
         (["plan", "positoin"], "'position'"),
         (["plan", "norm", "--profile", "smok"], "'smoke'"),
         (["plan", "norm", "modle.d_model=8"], "'model'"),
@@ -120,20 +117,9 @@ def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(
         (["plan", "norm", "model.position=rotery"], "'rotary'"),
         (["plan", "norm", "task.name=g2"], "'g2p'"),
         (["runn"], "'run'"),
-    ],
-)
-def test_an_unknown_name_is_answered_with_the_nearest(
-    say: Say, words: list[str], right: str
-) -> None:
-    """Fault 25."""
-    code, (line,) = say(*words)
-    assert (code, f"Did you mean {right}?" in line) == (2, True), line
-
-
-def test_an_unknown_task_or_preset_is_answered_with_the_nearest(
-    ask: Ask, say: Say, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fault 25."""
+    ):
+        code, (line,) = say(*words)
+        assert (code, f"Did you mean {right}?" in line) == (2, True), line
     from model.__main__ import main as describe
 
     code, (line,) = say("plan", ask(task="g2pp"))
@@ -145,9 +131,12 @@ def test_an_unknown_task_or_preset_is_answered_with_the_nearest(
 # Values.
 
 
-@pytest.mark.parametrize(
-    ("line", "place", "words"),
-    [
+def test_a_wrong_value_is_named_by_file_and_line(say: Say, tmp_path: Path) -> None:
+    """Fault 26."""
+    file = tmp_path / "wrong.yaml"
+    head = ["question: Is it?", "task: g2p", "fixed: all", "moves: none", "metric: per",
+            "measures: [quality]", "control: a", "variants: {a: {}}", "settings:"]  # fmt: skip
+    for line, place, words in (
         ("  model.depth: two", 10, "depth"),
         ("  model.depth: 2\n  model.depth: 3", 11, "'model.depth' stands twice"),
         ("  model.norm: no", 10, "no norm 'no'"),
@@ -156,21 +145,12 @@ def test_an_unknown_task_or_preset_is_answered_with_the_nearest(
         ("  model.n_heads: '4 heads'", 10, "n_heads"),
         ("  model.tied: true", 10, "tied"),
         ("  model.depth: 2: 3", 10, "mapping values"),
-    ],
-)
-def test_a_wrong_value_is_named_by_file_and_line(
-    say: Say, tmp_path: Path, line: str, place: int, words: str
-) -> None:
-    """Fault 26."""
-    file = tmp_path / "wrong.yaml"
-    head = ["question: Is it?", "task: g2p", "fixed: all", "moves: none", "metric: per",
-            "measures: [quality]", "control: a", "variants: {a: {}}", "settings:"]  # fmt: skip
-    file.write_text("\n".join([*head, line, ""]), encoding="utf-8")
-    code, lines = say("plan", str(file), "--profile", "smoke")
-    assert code == 2
-    assert len(lines) == 1
-    assert f"{file}:{place}: " in lines[0]
-    assert words in lines[0]
+    ):
+        file.write_text("\n".join([*head, line, ""]), encoding="utf-8")
+        code, lines = say("plan", str(file), "--profile", "smoke")
+        assert (code, len(lines)) == (2, 1)
+        assert f"{file}:{place}: " in lines[0]
+        assert words in lines[0]
 
 
 def test_however_it_is_written_it_is_one_trial(ask: Ask) -> None:
@@ -224,49 +204,42 @@ def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -
 # Seeds, steps and data.
 
 
-@pytest.mark.parametrize("seeds", ["-1", "0,0", "0,x", ""])
-def test_seeds_that_cannot_be_are_one_line(say: Say, seeds: str) -> None:
+def test_seeds_steps_and_data_that_cannot_be_are_one_line(ask: Ask, say: Say) -> None:
     """Fault 31."""
-    code, (line,) = say("run", "norm", "--seeds", seeds)
-    assert (code, line.startswith(f"--seeds {seeds}")) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [("train.steps=0", "steps=0"), ("task.words=0", "words=0"), ("train.batch_tokens=0", "tokens")],
-)
-def test_training_on_nothing_is_one_line(ask: Ask, say: Say, override: str, words: str) -> None:
-    """Fault 31."""
-    settings = {key: value for key, value in SETTINGS.items() if not override.startswith(key)}
-    code, (line,) = say("run", ask(settings=settings), "--profile", "smoke", override)
-    assert (code, words in line) == (2, True), line
+    for seeds in ("-1", "0,0", "0,x", ""):
+        code, (line,) = say("run", "norm", "--seeds", seeds)
+        assert (code, line.startswith(f"--seeds {seeds}")) == (2, True)
+    for override, words in (
+        ("train.steps=0", "steps=0"),
+        ("task.words=0", "words=0"),
+        ("train.batch_tokens=0", "tokens"),
+    ):
+        settings = {key: value for key, value in SETTINGS.items() if not override.startswith(key)}
+        code, (line,) = say("run", ask(settings=settings), "--profile", "smoke", override)
+        assert (code, words in line) == (2, True), line
 
 
 PAIRS = b"cat\tK AE T\ndog\tD AO G\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"", "empty"), (b"caf\xe9\tK AE F\n", "UTF-8"), (None, "No such file"), (b"\n \n", "")],
-    ids=["empty", "not UTF-8", "not there", "blank"],
-)
-def test_a_data_file_that_cannot_be_used_is_one_line(
-    ask: Ask, say: Say, tmp_path: Path, content: bytes | None, words: str
-) -> None:
+def test_a_data_file_that_cannot_be_used_is_one_line(ask: Ask, say: Say, tmp_path: Path) -> None:
     """Fault 31."""
     files = {name: tmp_path / f"{name}.tsv" for name in ("train", "valid", "test")}
     for path in files.values():
         path.write_bytes(PAIRS)
-    if content is None:
-        files["train"].unlink()
-    else:
-        files["train"].write_bytes(content)
     settings = {key: value for key, value in SETTINGS.items() if not key.startswith("task")}
     settings |= {f"task.{name}": str(path) for name, path in files.items()}
-    code, lines = say("run", ask(settings=settings), "--profile", "smoke", "task.words=null",
-                      "task.valid_words=null", "task.test_words=null")  # fmt: skip
-    assert code == 2
-    assert any(str(files["train"]) in line and words in line for line in lines), lines
+    sizes = [f"task.{name}=null" for name in ("words", "valid_words", "test_words")]
+    for content, words in (
+        (b"", "empty"),
+        (b"caf\xe9\tK AE F\n", "UTF-8"),
+        (b"\n \n", ""),
+        (None, "No such file"),
+    ):
+        files["train"].unlink() if content is None else files["train"].write_bytes(content)
+        code, lines = say("run", ask(settings=settings), "--profile", "smoke", *sizes)
+        assert code == 2
+        assert any(str(files["train"]) in line and words in line for line in lines), lines
 
 
 def test_parallel_files_of_different_length_are_one_line(tmp_path: Path) -> None:

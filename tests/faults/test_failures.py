@@ -13,7 +13,7 @@ from sweep_jobs import toy_plan
 from torch import nn
 
 from ablations.plan.missing import missing
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.stamp import short

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ablations.commands import main
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.results import Results
 from ablations.tasks.cache import MOST, announce, announced
 

@@ -20,8 +20,7 @@ TRILLIONS = {"model.d_model": 1_000_000}  # of weights
 
 @pytest.fixture
 def file(ask: Ask) -> str:
-    variants = {"with": {}, "huge": TRILLIONS, "without": {"model.position": "none"}}
-    return ask(variants=variants, control="huge")
+    return ask(variants={"with": {}, "huge": TRILLIONS}, control="huge")
 
 
 def test_one_variant_too_large_to_allocate_is_out_of_memory_and_the_others_are_trained(
@@ -32,13 +31,10 @@ def test_one_variant_too_large_to_allocate_is_out_of_memory_and_the_others_are_t
     assert main(["run", file, *folder, "--jobs", "2", "--device", "cpu"]) == 1
     assert "days" not in capfd.readouterr().err, "what cannot be trained takes no time"
     plan = make_plan([file], "smoke", {}, [0])
-    ended = {}
-    for want in plan.wanted.values():
-        record = results.read(want.trial)
-        assert record is not None
-        ended[want.title] = record.status in ("ok", "stuck"), record.status
-    assert ended.pop("small:huge seed 0") == (False, "oom")
-    assert [is_trained for is_trained, _ in ended.values()] == [True, True]
+    records = {want.title: results.read(want.trial) for want in plan.wanted.values()}
+    ended = {title: record.status for title, record in records.items() if record}
+    assert ended["small:huge seed 0"] == "oom"
+    assert ended["small:with seed 0"] in ("ok", "stuck")
 
 
 def test_a_plan_answers_though_a_variant_is_too_large_to_be_tried(
@@ -50,8 +46,8 @@ def test_a_plan_answers_though_a_variant_is_too_large_to_be_tried(
     found = json.loads(capfd.readouterr().out)
     each = {row["variant"]: row["seconds_per_trial"] for row in found["variants"]}
     assert each["huge"] is None
-    assert found["training"] <= each["with"] + each["without"]
-    assert (found["unknown"], [row["left"] for row in found["variants"]]) == (1, [1, 1, 1])
+    assert found["training"] <= each["with"]
+    assert (found["unknown"], [row["left"] for row in found["variants"]]) == (1, [1, 1])
     assert found["bytes"] < 1e9
     assert main(words) == 0
     out = capfd.readouterr().out

@@ -11,17 +11,18 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 from processes import HERE, PATH
-from small import DATA, config, plan_document
+from small import DATA, config, plan_document, trial_of
 from sweep_jobs import toy_plan
+from toy_trials import CALL, starts
 
-from ablations.commands.clean import litter
 from ablations.plan.missing import missing
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
+from ablations.sweep.launch.local import LocalLauncher
+from ablations.sweep.runner import run as sweep
 from analysis.__main__ import main as analyse
 from analysis.load import load
 
@@ -68,19 +69,15 @@ def held(results: Results) -> dict[str, Record | None]:
     return {path.stem: results.read(path.stem) for path in results.trials.glob("*.json")}
 
 
-def started(results: Results) -> int:
-    log = results.root / "starts.log"
-    return len(log.read_text().split()) if log.exists() else 0
-
-
 # Full.
 
 
-def test_a_full_disk_ends_a_sweep_in_one_line_and_the_next_goes_on(disk: Path) -> None:
+def test_a_full_disk_ends_a_sweep_in_one_line_and_the_next_goes_on(
+    disk: Path, launcher: LocalLauncher
+) -> None:
     """Fault 7. Room is made by a larger disk."""
     results = Results(disk / "out")
-    assert run(results, dict(list(TRIALS.items())[:1])) == (0, ANY)
-    (disk / "ballast").write_bytes(bytes(220_000))
+    (disk / "ballast").write_bytes(bytes(200_000))
     code, told = run(results)
     assert code == 1
     assert "Traceback" not in told
@@ -88,29 +85,28 @@ def test_a_full_disk_ends_a_sweep_in_one_line_and_the_next_goes_on(disk: Path) -
     before = held(results)
     assert 1 < len(before) < len(TRIALS)
     assert all(record and record.status == "ok" for record in before.values())
-    assert list(litter(results)) == []  # no half of a record, no lease
+    assert list(results.trials.glob(".*")) == []  # no half of a record
     mount(disk, "remount,size=4m")
-    assert run(results) == (0, ANY)
+    sweep(toy_plan(TRIALS), results, launcher, "cpu", call=CALL, poll=0.0)
     after = held(results)
     assert after.keys() == TRIALS.keys()
     assert {trial: after[trial] for trial in before} == before
 
 
-def test_a_disk_too_full_for_checkpoints_ends_a_sweep_though_records_would_fit(disk: Path) -> None:
+def test_a_disk_too_full_for_checkpoints_ends_a_sweep_though_records_would_fit(
+    disk: Path, launcher: LocalLauncher
+) -> None:
     """Fault 7."""
     results = Results(disk / "out")
-    trials = {trial: {"do": "disk", "bytes": 60_000} for trial in TRIALS}
-    code, told = run(results, trials)
-    assert code == 1
-    assert "Traceback" not in told
-    assert told.splitlines()[-1].startswith("No space left on device: ")
+    plan = toy_plan({trial: {"do": "disk", "bytes": 60_000} for trial in TRIALS})
+    with pytest.raises(OSError, match="No space left on device"):
+        sweep(plan, results, launcher, "cpu", call=CALL, poll=0.0)
     before = held(results)
     assert len(before) in (2, 3, 4)
     assert all(record and record.status == "ok" for record in before.values())
-    assert started(results) <= len(before) + 2, "no trial was begun after the first that failed"
+    assert len(starts(results.root)) <= len(before) + 2, "no trial was begun after one that failed"
     mount(disk, "remount,size=8m")
-    assert run(results, trials) == (0, ANY)
-    assert held(results).keys() == trials.keys()
+    assert sweep(plan, results, launcher, "cpu", call=CALL, poll=0.0)["ok"] == 40 - len(before)
 
 
 def in_child(act: Callable[[], None]) -> int:
@@ -165,14 +161,14 @@ def test_a_folder_that_may_only_be_read_is_refused_before_any_compute(
     """Fault 8."""
     results = Results((tmp_path / "disk" if os.geteuid() == 0 else tmp_path) / "out")
     some = dict(list(TRIALS.items())[:2])
-    assert run(results, dict(list(some.items())[:1])) == (0, ANY)
-    assert started(results) == 1
+    results.check_writable()
+    results.write(Record("0" * 12, "ok", {}))
     read_only()
     code, told = run(results, some)
     assert code == 1
     assert told.count("\n") == 1
     assert told.startswith(("Read-only file system: ", "Permission denied: "))
-    assert started(results) == 1
+    assert starts(results.root) == []
     with pytest.raises(OSError, match=r"Read-only|Permission"):
         results.check_writable()
     assert len(missing(toy_plan(some), results, None).train) == 1  # a look is free
@@ -181,31 +177,30 @@ def test_a_folder_that_may_only_be_read_is_refused_before_any_compute(
 # A report while a sweep runs.
 
 
-PLACES = [(label, seed) for label in ("with", "without") for seed in range(5)]
+CONFIGS = [config(label, seed) for label in ("with", "without") for seed in range(5)]
 
 
-def plan_of(trials: list[str]) -> dict[str, Any]:
+def asked() -> dict[str, Any]:
     cells = [
-        {"label": label, "seed": seed, "trial": trial, "measures": ["quality"]}
-        for (label, seed), trial in zip(PLACES, trials, strict=True)
-    ]
+        {"label": own["model"]["label"], "seed": own["seed"], "trial": trial_of(own),
+         "measures": ["quality"]}
+        for own in CONFIGS
+    ]  # fmt: skip
     return plan_document({"one": cells})
 
 
-def scored(trial: str, attempts: int) -> Record:
+def scored(own: dict[str, Any], attempts: int) -> Record:
     losses = [Reading("per", "edits/phone", 0.25 + n / 99, "valid", {"step": n}) for n in range(99)]
-    place = dict(zip(TRIALS, PLACES, strict=False))[trial]
     given: Any = {"data": DATA, "measures": {"quality": {}}, "readings": losses}
     env = {"device": "cpu", "torch": "2"}
-    return Record(trial, "ok", config(*place), attempts=attempts, env=env, **given)
+    return Record(trial_of(own), "ok", own, attempts=attempts, env=env, **given)
 
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[int]:
     """A process that writes seven of ten records, and then writes them anew for ever."""
     results = Results(tmp_path)
-    trials = list(TRIALS)[:10]
-    results.write_plan(plan_of(trials))
+    results.write_plan(asked())
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -213,8 +208,8 @@ def writer(tmp_path: Path) -> Iterator[int]:
             attempts = 0
             while True:
                 attempts += 1
-                for trial in trials[:7]:
-                    results.write(scored(trial, attempts))
+                for own in CONFIGS[:7]:
+                    results.write(scored(own, attempts))
                 if attempts == 1:
                     os.write(tell, b".")
         finally:

@@ -42,25 +42,23 @@ SUMMARY += "\nNext: python -m analysis report --results {root}\n"
 
 
 @pytest.mark.parametrize(
-    ("streams", "out", "err"),
+    ("streams", "out"),
     [
-        ("2>&-", SUMMARY, ""),
-        (">&- 2>&-", "", ""),
-        ("<&- >&- 2>&-", "", ""),
-        ("2>/dev/full", SUMMARY, ""),
-        (">/dev/full 2>/dev/full", "", ""),
-        ("2>&1 >/dev/null | head -0", "", ""),
+        ("2>&-", SUMMARY),
+        ("<&- >&- 2>&-", ""),
+        pytest.param(">/dev/full 2>/dev/full", "", marks=pytest.mark.soak),
+        ("2>&1 >/dev/null | head -0", ""),
     ],
 )
 def test_a_sweep_that_nobody_can_watch_keeps_its_records_and_its_exit_code(
-    results: Results, streams: str, out: str, err: str
+    results: Results, streams: str, out: str
 ) -> None:
     """Fault 50."""
     trials = shlex.quote(json.dumps({"a": {}, "b": {"do": "fail"}}))
     folder = shlex.quote(str(results.root))
     words = f"{PYTHON} {HERE}/toy_command.py {trials} run --jobs 1 --results {folder}"
     told = shell(f"{words} {streams}; echo ${{PIPESTATUS[0]}}")
-    assert told == (out.format(root=results.root) + "1\n", err)
+    assert told == (out.format(root=results.root) + "1\n", "")
     held = [results.read(trial) for trial in "ab"]
     assert [record and record.status for record in held] == ["ok", "error"]
 
@@ -69,12 +67,8 @@ def test_a_sweep_that_nobody_can_watch_keeps_its_records_and_its_exit_code(
     ("command", "code", "err"),
     [
         ("list | head -0", 1, ""),
-        ("list >/dev/full", 1, FULL),
-        ("list >&-", 0, ""),
-        ("lst 2>&-", 2, ""),
-        ("lst 2>/dev/full", 2, ""),
-        ("lst 2>&1 >/dev/null | head -0", 2, ""),
         ("--help >/dev/full", 1, FULL),
+        ("lst 2>/dev/full", 2, ""),
         ("status --results nowhere >&- 2>&-", 2, ""),
     ],
 )
@@ -96,14 +90,11 @@ with open(sys.argv[1], 'w') as file:
 """
 
 
-@pytest.mark.parametrize("streams", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_no_file_takes_the_place_of_a_stream_that_is_closed(streams: str, tmp_path: Path) -> None:
+def test_no_file_takes_the_place_of_a_stream_that_is_closed(tmp_path: Path) -> None:
     """Fault 50. Here or in a worker: what a library prints would be written into it."""
     told = tmp_path / "told"
-    assert shell(f"{PYTHON} -c {shlex.quote(OPENING)} {shlex.quote(str(told))} {streams}") == (
-        "",
-        "",
-    )
+    words = f"{PYTHON} -c {shlex.quote(OPENING)} {shlex.quote(str(told))}"
+    assert shell(f"{words} <&- >&- 2>&-") == ("", "")
     opened, *inherited = told.read_text().split()
     assert int(opened) > 2
     assert inherited == ["True"] * 3
@@ -126,23 +117,19 @@ class Gone(io.StringIO):
         return super().write(text)
 
 
-@pytest.mark.parametrize("is_terminal", [False, True], ids=["log", "terminal"])
-@pytest.mark.parametrize(
-    "error", [OSError(28, "full"), BrokenPipeError(32, "gone"), ValueError("closed")], ids=repr
-)
-def test_a_display_that_cannot_be_shown_stops_showing(
-    error: Exception, is_terminal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_display_that_cannot_be_shown_stops_showing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 50."""
     monkeypatch.setenv("TERM", "xterm")
-    stream = Gone(error, is_terminal)
-    with Display(2, stream=stream) as display:
-        display.say("one line")
-        display.started("a", "first")
-        display.progress("a", 0.5, "half")
-        display.finished("a", "first", "error", 1.0)
-        display.finished("b", "second", "ok", 1.0)
-    assert stream.asked == 3, "it was tried once more, and then no more"
+    for error in (OSError(28, "full"), BrokenPipeError(32, "gone"), ValueError("closed")):
+        for is_terminal in (False, True):
+            stream = Gone(error, is_terminal)
+            with Display(2, stream=stream) as display:
+                display.say("one line")
+                display.started("a", "first")
+                display.progress("a", 0.5, "half")
+                display.finished("a", "first", "error", 1.0)
+                display.finished("b", "second", "ok", 1.0)
+            assert stream.asked == 3, "it was tried once more, and then no more"
 
 
 RAISING = {
@@ -156,37 +143,37 @@ RAISING = {
 }
 
 
-@pytest.mark.parametrize("name", RAISING)
 def test_a_module_that_raises_anything_is_one_line(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Fault 50."""
-    module = f"raises_{name}"
-    (tmp_path / f"{module}.py").write_text(RAISING[name])
     monkeypatch.chdir(tmp_path)
-    for command in ("plan", "run"):
-        assert main([command, "norm", "--profile", "smoke", "--import", module]) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert err.startswith(f"--import {module}: ")
-        assert name.removesuffix("Error") in err
-        assert (err.count("\n"), len(err) < 500) == (1, True)
+    for name, source in RAISING.items():
+        module = f"raises_{name}"
+        (tmp_path / f"{module}.py").write_text(source)
+        for command in ("plan", "run"):
+            assert main([command, "norm", "--profile", "smoke", "--import", module]) == 2
+            out, err = capsys.readouterr()
+            assert out == ""
+            assert err.startswith(f"--import {module}: ")
+            assert name.removesuffix("Error") in err
+            assert (err.count("\n"), len(err) < 500) == (1, True)
     assert [path.name for path in tmp_path.glob("results*")] == []
 
 
-@pytest.mark.parametrize(
-    "override",
-    ["model.x=" + "{" * 5_000, "model.x=" + "[" * 50_000 + "]" * 50_000,
-     "model" + ".a" * 5_000 + "=1", "model.x=" + "{a: " * 200 + "1" + "}" * 200],
-    ids=["braces", "brackets", "dots", "deep"],
-)  # fmt: skip
 def test_a_value_or_a_path_nested_without_end_is_one_line(
-    override: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Fault 50."""
-    assert main(["plan", "norm", "--profile", "smoke", override]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n"), "Traceback" in err) == ("", 1, False)
+    for override in (
+        "model.x=" + "{" * 5_000,
+        "model.x=" + "[" * 50_000 + "]" * 50_000,
+        "model" + ".a" * 5_000 + "=1",
+        "model.x=" + "{a: " * 200 + "1" + "}" * 200,
+    ):
+        assert main(["plan", "norm", "--profile", "smoke", override]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n"), "Traceback" in err) == ("", 1, False)
 
 
 def test_two_variants_that_memory_cannot_hold_are_compared_in_one_line(

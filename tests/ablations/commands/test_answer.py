@@ -14,7 +14,7 @@ import torch
 from ablations.commands import main
 from ablations.commands.answer import LONGEST, answer
 from ablations.plan.resolve import resolve_trial
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task

@@ -18,9 +18,9 @@ from small import plan_document
 from ablations.commands import main
 from ablations.commands import status as command
 from ablations.commands.status import Picture, Watched
-from ablations.store.record import Record, RecordHead
+from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.store.seal import seal_whole
+from ablations.store.schema import seal
 from ablations.sweep.lease import Leases
 from model.config import ConfigError
 
@@ -170,9 +170,9 @@ def test_a_second_look_reads_what_has_changed_and_nothing_else(
     results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    head = results.head
+    head = results.read
 
-    def count(trial: str) -> RecordHead | None:
+    def count(trial: str) -> Record | None:
         read.append(trial)
         return head(trial)
 
@@ -197,7 +197,7 @@ def test_a_second_look_reads_what_has_changed_and_nothing_else(
 def test_a_plan_of_another_shape_is_one_line(
     results: Results, plan: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results.plan_file.write_bytes(seal_whole({"profile": "smoke", **plan}))
+    results.plan_file.write_bytes(seal({"profile": "smoke", **plan}))
     for name in ("status", "clean"):
         assert main([name, "--results", str(results.root)]) == 2
         said = capsys.readouterr().err

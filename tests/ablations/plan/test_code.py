@@ -16,7 +16,7 @@ from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
 from ablations.store import stamp
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.train.optimiser import OPTIMISER
 from ablations.train.schedule import SCHEDULE
 

@@ -16,8 +16,7 @@ from ablations.plan.question import catalogue
 from ablations.plan.source import parse_overrides
 from ablations.plan.wanted import draws_of, is_trained, make_plan
 from ablations.store.results import Results
-from ablations.store.schema import RecordError
-from ablations.store.seal import seal_whole
+from ablations.store.schema import RecordError, seal
 from ablations.store.seeds import DECIDING, moved
 
 Ask = Callable[..., str]
@@ -206,6 +205,6 @@ def test_a_plan_whose_cells_are_none_is_one_line(ask: Ask, tmp_path: Path, cells
     merge_into(results, planned(ask()))
     plan = results.read_plan()
     plan["ablations"]["small"]["cells"] = cells
-    results.plan_file.write_bytes(seal_whole(plan))
+    results.plan_file.write_bytes(seal(plan))
     with pytest.raises(RecordError, match=r"ablation 'small'.*; move it away"):
         merge_into(results, planned(ask(), seeds=[1]))

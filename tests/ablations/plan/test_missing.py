@@ -94,7 +94,7 @@ def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
     kept, lost = plan.wanted.values()
     for want in (kept, lost):
         results.write(record_of(want, measures={}))
-    held = results.head(kept.trial)
+    held = results.read(kept.trial)
     assert held
     save_weights(nn.Linear(1, 1), results.weights(kept.trial), stamp_for(held))
     found = lacks(plan, results)
@@ -185,7 +185,7 @@ OTHER = {"quality": {"ablations/measure/quality.py": "before"}}
 
 
 def keep_weights(want: Want, results: Results) -> None:
-    head = results.head(want.trial)
+    head = results.read(want.trial)
     assert head is not None
     save_weights(nn.Linear(1, 1), results.weights(want.trial), stamp_for(head))
 

@@ -107,14 +107,14 @@ def test_a_plan_of_before_it_told_of_grids_and_of_what_is_left_out_is_still_read
     file: str, tmp_path: Path
 ) -> None:
     from ablations.store.plan_file import read_bytes, write_bytes
-    from ablations.store.seal import seal_whole, unseal
+    from ablations.store.schema import seal
 
     results = Results(tmp_path / "out")
     merge_into(results, planned(file))
     plain = unseal(write_bytes(results.read_plan()))
     for entry in plain["ablations"].values():
         del entry["left_out"], entry["grid"]
-    entry = read_bytes(seal_whole(plain))["ablations"]["small"]
+    entry = read_bytes(seal(plain))["ablations"]["small"]
     assert (entry["left_out"], entry["grid"]) == ([], {})
 
 

@@ -10,7 +10,7 @@ import torch
 from ablations.measure.quality import Quality
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
-from ablations.store.frozen import freeze
+from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.train.loop import train
 from ablations.train.settings import TrainConfig
