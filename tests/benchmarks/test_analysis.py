@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from analysis.verdicts import SUPPORTED, verdicts
 
 from ablations.plan.prediction import Prediction
 from ablations.store.record import Reading, Record
@@ -23,7 +24,6 @@ from ablations.store.stamp import ROOT, digest_of
 from analysis.contrasts import contrasts
 from analysis.evidence import gather
 from analysis.load import load
-from analysis.verdicts import SUPPORTED, verdicts
 
 LABELS = ("control", "none", "learned", "rotary", "alibi")
 SEEDS = tuple(range(200, 205))

@@ -106,52 +106,10 @@ def watch_all(watch: Watch, driver: subprocess.Popen[str], jobs: int) -> list[in
     return told
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGABRT"])
-def test_a_worker_ended_by_a_signal_is_killed_by_that_name(launcher: Launcher, name: str) -> None:
-    """Fault 20."""
-    launcher.submit(job("a", "die", signal=signal.Signals[name].value))
-    progress, outcome = launcher.events()
-    assert progress == Progress("a", 0.5, "last words")
-    assert isinstance(outcome, Outcome)
-    assert outcome.status == "killed"
-    assert (outcome.reason or "").startswith(name)
-
-
 def test_a_worker_that_leaves_without_a_word_is_an_error(launcher: Launcher) -> None:
     for code in (0, 3, 255):
         (left,) = outcomes(launcher, job("a", "leave", code=code))
         assert (left.status, left.reason) == ("error", f"ended without a result (exit code {code})")
-
-
-def test_a_time_limit_ends_the_worker_and_its_children(
-    launcher: LocalLauncher, watch: Watch
-) -> None:
-    """Fault 21. The limit is met when the child is there."""
-    launcher.submit(job("a", "parent"))
-    launcher.submit(job("b", "echo"))
-    ended = []
-    for event in launcher.events():
-        if isinstance(event, Progress):
-            watch.add(*map(int, event.note.split()))
-            launcher._running["a"].deadline = 0.0
-        else:
-            ended.append(event)
-    assert [(event.status, event.reason) for event in ended] == [
-        ("timeout", "longer than 60 s"),
-        ("done", None),
-    ]
-    assert "in parent" in (ended[0].detail or "")  # where it hung
-    watch.assert_gone()
-
-
-@SHORT
-def test_a_worker_that_will_not_stop_is_made_to(launcher: Launcher) -> None:
-    launcher.submit(job("a", "stubborn"))
-    for event in launcher.events():
-        if isinstance(event, Progress):
-            launcher.cancel()
-        else:
-            assert (event.status, event.reason) == ("killed", "cancelled")
 
 
 @SHORT

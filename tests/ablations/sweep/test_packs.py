@@ -93,19 +93,7 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     assert here.jobs == [], "nothing is left to do"
 
 
-def test_packed_seeds_diverge_where_they_do_alone(
-    ask: Ask, tmp_path: Path, here: InProcess
-) -> None:
-    rate = {"train.optimiser": {"name": "adam", "rate": 1e30}}
-    plan = make_plan([ask(variants={"with": {}})], "smoke", rate, SEEDS)
-    singly, together = Results(tmp_path / "singly"), Results(tmp_path / "together")
-    assert run(plan, singly, here, "cpu") == {"diverged": 3}
-    assert run(plan, together, here, "cpu", ways=three) == {"diverged": 3}
-    for trial in plan.wanted:
-        assert held(together, trial).reason == held(singly, trial).reason
-        assert list(held(together, trial).measures) == ["quality"]
-
-
+@pytest.mark.soak
 @pytest.mark.usefixtures("server")
 def test_the_command_packs_as_many_as_it_is_told(
     ask: Ask, results: Results, capsys: pytest.CaptureFixture[str]
@@ -215,23 +203,6 @@ def test_the_trials_of_a_pack_that_fails_go_on_alone(
     assert (held(results, first).attempts, "packed" in held(results, first).env) == (1, False)
     told = capsys.readouterr().err
     assert f"seed 0 and 2 more: {status} (too much); its trials go on alone" in told
-
-
-def test_a_worker_that_loses_one_record_of_a_pack_costs_that_trial_alone(
-    plan: Plan, results: Results, here: InProcess
-) -> None:
-    lost = list(plan.wanted)[1]
-    healthy = here.work
-
-    def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
-        outcome = healthy(job, report)
-        outcome.value.pop(lost, None)
-        return outcome
-
-    here.work = work  # type: ignore[method-assign]
-    counts = run(plan, results, here, "cpu", poll=0, ways=three)
-    assert (counts["error"], counts.total()) == (1, 6)
-    assert (held(results, lost).reason or "").startswith("no record")
 
 
 def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, results: Results) -> None:

@@ -46,6 +46,11 @@ def test_the_rest_takes_what_finished_jobs_took_by_their_sizes() -> None:
     for name, rest in {"a": 70.0, "b": 10.0, "c": 0.0}.items():
         left.finished(name, 2 * {"a": 10.0, "b": 30.0, "c": 5.0}[name])
         assert left.seconds() == rest
+    left = TimeLeft(jobs=4, sizes={"a": 10.0, "b": 20.0})
+    left.finished("surprise", None)  # it failed, which says nothing about speed
+    assert left.seconds() is None
+    left.finished("a", 10.0)
+    assert left.seconds() == 20.0 + 15.0, "a job that nobody guessed counts as an average one"
 
 
 def test_workers_share_the_rest_but_nobody_shares_the_longest_job() -> None:
@@ -79,22 +84,6 @@ def test_how_long_a_job_has_run_tells_how_far_it_is() -> None:
     assert left.seconds() == 5.0 + 20.0
     left.running("a", 90.0)  # longer than was to be expected
     assert left.seconds() == 20.0
-
-
-def test_a_failure_is_one_job_less_but_says_nothing_about_speed() -> None:
-    left = TimeLeft(jobs=4, sizes=dict.fromkeys("abcd", 10.0))
-    left.finished("a", None)
-    assert left.seconds() is None
-    left.finished("b", 10.0)
-    assert left.seconds() == 20.0
-
-
-def test_a_job_nobody_guessed_counts_as_an_average_one() -> None:
-    left = TimeLeft(jobs=4, sizes={"a": 10.0, "b": 20.0})
-    left.finished("a", 10.0)
-    assert left.seconds() == 20.0 + 2 * 15.0
-    left.finished("surprise", 15.0)
-    assert left.seconds() == 20.0 + 15.0
 
 
 def test_a_duration_is_told_as_one_would_say_it() -> None:

@@ -43,15 +43,11 @@ class Cluster(Protocol):
         """Take a job's machine away, and give it another."""
 
 
-def start(**options: int) -> RealSlurm:
-    if reason := why_not():
-        pytest.skip(f"no real Slurm: {reason}")
-    return RealSlurm(cpus=2, **options)
-
-
 @pytest.fixture(scope="module")
 def daemons() -> Iterator[RealSlurm]:
-    with start() as slurm:
+    if reason := why_not():
+        pytest.skip(f"no real Slurm: {reason}")
+    with RealSlurm(cpus=2) as slurm:
         yield slurm
 
 
@@ -166,47 +162,6 @@ def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint
     with Meddled(tmp_path, displace) as launcher:
         done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
     assert (done.status, done.value) == ("done", "went on from step 7")
-
-
-@pytest.mark.soak
-def test_near_its_time_limit_a_job_queues_again_and_goes_on_from_its_checkpoint(
-    real: RealSlurm, tmp_path: Path
-) -> None:
-    """A minute long, of which a second is left to work in. Slurm looks every half minute."""
-
-    def hasten(event: Event, number: str) -> None:
-        if isinstance(event, Progress):
-            real.hasten(number)
-
-    with Meddled(tmp_path, hasten, minutes=1, warning=59) as launcher:
-        done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
-    assert (done.status, done.value) == ("done", "went on from step 7")
-
-
-@pytest.mark.soak
-def test_a_job_whose_node_is_lost_is_begun_again_and_has_one_outcome(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    payload = {"fifo": fifo(tmp_path, "pipe"), "log": str(tmp_path / "log")}
-    begun: list[Event] = []
-
-    def cut_power(event: Event, number: str) -> None:
-        if not isinstance(event, Progress):
-            return
-        begun.append(event)
-        if len(begun) == 1:
-            slurm.lose_node()
-            slurm.hasten(number)
-        else:
-            release(payload["fifo"], "on another")
-
-    with start(patience=5) as slurm:
-        monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
-        with Meddled(tmp_path, cut_power) as launcher:
-            launcher.submit(Job("a", "worker_jobs:begin", payload))
-            ended = [event for event in launcher.events() if isinstance(event, Outcome)]
-    assert [(event.status, event.value) for event in ended] == [("done", "on another")]
-    assert len(Path(payload["log"]).read_text().split()) == 2
 
 
 @pytest.mark.soak
