@@ -207,14 +207,6 @@ def test_a_deleted_record_is_made_anew_with_equal_losses_and_no_other_is_touched
     }
 
 
-def test_a_results_folder_that_cannot_be_made_is_refused_in_one_line(sweep: Sweep) -> None:
-    sweep.results = Results(sweep.file / "below a file")
-    code, told = sweep.run()
-    assert code != 0
-    assert told.count("\n") == 1
-    assert str(sweep.file) in told
-
-
 # Failures.
 
 
