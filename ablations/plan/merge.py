@@ -150,13 +150,12 @@ def arms_of(
         for path, value in sorted(paths.items(), key=lambda item: item[0].count(".")):
             tree = replaced(tree, path, referred(value, tree, layer.name))
     levels = [
-        [(factor, level, profile.multiplied(paths or {})) for level, paths in options.items()]
+        [(factor, level, paths or {}) for level, paths in options.items()]
         for factor, options in ablation.across.items()
     ]
     arms: list[PlannedArm] = []
-    variants = {label: profile.multiplied(v or {}) for label, v in ablation.variants.items()}
-    control = variants[ablation.control]
-    for label, variant in variants.items():
+    control = ablation.variants[ablation.control] or {}
+    for label, variant in ablation.variants.items():
         for crossing in itertools.product(*levels):
             crossed = tree
             for path, value in itertools.chain(*(paths.items() for _, _, paths in crossing)):
@@ -171,10 +170,11 @@ def arms_of(
             ]
             across = {factor: level for factor, level, _ in crossing}
             try:
-                varied = _varied(crossed, variant, source, control)
+                varied = _varied(crossed, variant or {}, source, control)
             except ConfigError as error:
                 raise located(error, origins) from None
             varied = _capped(varied, profile.most, {*overrides, *factors})
+            varied = _in_equal_time(varied, ablation.step_times.get(label, 1))
             arms.append(PlannedArm(label, across, varied, source, origins, trained))
     return arms
 
@@ -188,6 +188,16 @@ def _capped(
             value = get(tree, path)
             if path not in typed and is_number(value) and value > cap:
                 tree = replaced(tree, path, cap)
+    return tree
+
+
+def _in_equal_time(tree: Mapping[str, Any], step_time: float) -> Mapping[str, Any]:
+    """With as many steps, and as long a warm-up, as fit into the control's time."""
+    for path in ("train.steps", "train.schedule.warmup"):
+        with contextlib.suppress(KeyError):  # not every schedule warms up
+            value = get(tree, path)
+            if is_number(value) and step_time != 1:
+                tree = replaced(tree, path, max(1, round(value / step_time)))
     return tree
 
 

@@ -37,7 +37,7 @@ class Profile:
     """Path → how many times what a question sets there itself is spent."""
 
     def multiplied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """A question's own settings, or a variant's, at this profile."""
+        """A question's own settings at this profile."""
         return {
             path: round(value * self.times[path])
             if path in self.times and is_number(value)

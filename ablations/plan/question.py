@@ -12,11 +12,17 @@ from typing import Any
 from ablations.plan.ledger import Claim, find_claim
 from ablations.plan.prediction import read_prediction
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
+from ablations.plan.tree import is_number
 from ablations.store.predictions import Prediction
 from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
 
+RETIRED = {
+    "equal": "write step_times, the measured ratio of each variant's step time to the control's",
+    "seeds_from": "reported seeds are the same for every question",
+}
+"""Keys that were, and what to do instead."""
 PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
 
 
@@ -46,6 +52,9 @@ class Ablation:
     points: dict[str, Any] = field(default_factory=dict)
     """Timing → coordinate → values: where it is timed, each with each; `tokens` instead of `batch`
     is a batch of so many tokens. A profile may leave some lengths out."""
+    step_times: dict[str, Any] = field(default_factory=dict)
+    """Variant → how long a step of it takes, in steps of the control: it gets equal time, so its
+    steps and its warm-up are divided by that."""
     tune: dict[str, Any] = field(default_factory=dict)
     """Path → values: the settings that are tried for every variant, each with each."""
     least: str | None = None
@@ -88,6 +97,11 @@ class Ablation:
             f"points.{name}: this question does not measure it. {nearest(name, self.measures)}"
             for name in self.points
             if name not in self.measures
+        ]
+        problems += [
+            f"step_times.{label}: expected a variant and a number above 0, got {ratio!r}"
+            for label, ratio in self.step_times.items()
+            if label not in self.variants or not is_number(ratio) or ratio <= 0
         ]
         if self.least not in (None, *PROFILES):
             problems.append(f"least: expected one of {', '.join(PROFILES)}, got {self.least!r}")
@@ -225,6 +239,8 @@ def read_ablation(path: Path) -> tuple[Ablation, Source]:
 @lru_cache(maxsize=512)
 def _read(text: str, name: str) -> tuple[Ablation, Source]:
     source = parsed(text, name)
+    if gone := [key for key in RETIRED if key in source.values]:
+        raise ConfigError([f"{source.place(key)}: {key} is gone: {RETIRED[key]}" for key in gone])
     try:
         return validate(Ablation, source.values, ""), source
     except ConfigError as error:

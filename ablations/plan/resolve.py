@@ -15,6 +15,7 @@ from ablations.plan.own_parts import check_declarations, one_line_of_own_parts
 from ablations.store.identity import freeze
 from model.config import ConfigError, nearest, validate
 
+_HINT = re.compile(r"Did you mean '([\w-]+)'\?")
 _WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
 
 
@@ -54,19 +55,28 @@ def _with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[
 
     def mended(problem: str) -> str:
         wrong = _WRONG.match(problem)
-        right = None if wrong is None else _right_path(wrong[1], known)
-        return problem if right is None else f"{wrong[0]}Did you mean '{right}'?"  # type: ignore[index]
+        if wrong is None:
+            return problem
+        beside = _HINT.fullmatch(problem[wrong.end() :])
+        right = _right_path(wrong[1], known, beside[1] if beside else None)
+        return problem if right is None else f"{wrong[0]}Did you mean '{right}'?"
 
     return [mended(problem) for problem in problems]
 
 
-def _right_path(wrong: str, known: Sequence[str]) -> str | None:
-    """The path that ends in the same word, or in the word that is most like it; None: no such."""
-    others = [path for path in known if path != wrong]
-    words = {path.rpartition(".")[2] for path in others}
-    like = difflib.get_close_matches(wrong.rpartition(".")[2], words, n=1, cutoff=0.75)
-    ending = [path for path in others if path.rpartition(".")[2] in like]
-    return next(iter(difflib.get_close_matches(wrong, ending, n=1, cutoff=0.0)), None)
+def _right_path(wrong: str, known: Sequence[str], beside: str | None) -> str | None:
+    """The path elsewhere that ends in the same word, the option `beside` it that is like it, or the
+    path that ends in the word most like its own; None where there is no such."""
+    above, dot, name = wrong.rpartition(".")
+    by_name: dict[str, list[str]] = {}
+    for path in known:
+        if path != wrong:
+            by_name.setdefault(path.rpartition(".")[2], []).append(path)
+    if name not in by_name and beside is not None:
+        return f"{above}{dot}{beside}"
+    like = [name] if name in by_name else difflib.get_close_matches(name, by_name, 1, 0.75)
+    ending = [path for word in like for path in by_name[word]]
+    return next(iter(difflib.get_close_matches(wrong, ending, 1, 0.0)), None)
 
 
 def _paths(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:

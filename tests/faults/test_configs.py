@@ -66,7 +66,7 @@ def test_what_cannot_be_built_is_refused_all_at_once_and_leaves_no_record(
         "learned": {"model.position": "learned", "model.max_len": 5},
     }
     for command in ("plan", "run"):
-        code, lines = say(command, ask(variants=variants), "--profile", "smoke", "--seeds", "0")
+        code, lines = say(command, ask(variants=variants), "--profile", "smoke", "--seeds", "0-0")
         assert code == 2
         assert len(lines) == 4
         for word, line in zip(("n_heads=7", "rotary", "reach=0", "max_len"), lines, strict=True):
@@ -195,7 +195,7 @@ def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -
     fifty = dict(list(hundred.items())[:50])
     vast = ask(across={"a": hundred, "b": hundred, "c": fifty})
     for command in ("plan", "run"):
-        code, (line,) = say(command, vast, "--profile", "smoke", "--seeds", "0")
+        code, (line,) = say(command, vast, "--profile", "smoke", "--seeds", "0-0")
         assert code == 2
         assert line.startswith("1,000,000 trials")
         assert "--large" in line

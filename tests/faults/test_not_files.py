@@ -123,7 +123,7 @@ def test_a_plan_that_is_no_file_is_one_line(
 ) -> None:
     """Fault 47."""
     make(results.plan_file)
-    folder = ["--profile", "smoke", "--seeds", "0", "--results", str(results.root)]
+    folder = ["--profile", "smoke", "--seeds", "0-0", "--results", str(results.root)]
     for words in (["status", *folder[4:]], ["clean", *folder[4:]], ["run", ask(), *folder]):
         assert main(words) == 2
         (line,) = capsys.readouterr().err.splitlines()

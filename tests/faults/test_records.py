@@ -16,13 +16,13 @@ import pytest
 from small import DATA, config, plan_document, trial_of
 from sweep_jobs import toy_plan
 
-import ablations.store.files
 from ablations.commands.clean import litter
 from ablations.plan.missing import missing
+from ablations.store import files
 from ablations.store.files import beside, write_atomic
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, seal
+from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, seal, vouched
 from ablations.sweep.jobs import set_aside
 
 TRIAL = "f302523445c7"
@@ -205,7 +205,7 @@ def test_a_number_that_is_not_finite_is_refused_though_the_digest_fits(results: 
     for word in (b"NaN", b"Infinity", b"-Infinity"):
         for number in (b"0.5", b"0.25", b"1.93"):
             rest = whole.partition(b"\n")[2].replace(number, word)
-            reason(results, ablations.store.schema.vouched(SCHEMA, rest))
+            reason(results, vouched(SCHEMA, rest))
 
 
 @pytest.mark.parametrize(
@@ -312,74 +312,17 @@ def test_a_temporary_file_is_left_once_it_is_an_hour_older_than_a_new_one_of_its
 # Interrupted.
 
 
-class Halting:
-    """A process that writes a record, and stops for good where it is told to."""
-
-    def __init__(self, step: str, when: str) -> None:
-        self.step, self.when = step, when
-        self._told, self._tell = os.pipe()
-
-    def killed(self, act: Callable[[], None]) -> None:
-        """Fork, act there up to the halt, and kill the child with SIGKILL."""
-        child = os.fork()
-        if child == 0:
-            try:
-                self._halt_at_steps()
-                act()
-            finally:
-                os._exit(7)  # it never came to its halt
-        os.close(self._tell)
-        assert os.read(self._told, 1) == b"."
-        os.close(self._told)
-        os.kill(child, signal.SIGKILL)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-
-    def _halt(self, step: str, when: str) -> None:
-        if (step, when) == (self.step, self.when):
-            os.write(self._tell, b".")
-            signal.pause()
-
-    def _halt_at_steps(self) -> None:
-        names = iter(["sync", "sync folder"])
-        self._around(os, "fsync", lambda: next(names))
-        self._around(os, "replace", lambda: "rename")
-        opened = open
-
-        def half(path: Path, mode: str) -> Any:
-            self._halt("open", "before")
-            file = opened(path, mode)
-            self._halt("open", "after")
-            write = file.write
-
-            def slowly(content: bytes) -> None:
-                write(content[: len(content) // 2])
-                file.flush()
-                self._halt("write", "in")
-                write(content[len(content) // 2 :])
-                file.flush()
-                self._halt("write", "after")
-
-            return Slow(file, slowly)
-
-        ablations.store.files.open = half  # type: ignore[attr-defined]
-
-    def _around(self, module: Any, name: str, step: Callable[[], str]) -> None:
-        real = getattr(module, name)
-
-        def act(*arguments: Any) -> None:
-            named = step()
-            self._halt(named, "before")
-            real(*arguments)
-            self._halt(named, "after")
-
-        setattr(module, name, act)
-
-
 class Slow:
-    """A file that writes in its own way."""
+    """A file that is written in halves."""
 
-    def __init__(self, file: Any, write: Callable[[bytes], None]) -> None:
-        self._file, self.write = file, write
+    def __init__(self, file: Any, reach: Callable[[], None]) -> None:
+        self._file, self._reach = file, reach
+
+    def write(self, content: bytes) -> None:
+        for half in (content[: len(content) // 2], content[len(content) // 2 :]):
+            self._file.write(half)
+            self._file.flush()
+            self._reach()
 
     def __enter__(self) -> Any:
         return self
@@ -391,22 +334,44 @@ class Slow:
         return getattr(self._file, name)
 
 
-OLD = [("open", "before"), ("open", "after"), ("write", "in"), ("write", "after")]
-OLD += [("sync", "before"), ("sync", "after"), ("rename", "before")]
-NEW = [("rename", "after"), ("sync folder", "before"), ("sync folder", "after")]
+def is_killed(place: int, act: Callable[[], None]) -> bool:
+    """Fork, act there, and die by SIGKILL at so many steps of writing; whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        steps = itertools.count()
+
+        def reach() -> None:
+            if next(steps) == place:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def around(real: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *given: (reach(), real(*given), reach())[1]
+
+        try:
+            os.fsync, os.replace = around(os.fsync), around(os.replace)
+            opened = around(open)
+            files.open = lambda *given: Slow(opened(*given), reach)  # type: ignore[attr-defined]
+            act()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 def test_a_death_at_any_step_of_a_write_leaves_the_old_or_the_new_record(results: Results) -> None:
-    """Faults 1 and 3. What the dead writer left behind is ignored."""
-    left = 0
-    for attempts, (step, when) in enumerate([*OLD, *NEW], start=2):
+    """Faults 1 and 3. What the dead writer left behind is ignored.
+
+    Steps: open, both halves, sync, rename, sync of the folder; before each, and after.
+    """
+    held, is_dead = [], True
+    while is_dead:
         results.write(record(attempts=1))
-        Halting(step, when).killed(lambda attempts=attempts: results.write(record(attempts)))
-        held = record(attempts=attempts if (step, when) in NEW else 1)
-        assert results.read(TRIAL) == held
+        is_dead = is_killed(len(held), lambda: results.write(record(attempts=2)))
+        read = results.read(TRIAL)
+        assert read in (record(attempts=1), record(attempts=2))
+        held.append(read.attempts)
         assert missing(toy_plan({TRIAL: {}}), results, None).train == []
-        left += (step, when) in OLD[1:]
-        assert len(list(results.trials.iterdir())) == 1 + left
+    assert held == [1] * 7 + [2] * 4
+    assert len(list(results.trials.iterdir())) == 1 + 6
 
 
 def test_a_death_at_any_moment_leaves_a_whole_record(results: Results) -> None:

@@ -150,7 +150,7 @@ def test_what_would_read_the_environment_is_refused(
         text = json.dumps(question(settings=settings))
         text = text.replace('"settings": {', f'"settings": {{"{field}": {trap}, ')
         (tmp_path / "trap.yaml").write_text(text)
-        code = main(["run", "trap.yaml", "--profile", "smoke", "--seeds", "0"])
+        code = main(["run", "trap.yaml", "--profile", "smoke", "--seeds", "0-0"])
         out, err = capsys.readouterr()
         assert (code, out) == (2, ""), trap
         assert "trap.yaml" in err

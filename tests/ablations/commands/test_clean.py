@@ -17,8 +17,6 @@ from small import plan_document
 
 from ablations.commands import clean, main
 from ablations.commands.clean import Litter, litter
-from ablations.store.files import is_left, write_atomic
-from ablations.store.machine import started
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
@@ -63,30 +61,6 @@ def put(path: Path, age: float = 0.0) -> Path:
     return path
 
 
-def dead_process() -> int:
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    return child
-
-
-def temporary_of(pid: int, results: Results) -> Path:
-    """A name as that process would have given it."""
-    seen: list[str] = []
-    replace = os.replace
-
-    def watch(source: Path, target: Path) -> None:
-        seen.append(Path(source).name)
-        replace(source, target)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "replace", watch)
-        patch.setattr(os, "getpid", lambda: pid)
-        write_atomic(results.root / "notes.txt", "")
-    return results.trials / seen[0]
-
-
 @pytest.fixture
 def littered(results: Results) -> list[Path]:
     """All kinds of litter in the folder."""
@@ -99,8 +73,8 @@ def littered(results: Results) -> list[Path]:
         put(results.trials / ".x.json.0123.tmp", age=3700),
         put(results.root / ".plan.json.0123.tmp", age=3700),
         put(results.root / "report" / ".index.html.0123.tmp", age=3700),
-        put(temporary_of(dead_process(), results)),
-        put(results.checkpoints / temporary_of(dead_process(), results).name),
+        put(results.trials / f".{GONE}.json.0123.tmp", age=3700),
+        put(results.checkpoints / f".{GONE}.safetensors.0123.tmp", age=3700),
         put(results.unfinished(DONE)),
         put(results.checkpoints / f"{DONE}.unfinished.previous"),
         put(results.unfinished(STRANGER)),
@@ -149,23 +123,13 @@ def test_the_list_is_one_json_document(results: Results, littered: list[Path], s
 
 
 def test_what_somebody_may_still_write_stays(results: Results) -> None:
-    """Temporary files that are young, or whose writer is alive; here, and on a machine unknown."""
+    """Temporary files that are young, or of a trial that somebody holds."""
     put(results.trials / ".x.json.0123.tmp", age=3500)
-    put(temporary_of(os.getpid(), results))
-    put(temporary_of(os.getpid(), results), age=3700)
-    assert is_left(temporary_of(os.getpid(), results).name) is False
-    assert list(litter(results)) == []
-
-
-def test_a_temporary_file_whose_writers_number_another_process_has_now_is_left(
-    results: Results,
-) -> None:
-    mine = temporary_of(os.getpid(), results)
-    begun = f"-{os.getpid()}-{round(100 * started(os.getpid())):x}-"
-    earlier = f"-{os.getpid()}-{round(100 * started(os.getpid())) - 100:x}-"
-    assert begun in mine.name
-    file = put(mine.with_name(mine.name.replace(begun, earlier)))
-    assert [each.path for each in litter(results)] == [file]
+    old = put(results.trials / f".{WAITING}.json.0123.tmp", age=3700)
+    with Leases(results.root / "leases") as leases:
+        leases.take(WAITING)
+        assert list(litter(results)) == []
+    assert [each.path for each in litter(results)] == [old]
 
 
 def test_what_a_running_trial_needs_stays(results: Results) -> None:

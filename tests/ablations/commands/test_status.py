@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +14,7 @@ from small import plan_document
 
 from ablations.commands import main
 from ablations.commands import status as command
-from ablations.commands.status import Picture, Watched
+from ablations.commands.status import Picture
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import seal
@@ -54,7 +51,8 @@ def write(results: Results, number: int, status: str = "ok", **changes: Any) -> 
 
 def look(results: Results, *names: str) -> dict[str, Any]:
     """What is not nothing."""
-    return {key: value for key, value in Watched(results).look(names).document().items() if value}
+    found = command.look(results, names).document()
+    return {key: value for key, value in found.items() if value}
 
 
 def test_what_has_no_record_waits_or_runs(results: Results, leases: Leases) -> None:
@@ -74,7 +72,7 @@ def test_a_trial_that_is_made_anew_runs_and_is_not_counted_twice(
 ) -> None:
     write(results, 0, "error", reason="bad luck")
     leases.take(TRIALS[0])
-    found = Watched(results).look().counts
+    found = command.look(results).counts
     assert (found["error"], found["running"], sum(found.values())) == (0, 1, 6)
 
 
@@ -128,20 +126,11 @@ def test_reasons_are_one_line_each_with_the_attempt(results: Results) -> None:
     assert look(results)["waiting"] == 5
 
 
-def test_a_record_of_other_code_is_stale_also_after_another_look(results: Results) -> None:
-    """Fault 28 for who looks."""
-    write(results, 0, env={"code": OTHER})
-    watched = Watched(results)
-    assert [watched.look().counts["stale"] for _ in range(2)] == [1, 1]
-    write(results, 0)
-    assert watched.look().counts["stale"] == 0
-
-
 def test_people_are_told_which_of_the_records_are_stale(results: Results) -> None:
     for number, status in enumerate(("ok", "ok", "ok", "diverged", "stuck")):
         write(results, number, status, env={"code": NOW if number == 4 else OTHER})
     write(results, 1)
-    told = Watched(results).look()
+    told = command.look(results)
     assert told.counts["stale"] == 3
     words = "3 ok (2 stale), 1 diverged (1 stale), 1 stuck, 1 waiting"
     assert told.text().partition(";")[0] == words
@@ -161,75 +150,36 @@ def test_a_record_whose_parts_are_not_known_here_is_not_called_stale(
 def test_what_was_set_aside_is_named(results: Results) -> None:
     write(results, 0)
     kept = results.set_aside(TRIALS[0])
-    state = Watched(results).look()
+    state = command.look(results)
     assert state.set_aside == [kept.name]
     assert f"set aside, unusable: {kept.name}" in state.text()
 
 
-def test_a_second_look_reads_what_has_changed_and_nothing_else(
-    results: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    head = results.read
-
-    def count(trial: str) -> Record | None:
-        read.append(trial)
-        return head(trial)
-
-    monkeypatch.setattr(results, "head", count)
-    for number in range(3):
-        write(results, number)
-    watched = Watched(results)
-    watched.look()
-    assert read == TRIALS[:3]
-    write(results, 1, "diverged")
-    assert watched.look().counts["diverged"] == 1
-    assert read == [*TRIALS[:3], TRIALS[1]]
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [{}, {"ablations": []}, {"ablations": {"a": {}}},
-     plan_document({"a": []}, cells=[3]), plan_document({"a": [{"trial": "x", "work": "much"}]}),
-     plan_document({"a": [{"trial": "../../secret"}]})],
-    ids=lambda plan: repr(plan)[-40:],
-)  # fmt: skip
 def test_a_plan_of_another_shape_is_one_line(
-    results: Results, plan: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    results: Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results.plan_file.write_bytes(seal({"profile": "smoke", **plan}))
-    for name in ("status", "clean"):
-        assert main([name, "--results", str(results.root)]) == 2
-        said = capsys.readouterr().err
-        assert said.startswith(f"{results.plan_file}: ")
-        assert said.endswith("; move it away and run again: no record is lost\n")
-        assert said.count("\n") == 1
+    for plan in (
+        {},
+        {"ablations": []},
+        {"ablations": {"a": {}}},
+        plan_document({"a": []}, cells=[3]),
+        plan_document({"a": [{"trial": "../../secret"}]}),
+    ):
+        results.plan_file.write_bytes(seal({"profile": "smoke", **plan}))
+        for name in ("status", "clean"):
+            assert main([name, "--results", str(results.root)]) == 2
+            said = capsys.readouterr().err
+            assert said.startswith(f"{results.plan_file}: ")
+            assert said.endswith("; move it away and run again: no record is lost\n")
+            assert said.count("\n") == 1
 
 
 def test_many_reasons_are_cut_for_people_and_whole_as_json() -> None:
     counts = dict.fromkeys(command.STATES, 0) | {"error": 100}
-    state = Picture(counts, {}, 0, False, False, 0.0, [f"reason {n}" for n in range(100)], [])
+    state = Picture(counts, {}, 0, 0.0, [f"reason {n}" for n in range(100)], [])
     assert len(state.text().splitlines()) < 30
     assert "and 80 more" in state.text()
     assert len(state.document()["reasons"]) == 100
-
-
-def test_following_tells_of_each_change_and_ends_when_nothing_is_left(
-    results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    numbers = iter([None, 0, None, 1, 2, 3, 4, 5, None])
-
-    def work(seconds: float) -> None:
-        assert seconds == command.EVERY
-        if (number := next(numbers)) is not None:
-            write(results, number)
-
-    monkeypatch.setattr(time, "sleep", work)
-    assert main(["status", "--follow", "--results", str(results.root)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(";")[0] for line in lines] == [
-        "6 waiting", *(f"{n} ok, {6 - n} waiting" for n in range(1, 6)), "6 ok",
-    ]  # fmt: skip
 
 
 @pytest.fixture
@@ -245,87 +195,18 @@ def test_a_trial_is_done_when_all_that_is_asked_of_it_is_measured(measured: Resu
     for number in (0, 1):
         write(measured, number, measures={"quality": {}})
     for names, lacking in (((), 1), (("one",), 0), (("two",), 1)):
-        state = Watched(measured).look(names)
-        assert (state.unmeasured, state.is_over) == (lacking, not lacking)
+        state = command.look(measured, names)
+        assert state.unmeasured == lacking
         assert ("; 1 not all measured" in state.text()) == bool(lacking)
     write(measured, 1, measures={"throughput": {}, "quality": {}, "beam": {}})
-    assert Watched(measured).look().is_over
+    assert command.look(measured).unmeasured == 0
 
 
-def test_a_measure_that_failed_is_not_waited_for(measured: Results) -> None:
-    for number in (0, 1):
-        write(measured, number, failures={"quality": "RuntimeError: no room"})
-    state = Watched(measured).look()
-    assert (state.unmeasured, state.is_over) == (2, True)
-
-
-@pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
-def test_nothing_is_measured_of_a_failed_trial(measured: Results, status: str) -> None:
-    for number in (0, 1):
-        write(measured, number, status, reason="bad luck")
-    assert Watched(measured).look().is_over
-
-
-def test_following_goes_on_until_all_is_measured(
-    measured: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for number in (0, 1):
-        write(measured, number)
-    looks = iter([0, 1, 1])
-
-    def work(_: float) -> None:
-        write(measured, next(looks), measures={"quality": {}, "throughput": {}})
-
-    monkeypatch.setattr(time, "sleep", work)
-    assert main(["status", "--follow", "--results", str(measured.root)]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "2 ok; 2 not all measured", "2 ok; 1 not all measured", "2 ok",
-    ]  # fmt: skip
-    assert next(looks, None) is None
-
-
-def test_following_goes_on_while_a_sweep_is_at_work(
-    results: Results, leases: Leases, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that makes records anew has nothing in hand at the first look and at the fourth."""
-    for number in range(6):
-        write(results, number)
-    take, rest = (lambda: leases.take("throughput:x")), (lambda: None)
-    steps: Iterator[Any] = iter([take, rest, leases.release_all, take, leases.release_all, rest])
-    monkeypatch.setattr(time, "sleep", lambda _: next(steps)())
-    assert main(["status", "--follow", "--results", str(results.root)]) == 0
-    assert next(steps, None) is None
-
-
-def test_following_on_a_terminal_draws_over_itself(
-    results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(time, "sleep", lambda _: [write(results, n) for n in range(6)])
-    assert main(["status", "--follow", "--results", str(results.root)]) == 0
-    out = capsys.readouterr().out
-    assert "6 waiting" in out
-    assert "6 ok" in out
-    assert "\x1b[" in out
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_following_is_ended_by_a_signal(results: Results, number: int, code: int) -> None:
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "ablations", "status", "--follow", "--results", str(results.root)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert follower.stdout
-    assert follower.stdout.readline() == "6 waiting\n"
-    follower.send_signal(number)
-    _, err = follower.communicate(timeout=60)
-    assert follower.returncode == code
-    assert err == "Stopped. The same command goes on from here.\n"
+def test_nothing_is_measured_of_a_failed_trial(measured: Results) -> None:
+    for status in ("error", "oom", "timeout", "killed"):
+        for number in (0, 1):
+            write(measured, number, status, reason="bad luck")
+        assert command.look(measured).unmeasured == 0, status
 
 
 def test_the_document_is_strict_json(results: Results, capsys: pytest.CaptureFixture[str]) -> None:

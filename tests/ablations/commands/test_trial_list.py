@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from small import plan_document
 
 from ablations.commands import main
-from ablations.commands.columns import aligned
+from ablations.commands.columns import print_columns
 from ablations.commands.trial_list import MOST
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
@@ -123,9 +124,16 @@ def test_many_trials_are_cut_and_a_question_by_its_name_is_not(
     assert len(json.loads(told(capsys, results, "--json"))["trials"]) == 3 * MOST
 
 
-def test_a_label_of_any_kind_is_one_line_and_lines_up() -> None:
-    lines = aligned(["a", "n"], [["two\nlines\x1b[31m", "1"], ["漢字", "100"]], right=["n"])
-    assert lines == ["a                 n", "two lines\ufffd[31m    1", "漢字            100"]
+def test_a_label_of_any_kind_is_one_line_and_lines_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_columns(["a", "n"], [["two\nlines\x1b[31m", "1"], ["漢字", "100"]], right=["n"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[1].startswith("two lines\ufffd[31m ")
+    assert lines[2].startswith("漢字 ")
+    assert [line[-1] for line in lines] == ["n", "1", "0"]
+    assert [cell_len(line) for line in lines] == [cell_len(lines[0])] * 3
 
 
 def test_status_needs_no_torch(results: Results) -> None:

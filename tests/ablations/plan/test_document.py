@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small import SETTINGS
 from small_plans import BOTH, POST, planned
 
-from ablations.plan.document import document, merge_into
+from ablations.plan.document import document, joined, merge_into
 from ablations.plan.question import catalogue
 from ablations.plan.source import parse_overrides
 from ablations.plan.wanted import draws_of, is_trained, make_plan
 from ablations.store.results import Results
 from ablations.store.schema import RecordError, seal
-from ablations.store.seeds import DECIDING, moved
 
 Ask = Callable[..., str]
 
@@ -30,11 +28,11 @@ def test_every_entry_of_the_catalogue_is_strict_json_that_stands_alone() -> None
         assert entry["control"] in {cell["label"] for cell in entry["cells"]}
         assert {cell["trial"] for cell in entry["cells"]} <= set(plan.wanted)
         asked = table.ablation
-        first = DECIDING[0] if table.arms == "pacing" else asked.seeds_from
-        expected = {0, 1} if is_trained(asked) else {*moved(draws_of(asked), first)}
-        assert {cell["seed"] for cell in entry["cells"]} == set(entry["seeds"]) == expected
-        assert entry["question"].rstrip(")").endswith("?"), name
-        words = {"unit", "better", "label", "repeats"}
+        expected = {0, 1} if is_trained(asked) else {*draws_of(asked)}
+        assert {cell["seed"] for cell in entry["cells"]} == expected
+        assert entry["batches"] == [sorted(expected)]
+        assert entry["question"].endswith("?"), name
+        words = {"unit", "better", "label", "repeats", "matters"}
         assert set(entry["metric"]) - {"beside"} == {"name", "split", *words}
         assert all(set(metric) - {"beside"} == words for metric in entry["metrics"].values())
         if "padded_time" in entry["metrics"]:
@@ -59,21 +57,61 @@ def test_a_plan_joins_the_plans_before_it(ask: Ask, tmp_path: Path) -> None:
     merge_into(results, planned(ask("one"), seeds=[7]))
     plan = results.read_plan()
     assert set(plan["ablations"]) == {"one", "two"}
-    assert plan["ablations"]["one"]["seeds"] == [0, 7]
+    assert plan["ablations"]["one"]["batches"] == [[0, 7]]
+
+
+def test_what_is_written_is_what_a_folder_takes_and_reads_back(ask: Ask, tmp_path: Path) -> None:
+    keys = "name arms question task control fixed moves claims tuning grid overrides profile "
+    keys += "metric metrics batches cells"
+    results, plan = Results(tmp_path / "out"), planned(ask(measures=BOTH), seeds=[4, 2])
+    merge_into(results, plan)
+    read = results.read_plan()
+    assert read == {"profile": "smoke", "ablations": document(plan)}
+    assert set(read["ablations"]["small"]) == {
+        *keys.split(),
+        "metric",
+        "metrics",
+        "batches",
+        "cells",
+    }
+
+
+def test_seeds_that_are_asked_later_form_a_batch_of_their_own_unless_the_last_has_too_few() -> None:
+    assert joined([], [300]) == [[300]]
+    assert joined([[300]], range(300, 305)) == [[300, 301, 302, 303, 304]]
+    assert joined([[300, 301]], [301, 302]) == [[300, 301, 302]]
+    first = [[300, 301, 302]]
+    assert joined(first, [300, 301]) == first
+    assert joined(first, [304, 303]) == [*first, [303, 304]]
+    assert joined([*first, [303, 304]], [305, 306]) == [*first, [303, 304, 305, 306]]
+    assert first == [[300, 301, 302]]
+
+
+def test_more_seeds_after_a_whole_run_are_a_batch_and_a_changed_question_begins_anew(
+    ask: Ask, tmp_path: Path
+) -> None:
+    results = Results(tmp_path / "out")
+    for seeds in ([300, 301, 302], [303, 304], [300]):
+        merge_into(results, planned(ask(), seeds=seeds))
+    (entry,) = results.read_plan()["ablations"].values()
+    assert entry["batches"] == [[300, 301, 302], [303, 304]]
+    merge_into(results, planned(ask(settings={**SETTINGS, "train.steps": 5}), seeds=[300, 301]))
+    (entry,) = results.read_plan()["ablations"].values()
+    assert entry["batches"] == [[300, 301]]
 
 
 DEPTHS = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
 
 
-@pytest.mark.parametrize("runs", [[[0], [1]], [[2], [0, 1]], [[1, 0], [2, 0]], [[0, 1, 2], [1]]])
-def test_seeds_that_are_asked_later_join_those_before(
-    ask: Ask, tmp_path: Path, runs: list[list[int]]
-) -> None:
-    results, file = Results(tmp_path / "out"), ask(across=DEPTHS)
-    for seeds in runs:
-        merge_into(results, planned(file, seeds=seeds))
-    seeds = sorted({seed for run in runs for seed in run})
-    assert results.read_plan()["ablations"] == document(planned(file, seeds=seeds))
+def test_seeds_that_are_asked_later_join_those_before(ask: Ask, tmp_path: Path) -> None:
+    file = ask(across=DEPTHS)
+    for number, runs in enumerate([[[0], [1]], [[2], [0, 1]], [[1, 0], [2, 0]], [[0, 1, 2], [1]]]):
+        results = Results(tmp_path / str(number))
+        for seeds in runs:
+            merge_into(results, planned(file, seeds=seeds))
+        seeds = sorted({seed for run in runs for seed in run})
+        cells = document(planned(file, seeds=seeds))["small"]["cells"]
+        assert results.read_plan()["ablations"]["small"]["cells"] == cells, runs
 
 
 def test_of_seeds_that_come_together_those_are_timed_that_their_runs_time(
@@ -89,57 +127,39 @@ def test_of_seeds_that_come_together_those_are_timed_that_their_runs_time(
     assert sum(wanted.values()) == 2 * len(POST)  # the first seed of each run, of each variant
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"variants": {"with": {}, "without": {"model.position": "learned"}}},
-        {"control": "without"},
-        {"metric": "wer"},
+def test_a_table_of_other_settings_takes_the_place_of_the_first_and_that_is_said(
+    ask: Ask, tmp_path: Path
+) -> None:
+    first = planned(ask(), seeds=[0])
+    for number, other in enumerate([
         {"settings": {**SETTINGS, "train.steps": 5}},
         {"settings": {**SETTINGS, "task.words": 201}},
-    ],
-    ids=str,
-)
-def test_a_table_of_other_settings_stands_beside_the_first_and_that_is_said(
-    ask: Ask, tmp_path: Path, other: dict[str, Any]
-) -> None:
-    results = Results(tmp_path / "out")
-    first = planned(ask(), seeds=[0])
-    assert merge_into(results, first) == []
-    changed = planned(ask(**other), seeds=[1])
-    (note,) = merge_into(results, changed)
-    before, after = document(first)["small"], document(changed)["small"]
-    kept = f"small @{before['fingerprint'][:6]}"
-    assert kept in note
-    assert results.read_plan()["ablations"] == {kept: before, "small": after}
-    assert merge_into(results, changed) == []
+    ]):  # fmt: skip
+        results = Results(tmp_path / str(number))
+        assert merge_into(results, first) == []
+        changed = planned(ask(**other), seeds=[1])
+        (note,) = merge_into(results, changed)
+        assert note == "small: settings have changed; 2 earlier trials left it"
+        assert results.read_plan()["ablations"] == document(changed)
+        assert merge_into(results, changed) == []
 
 
-def test_a_variant_that_is_added_joins_the_table_and_one_that_is_gone_is_kept(
+def test_a_variant_that_is_added_joins_the_table_and_one_of_other_settings_leaves_it(
     ask: Ask, tmp_path: Path
 ) -> None:
     results = Results(tmp_path / "out")
-    merge_into(results, planned(ask(), seeds=[0]))
+    merge_into(results, planned(ask(), seeds=[0, 1]))
     assert merge_into(results, planned(ask(question="Another?"), seeds=[0])) == []
     more = {"with": {}, "without": {"model.position": "none"}, **POST}
     assert merge_into(results, planned(ask(variants=more), seeds=[0])) == []
-    whole = document(planned(ask(variants=more), seeds=[0]))["small"]
-    for _ in range(2):
-        merge_into(results, planned(ask(variants=POST), seeds=[0]))
-        kept = f"small @{whole['fingerprint'][:6]}"
-        less = document(planned(ask(variants=POST), seeds=[0]))["small"]
-        assert results.read_plan()["ablations"] == {kept: whole, "small": less}
-
-
-def test_a_table_that_was_kept_is_found_again_with_all_its_seeds(ask: Ask, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    other = {"settings": {**SETTINGS, "model.d_model": 8}}
-    first, second = planned(ask(), seeds=[0, 1, 2]), planned(ask(**other), seeds=[0])
-    for plan in (first, second, planned(ask(), seeds=[0]), second):
-        merge_into(results, plan)
-    tables = results.read_plan()["ablations"]
-    kept = f"small @{document(first)['small']['fingerprint'][:6]}"
-    assert tables == {"small": document(second)["small"], kept: document(first)["small"]}
+    cells = results.read_plan()["ablations"]["small"]["cells"]
+    found = sorted((cell["label"], cell["seed"]) for cell in cells)
+    assert found == [("post", 0), ("with", 0), ("with", 1), ("without", 0), ("without", 1)]
+    other = {**more, "without": {"model.position": "learned"}}
+    merge_into(results, planned(ask(variants=other), seeds=[0]))
+    cells = results.read_plan()["ablations"]["small"]["cells"]
+    found = sorted((cell["label"], cell["seed"]) for cell in cells)
+    assert found == [("post", 0), ("with", 0), ("with", 1), ("without", 0)]
 
 
 def test_the_same_question_with_other_overrides_stands_beside_it_under_their_name(
@@ -199,12 +219,15 @@ def test_a_plan_that_cannot_be_read_is_named_with_the_fix_and_never_written_over
     assert results.plan_file.read_text() == text
 
 
-@pytest.mark.parametrize("cells", [[3], [{}], [{"label": "with"}], 3], ids=repr)
-def test_a_plan_whose_cells_are_none_is_one_line(ask: Ask, tmp_path: Path, cells: Any) -> None:
+def test_a_plan_whose_cells_are_none_is_one_line(ask: Ask, tmp_path: Path) -> None:
     results = Results(tmp_path / "out")
     merge_into(results, planned(ask()))
-    plan = results.read_plan()
-    plan["ablations"]["small"]["cells"] = cells
-    results.plan_file.write_bytes(seal(plan))
-    with pytest.raises(RecordError, match=r"ablation 'small'.*; move it away"):
-        merge_into(results, planned(ask(), seeds=[1]))
+    for cells in ([3], [{}], [{"label": "with"}], 3):
+        plan = results.read_plan()
+        plan["ablations"]["small"]["cells"] = cells
+        results.plan_file.write_bytes(seal(plan))
+        with pytest.raises(RecordError, match=r"small.*cells.*; move it away") as error:
+            merge_into(results, planned(ask(), seeds=[1]))
+        assert "\n" not in str(error.value)
+        results.plan_file.unlink()
+        merge_into(results, planned(ask()))

@@ -33,7 +33,7 @@ def cells(
     profile: Mapping[str, Any] | None = None,
 ) -> list[Cell]:
     ablation, source = read_ablation(Path(file))
-    spent = Profile("own", [0], {}, Source("own.yaml", {"g2p": dict(profile or {})}))
+    spent = Profile("own", 1, {}, Source("own.yaml", {"g2p": dict(profile or {})}))
     return expand(ablation, source, spent, overrides or {}, seeds)
 
 
@@ -100,6 +100,24 @@ def test_a_reference_follows_what_outranks_it(ask: Ask) -> None:
     wide = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
     file = ask(variants={"with": {}, "lstm": wide})
     assert settings_of(file, "model.d_model", overrides={"model.d_model": 24}) == [24, 24]
+
+
+def test_a_variant_gets_as_many_steps_as_fit_into_the_time_of_its_control(ask: Ask) -> None:
+    settings = {**LEAN["settings"], "train.schedule": {"name": "linear", "warmup": 20}}
+    file = ask(settings=settings, step_times={"without": 0.8})
+    typed = {"train.steps": 100}
+    assert settings_of(file, "train.steps", overrides=typed) == [100, 125]
+    assert settings_of(file, "train.schedule.warmup", overrides=typed) == [20, 25]
+    for wrong in ({"gone": 1.0}, {"without": 0}, {"without": "fast"}):
+        with pytest.raises(ConfigError, match=r"step_times\.\w+: expected a variant and a number"):
+            cells(ask(step_times=wrong))
+
+
+def test_equal_time_takes_its_steps_from_the_measured_ratios() -> None:
+    ablation, source = read_ablation(catalogue()["equal-time"])
+    found = expand(ablation, source, read_profile("quick"), {}, [0])
+    steps = {cell.label: cell.config["train"]["steps"] for cell in found}
+    assert steps == {"transformer": 500, "lstm matched": 606, "gru matched": 426}
 
 
 # Crossed factors.
@@ -452,3 +470,15 @@ def test_a_reference_follows_the_level_it_is_crossed_with(ask: Ask) -> None:
     across = {"width": {"narrow": {"model.d_model": 16}, "wide": {"model.d_model": 32}}}
     file = ask(variants={"with": {}, "lstm": rival}, across=across)
     assert settings_of(file, "model.d_model") == [16, 32, 16, 32]
+
+
+def test_a_misspelt_path_is_answered_with_the_nearest_that_exists(ask: Ask) -> None:
+    for wrong, right in {
+        "train.rate": "train.optimiser.rate",
+        "train.warmup": "train.schedule.warmup",
+        "train.stesp": "train.steps",
+        "model.steps": "train.steps",
+        "model.norm.epsilon": "model.norm.eps",
+    }.items():
+        (line, *_) = problems(ask(), overrides={wrong: 1})
+        assert f"Did you mean '{right}'?" in line, wrong

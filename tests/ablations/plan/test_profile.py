@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ SMALL = {"train.steps": 4}
 
 
 def profile(text: str, required: Collection[str] = ("train.steps",)) -> Profile:
-    return Profile("tiny", [0], {}, parse_yaml(text, "tiny.yaml"), list(required))
+    return Profile("tiny", 1, {}, parse_yaml(text, "tiny.yaml"), list(required))
 
 
 def problem(spent: Profile, task: str, given: Collection[str] = ()) -> str:
@@ -35,13 +36,13 @@ def test_what_a_profile_says_of_a_task_is_what_it_sets() -> None:
     assert spent.of("copy", ()) == {"train.steps": 4, "model.depth": 1}
 
 
-@pytest.mark.parametrize("text", ["", "mine:\n", "mine: {model.depth: 1}\n"])
-def test_a_task_that_a_small_profile_does_not_make_small_is_refused(text: str) -> None:
-    said = problem(profile(f"copy: {{train.steps: 4}}\n{text}"), "mine")
-    assert said.startswith("tiny.yaml")
-    assert "no train.steps for the task 'mine', which would run at full size" in said
-    assert "add `mine: {train.steps: …}` to ablations/profiles/tiny.yaml" in said
-    assert "or write train.steps=… on the command line" in said
+def test_a_task_that_a_small_profile_does_not_make_small_is_refused() -> None:
+    for text in ("", "mine:\n", "mine: {model.depth: 1}\n"):
+        said = problem(profile(f"copy: {{train.steps: 4}}\n{text}"), "mine")
+        assert said.startswith("tiny.yaml")
+        assert "no train.steps for the task 'mine', which would run at full size" in said
+        assert "add `mine: {train.steps: …}` to ablations/profiles/tiny.yaml" in said
+        assert "or write train.steps=… on the command line" in said
 
 
 def test_the_question_or_the_command_line_may_say_it_instead() -> None:
@@ -80,13 +81,24 @@ def test_a_plan_at_smoke_is_refused_before_it_would_train_at_full_size(ask: Ask)
     assert steps([ask("own", settings={**sizes, **SMALL})], "smoke", {}, [0]) == {4}
 
 
-@pytest.mark.parametrize("task", TASK.parts)
-def test_every_task_has_a_small_size(task: str) -> None:
+def test_every_task_has_a_small_size() -> None:
     smoke = read_profile("smoke")
     assert list(smoke.required) == ["train.steps"]
-    settings = smoke.settings.values.get(task)
-    assert settings, f"add the task {task} to ablations/profiles/smoke.yaml"
-    assert settings["train.steps"] <= 100
+    for task in TASK.parts:
+        settings = smoke.settings.values.get(task)
+        assert settings, f"add the task {task} to ablations/profiles/smoke.yaml"
+        assert settings["train.steps"] <= 100, task
+
+
+def test_the_number_of_seeds_is_between_one_and_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "own.yaml"
+    monkeypatch.setattr("ablations.plan.profile.find_profile", lambda _: file)
+    for seeds in ("0", "11", "[300]", "many"):
+        file.write_text(f"timing: {{}}\nseeds: {seeds}\n")
+        with pytest.raises(ConfigError, match=r"own\.yaml:2: expected 1 to 10 seeds"):
+            read_profile("own")
 
 
 def test_no_profile_spends_on_a_task_that_is_not_there() -> None:

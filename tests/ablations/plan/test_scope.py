@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def file(ask: Ask) -> str:
 
 
 def planned(file: str, profile: str = "quick", **scope: Any) -> Plan:
-    return make_plan([file], profile, {}, [200], scope=Scope(**scope))
+    return make_plan([file], profile, {}, [300], scope=Scope(**scope))
 
 
 def labels(plan: Plan, table: str = "small") -> set[str]:
@@ -98,24 +99,10 @@ def test_an_arm_of_other_settings_is_not_taken_for_one_that_was_left_out(
     results = Results(tmp_path / "out")
     merge_into(results, planned(ask(variants=VARIANTS, claims=[NEEDED, EQUAL]), arms="all"))
     changed = {**VARIANTS, "post": {"model.residual": "sandwich"}}
-    notes = merge_into(results, planned(ask(variants=changed, claims=[NEEDED, EQUAL])))
-    assert len(notes) == 1
-    assert "asked differently before" in notes[0]
-
-
-def test_a_plan_of_before_it_told_of_grids_and_of_what_is_left_out_is_still_read(
-    file: str, tmp_path: Path
-) -> None:
-    from ablations.store.plan_file import read_bytes, write_bytes
-    from ablations.store.schema import seal
-
-    results = Results(tmp_path / "out")
-    merge_into(results, planned(file))
-    plain = unseal(write_bytes(results.read_plan()))
-    for entry in plain["ablations"].values():
-        del entry["left_out"], entry["grid"]
-    entry = read_bytes(seal(plain))["ablations"]["small"]
-    assert (entry["left_out"], entry["grid"]) == ([], {})
+    (note,) = merge_into(results, planned(ask(variants=changed, claims=[NEEDED, EQUAL])))
+    assert note == "small: settings have changed; 1 earlier trials left it"
+    (table,) = results.read_plan()["ablations"].values()
+    assert {cell["label"] for cell in table["cells"]} == {"with", "without", "learned"}
 
 
 def test_a_profile_caps_what_a_question_spends_but_not_what_is_typed(ask: Ask) -> None:
@@ -144,7 +131,7 @@ def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
         claims=[{"id": "position.needed", "predicts": [tuned]}],
     )
     results = Results(tmp_path / "out")
-    before = make_plan([file], "quick", {}, [200], results=results)
+    before = make_plan([file], "quick", {}, [300], results=results)
     merge_into(results, before)
     assert [len(e["claims"]) for e in results.read_plan()["ablations"].values()] == [1]
     ablation, source = read_ablation(Path(file))
@@ -154,7 +141,7 @@ def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
         for arm in arms_of(ablation, source, read_profile("quick"), {})
     ]  # fmt: skip
     keep_choices(results, "small", choices)
-    after = make_plan([file], "quick", {}, [200], results=results)
+    after = make_plan([file], "quick", {}, [300], results=results)
     assert list(after.tables) == ["small [tuned]"]
     merge_into(results, after)
     held = {name: len(e["claims"]) for name, e in results.read_plan()["ablations"].items()}
@@ -175,7 +162,7 @@ def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others
 
 def test_all_arms_leave_the_tuned_table_of_those_that_were_tuned(tmp_path: Path) -> None:
     """Only the arms that decide have their settings committed."""
-    tables = make_plan(["position"], "quick", {}, [200], scope=Scope("all")).tables
+    tables = make_plan(["position"], "quick", {}, [300], scope=Scope("all")).tables
     assert set(tables) == {"position", "position [tuned]"}
     fixed, tuned = ({cell.label for cell in table.cells} for table in tables.values())
     assert tuned < fixed
@@ -193,7 +180,13 @@ def test_levels_that_are_typed_are_not_capped(ask: Ask) -> None:
     assert {want.config["train"]["steps"] for want in plan.wanted.values()} == {100, 200}
 
 
-@pytest.mark.parametrize("steps", ["many", None])
-def test_steps_that_are_no_number_are_refused_at_full_too(ask: Ask, steps: Any) -> None:
-    with pytest.raises(ConfigError):
-        make_plan([ask(settings={"train.steps": steps})], "full", {}, [0])
+def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: Path) -> None:
+    from small import question
+
+    file = tmp_path / "small.yaml"
+    for steps in (".inf", "-.inf", ".nan", "many", "null"):
+        for profile in ("smoke", "quick", "full"):
+            text = json.dumps(question(), indent=1)
+            file.write_text(text.replace('"train.steps": 4', f'"train.steps": {steps}'))
+            with pytest.raises(ConfigError, match=r"small\.yaml:\d+: train\.steps: "):
+                make_plan([str(file)], profile, {}, [0])

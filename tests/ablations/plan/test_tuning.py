@@ -1,21 +1,16 @@
-"""Fair arms: what is tried, what is chosen, where the grid grows, and for which regime it holds."""
+"""Fair arms: what is tried, what is chosen, and for which regime it holds."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from small_plans import planned
 
 from ablations.plan.document import document
 from ablations.plan.merge import PlannedArm, arms_of
-from ablations.plan.pacing import Pace, keep_paces
 from ablations.plan.profile import read_profile
 from ablations.plan.question import catalogue, read_ablation
 from ablations.plan.source import FOLDER, read_yaml
@@ -25,9 +20,8 @@ from ablations.plan.tuning import (
     choices,
     choose,
     committed,
-    edges,
-    extended,
     grid_for,
+    in_words,
     keep_choices,
     read_choices,
     regime,
@@ -75,15 +69,13 @@ def test_every_arm_tries_every_setting_with_both_seeds_and_no_other(ask: Ask) ->
         assert [c.config["train"]["optimiser"]["rate"] for c in cells[::2]] == RATES
 
 
-def test_an_arm_without_a_setting_tries_as_many_of_what_it_has(ask: Ask) -> None:
+def test_an_arm_without_a_setting_tries_the_others(ask: Ask) -> None:
     grid = {RATE: RATES, "model.cell.forget_bias": [0.0, 1.0]}
     transformer, lstm, gru = arms(ask(variants=CELLS, tune=grid))
     counts = [len(settings_in(grid_for(arm, grid))) for arm in (transformer, lstm, gru)]
-    assert counts == [8, 8, 8]
+    assert counts == [4, 8, 4]
     assert grid_for(lstm, grid) == grid
-    finer = grid_for(gru, grid)[RATE]
-    assert finer[::2] == RATES
-    assert finer[1] == pytest.approx(math.sqrt(1e-3 * 3e-3), rel=0.03)
+    assert grid_for(gru, grid) == {RATE: RATES}
     biases = [c.config["model"]["cell"]["forget_bias"] for c in trials_of(lstm, grid)[:4:2]]
     assert biases == [0.0, 1.0]
 
@@ -93,34 +85,24 @@ def test_a_setting_that_no_arm_has_is_refused(ask: Ask) -> None:
         planned(ask(tune={"model.wings": [1, 2]}))
 
 
-@pytest.mark.parametrize(
-    ("changes", "wrong"),
-    [
+def test_a_wrong_grid_is_named_with_its_line(ask: Ask) -> None:
+    tuned, fixed = {"worse": "without", "arms": "tuned"}, {"worse": "without"}
+    for changes, wrong in [
         ({"tune": {RATE: 3e-3}}, "tune.train.optimiser.rate: expected a list"),
         ({"tune": {RATE: [3e-3, 3e-3]}}, "two different values"),
         ({"tune": {"model.position": ["none", "learned"]}}, "a variant sets it"),
         (
-            {"claims": [{"id": "norm.helps", "predicts": [{"worst": "with", "arms": "tuned"}]}]},
+            {"claims": [{"id": "norm.helps", "predicts": [tuned]}]},
             "the question names no tune",
         ),
         (
-            {
-                "tune": {RATE: RATES},
-                "claims": [
-                    {
-                        "id": "norm.helps",
-                        "predicts": [{"worst": "with", "arms": "tuned"}, {"worst": "with"}],
-                    }
-                ],
-            },
+            {"tune": {RATE: RATES}, "claims": [{"id": "norm.helps", "predicts": [tuned, fixed]}]},
             "all arms fixed, or all tuned",
         ),
-    ],
-)
-def test_a_wrong_grid_is_named_with_its_line(ask: Ask, changes: Any, wrong: str) -> None:
-    with pytest.raises(ConfigError, match=wrong) as raised:
-        read_ablation(Path(ask(**changes)))
-    assert "small.yaml:" in raised.value.problems[0]
+    ]:
+        with pytest.raises(ConfigError, match=wrong) as raised:
+            read_ablation(Path(ask(**changes)))
+        assert "small.yaml:" in raised.value.problems[0], changes
 
 
 # What is chosen.
@@ -149,30 +131,28 @@ def test_another_within_one_standard_error_is_the_runner_up(ask: Ask) -> None:
     assert chosen(file, (2.0, 2.2), (1.11, 1.31), (1.0, 1.2), (3.0, 3.9)).runner_up is None
 
 
-def test_a_best_at_an_end_is_told_and_the_grid_grows_there() -> None:
-    losses = tried((3, 3), (2, 2), (1, 1), (0, 0))
-    assert edges({RATE: 3e-2}, losses) == {(RATE, True)}
-    assert edges({RATE: 1e-3}, losses) == {(RATE, False)}
-    assert edges({RATE: 1e-2}, losses) == set()
-    above = extended({RATE: RATES}, {(RATE, True)})
-    assert above[RATE] == [*RATES, 0.1]
-    assert extended(above, {(RATE, True)})[RATE] == [*RATES, 0.1, 0.3]
-    assert extended({RATE: RATES}, {(RATE, False)})[RATE] == [3e-4, *RATES]
+def test_a_best_at_an_end_of_the_grid_is_marked_and_told(ask: Ask) -> None:
+    file = ask(tune={RATE: RATES})
+    for losses, is_at_edge in [
+        (((3, 3), (2, 2), (1, 1), (0, 0)), True),
+        (((0, 0), (2, 2), (1, 1), (3, 3)), True),
+        (((3, 3), (2, 2), (1, 1), (2, 2)), False),
+    ]:
+        found = chosen(file, *losses)
+        assert found.at_edge == is_at_edge
+        assert ("at the edge of the grid" in in_words(found)) == is_at_edge
 
 
-def test_what_is_no_scale_has_no_ends() -> None:
-    losses = [Tried({"b": value}, [1.0, 1.0]) for value in (0, 1)]
-    assert edges({"b": 1}, losses) == set()
+def test_what_is_no_scale_has_no_ends(ask: Ask) -> None:
+    ablation, _ = read_ablation(Path(ask(tune={RATE: RATES})))
+    flags = [Tried({RATE: 1e-2, "b": b}, [b, b]) for b in (0, 1)]
+    assert not choose(arms(ask(tune={RATE: RATES}))[0], ablation, "smoke", flags).at_edge
 
 
-@given(st.lists(st.floats(1e-6, 1e2), min_size=2, max_size=6, unique=True), st.booleans())
-def test_a_grown_grid_has_one_value_more_past_that_end(values: list[float], is_above: bool) -> None:
-    values = sorted(float(f"{value:.3g}") for value in values)
-    if any(b / a < 1.05 for a, b in pairwise(values)):
-        return
-    grown = extended({RATE: values}, {(RATE, is_above)})[RATE]
-    assert sorted(set(grown) - set(values)) == [grown[-1] if is_above else grown[0]]
-    assert len(grown) == len(values) + 1
+def test_the_choice_and_the_one_that_did_as_well_are_told_with_their_losses(ask: Ask) -> None:
+    file = ask(tune={RATE: RATES})
+    near = chosen(file, (2.0, 2.2), (1.09, 1.29), (1.0, 1.2), (3.0, 3.9))
+    assert in_words(near) == "with rate=0.01 (loss 1.1); next rate=0.003 (loss 1.19)"
 
 
 # For which regime.
@@ -185,7 +165,7 @@ def test_a_choice_holds_for_its_regime_alone(ask: Ask, tmp_path: Path) -> None:
     keep_choices(results, "small", made)
 
     def tables(*overrides: tuple[str, Any]) -> dict[str, Any]:
-        return make_plan([file], "smoke", dict(overrides), [200], results=results).tables
+        return make_plan([file], "smoke", dict(overrides), [300], results=results).tables
 
     assert list(tables()) == ["small", "small [tuned]"]
     assert list(tables(("train.steps", 6))) == ["small"]
@@ -194,24 +174,18 @@ def test_a_choice_holds_for_its_regime_alone(ask: Ask, tmp_path: Path) -> None:
     assert rates == {3e-3}
 
 
-def test_a_runner_up_is_run_beside_the_choice(ask: Ask, tmp_path: Path) -> None:
+def test_a_grid_that_has_grown_since_is_told_and_nothing_is_tuned_anew(
+    ask: Ask, tmp_path: Path
+) -> None:
     file, results = ask(tune={RATE: RATES}), Results(tmp_path / "run")
     ablation, _ = read_ablation(Path(file))
-    first, second = arms(file)
-    near = choose(first, ablation, "smoke", tried((2.0, 2.2), (1.0, 1.2), (1.0, 1.3)))
-    clear = choose(second, ablation, "smoke", tried((2.0, 2.2), (1.0, 1.1), (3.0, 3.1)))
-    keep_choices(results, "small", [near, clear])
-    cells = (
-        make_plan([file], "smoke", {}, [200, 201], results=results).tables["small [tuned]"].cells
-    )
-    assert [(c.label, c.role, c.seed) for c in cells] == [
-        ("with", "report", 200),
-        ("with", "report", 201),
-        ("with", "runner-up", 200),
-        ("with", "runner-up", 201),
-        ("without", "report", 200),
-        ("without", "report", 201),
-    ]
+    few = [Tried({RATE: rate}, [loss, loss]) for rate, loss in zip(RATES[:3], (2, 1, 3))]  # noqa: B905
+    keep_choices(results, "small", [choose(arm, ablation, "smoke", few) for arm in arms(file)])
+    plan = make_plan([file], "smoke", {}, [300], results=results)
+    assert list(plan.tables) == ["small", "small [tuned]"]
+    (note,) = plan.notes
+    assert note.startswith("small: chosen without 1 of the settings that its grid has now")
+    assert {cell.role for table in plan.tables.values() for cell in table.cells} == {"report"}
 
 
 def test_the_plan_tells_the_grid_as_declared_and_what_was_tried_with_its_losses(
@@ -219,10 +193,10 @@ def test_the_plan_tells_the_grid_as_declared_and_what_was_tried_with_its_losses(
 ) -> None:
     file, results = ask(tune={RATE: RATES[:2]}), Results(tmp_path / "run")
     ablation, _ = read_ablation(Path(file))
-    losses = tried((2, 2), (1, 1), (3, None))  # a third rate, by which the grid has grown
+    losses = tried((2, 2), (1, 1), (3, None))  # a third rate, which the grid had then
     made = [choose(arm, ablation, "smoke", losses) for arm in arms(file)]
     keep_choices(results, "small", made)
-    entry = document(make_plan([file], "smoke", {}, [200], results=results))["small [tuned]"]
+    entry = document(make_plan([file], "smoke", {}, [300], results=results))["small [tuned]"]
     assert entry["grid"] == {RATE: RATES[:2]}
     told = [(each["set"][RATE], each["losses"]) for each in entry["tuning"][0]["tried"]]
     assert told == list(zip(RATES, ([2, 2], [1, 1], [3, None]), strict=False))
@@ -237,9 +211,8 @@ def test_each_claim_stands_in_the_table_whose_arms_decide_it(ask: Ask, tmp_path:
     file, results = ask(tune={RATE: RATES}, claims=claims), Results(tmp_path / "run")
 
     def told() -> dict[str, list[str]]:
-        plan = make_plan([file], "smoke", {}, [200], results=results)
+        plan = make_plan([file], "smoke", {}, [300], results=results)
         entries = document(plan).items()
-        assert {entry["declared"] for _, entry in entries} == {2}
         return {name: [claim["id"] for claim in entry["claims"]] for name, entry in entries}
 
     assert told() == {"small": ["position.needed", "position.learned-equal"]}
@@ -272,35 +245,36 @@ def test_every_question_that_tunes_has_its_choices_committed() -> None:
     assert sorted(tuning) == TUNED
 
 
-@pytest.mark.parametrize("name", TUNED)
-def test_committed_choices_are_of_the_question_as_it_stands_at_quick(
-    name: str, tmp_path: Path
-) -> None:
+def test_committed_choices_are_of_the_question_as_it_stands_at_quick(tmp_path: Path) -> None:
     results = Results(tmp_path)
-    plan = make_plan([name], "quick", {}, [200], results=results)
-    if not plan.is_paced:  # at some pace, be it that of the control
-        (table,) = plan.tables.values()
-        alike = [Pace(c.label, c.across, c.settings, 1.0, 0.01, 3) for c in table.cells]
-        keep_paces(results, name, alike)
-        plan = make_plan([name], "quick", {}, [200], results=results)
-    assert plan.notes == []
-    assert f"{name} [tuned]" in plan.tables
-    for choice in read_choices(committed(name, "quick")):
-        values = [each["set"] for each in choice.tried]
-        assert choice.chosen in values
-        assert all(len(each["losses"]) == 2 for each in choice.tried)
+    plan = make_plan(TUNED, "quick", {}, [300], results=results)
+    assert [note for note in plan.notes if "not tuned" in note] == []
+    for name in TUNED:
+        assert f"{name} [tuned]" in plan.tables
+        for choice in read_choices(committed(name, "quick")):
+            values = [each["set"] for each in choice.tried]
+            assert choice.chosen in values
+            assert all(len(each["losses"]) == 2 for each in choice.tried)
 
 
-@pytest.mark.parametrize("task", sorted(p.stem for p in (FOLDER / "base").glob("*.yaml")))
-def test_the_control_of_every_task_has_the_rate_that_tuning_chose(task: str, ask: Ask) -> None:
-    file = ask(task=task, variants={"control": {}}, control="control", settings={},
-               tune={RATE: RATES})  # fmt: skip
-    ablation, source = read_ablation(Path(file))
-    (arm,) = arms_of(ablation, source, read_profile("quick"), {})
-    (choice,) = read_choices(FOLDER / "tuned" / "base" / f"{task}.yaml")
-    base = read_yaml(FOLDER / "base" / f"{task}.yaml").values
-    assert choice.chosen == {RATE: base["train"]["optimiser"]["rate"]}
-    assert choice.regime == regime(arm, ablation), "tuned for another control: tune it again"
+def test_every_grid_of_rates_goes_to_a_tenth() -> None:
+    for name in TUNED:
+        rates = read_ablation(catalogue()[name])[0].tune[RATE]
+        assert rates[0] == 1e-3, name
+        assert 1e-1 in rates, name
+
+
+def test_the_control_of_every_task_has_the_rate_that_tuning_chose(ask: Ask) -> None:
+    for path in (FOLDER / "base").glob("*.yaml"):
+        task = path.stem
+        file = ask(task=task, variants={"control": {}}, control="control", settings={},
+                   tune={RATE: RATES})  # fmt: skip
+        ablation, source = read_ablation(Path(file))
+        (arm,) = arms_of(ablation, source, read_profile("quick"), {})
+        (choice,) = read_choices(FOLDER / "tuned" / "base" / path.name)
+        base = read_yaml(path).values
+        assert choice.chosen == {RATE: base["train"]["optimiser"]["rate"]}, task
+        assert choice.regime == regime(arm, ablation), f"{task}: tuned for another control"
 
 
 def test_a_regime_that_looks_like_a_number_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -143,25 +143,22 @@ def test_times_are_told_by_their_measure_their_reference_and_their_place(results
 # Strict JSON.
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_value_that_is_no_number_is_null_with_a_reason(results: Results, value: float) -> None:
-    results.write(record(readings=[Reading("loss", "nats/token", value)]))
-    (reading,) = stored(results)["readings"]
-    assert reading["value"] is None
-    assert str(value) in reading["reason"]
-    told = Reading("loss", "nats/token", value, reason="diverged")
-    assert (told.value, told.reason) == (None, "diverged")
+def test_a_value_that_is_no_number_is_null_with_a_reason(results: Results) -> None:
+    for value in (math.nan, math.inf, -math.inf):
+        results.write(record(readings=[Reading("loss", "nats/token", value)]))
+        (reading,) = stored(results)["readings"]
+        assert reading["value"] is None
+        assert str(value) in reading["reason"]
+        told = Reading("loss", "nats/token", value, reason="diverged")
+        assert (told.value, told.reason) == (None, "diverged")
 
 
-def test_a_null_says_why() -> None:
+def test_a_reading_has_a_metric_and_a_unit_and_a_null_says_why() -> None:
     with pytest.raises(ValueError, match="'loss' has neither a value nor a reason"):
         Reading("loss", "nats/token")
-
-
-@pytest.mark.parametrize(("metric", "unit"), [("", "1"), ("loss", "")])
-def test_a_number_has_a_name_and_a_unit(metric: str, unit: str) -> None:
-    with pytest.raises(ValueError, match="name a metric and a unit"):
-        Reading(metric, unit, 1.0)
+    for metric, unit in (("", "1"), ("loss", "")):
+        with pytest.raises(ValueError, match="name a metric and a unit"):
+            Reading(metric, unit, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -172,17 +169,11 @@ def test_a_number_has_a_name_and_a_unit(metric: str, unit: str) -> None:
         {"values": [[0.5, math.nan]], "axes": {"query": [0], "key": [0, 1]}},
     ],
 )
-def test_an_array_with_what_is_no_number_is_refused_where_it_is_made_or_can_be_written(
-    results: Results, reading: dict[str, Any]
+def test_an_array_with_what_is_no_number_is_refused_where_it_is_made(
+    reading: dict[str, Any],
 ) -> None:
-    try:
-        made = Reading("x", "1", **reading)
-    except ValueError:
-        return
-    results.write(record(readings=[made]))
-    text = results.path(TRIAL).read_text(encoding="utf-8")
-    assert not {"NaN", "Infinity"} & set(text.replace(",", " ").replace("]", " ").split())
-    assert results.read(TRIAL) is not None
+    with pytest.raises(ValueError, match="finite"):
+        Reading("x", "1", **reading)
 
 
 def test_what_strict_json_cannot_say_leaves_the_old_record(results: Results) -> None:
@@ -260,8 +251,10 @@ def test_text_is_synced_before_it_takes_its_name_and_the_folder_after(
     assert steps == ["sync new", "rename", "sync folder"]
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [("fsync", OSError(28, "No space left on device")), ("replace", KeyboardInterrupt())],
+)
 def test_a_write_that_fails_leaves_the_old_text_and_no_litter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
 ) -> None:
@@ -283,15 +276,13 @@ def test_a_folder_that_can_be_written_to_is_left_as_it_was(results: Results) -> 
     assert [path for path in results.root.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize(
-    "trial", ["", ".", "..", "../x", "/etc/x", "a/b", "a.b", "a\0b", "é", "x" * 101]
-)
-def test_what_is_no_id_is_never_a_path(results: Results, trial: str) -> None:
-    for act in (results.read, results.path):
-        with pytest.raises(RecordError, match="no trial id"):
-            act(trial)
-    with pytest.raises(RecordError, match="'trial'"):
-        results.write(Record(trial, "ok", {}))
+def test_what_is_no_id_is_never_a_path(results: Results) -> None:
+    for trial in ("", ".", "..", "../x", "/etc/x", "a/b", "a.b", "a\0b", "a\n", "é", "x" * 101):
+        for act in (results.read, results.path):
+            with pytest.raises(RecordError, match="no trial id"):
+                act(trial)
+        with pytest.raises(RecordError, match="'trial'"):
+            results.write(Record(trial, "ok", {}))
     assert not results.root.exists()
 
 
@@ -319,45 +310,41 @@ def test_a_plan_is_read_back_as_it_was_written(results: Results) -> None:
 CELL = entry()["cells"][0]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"arms": "paced"}, "'ablations.naïve.arms'"),
-        ({"question": 3}, "'ablations.naïve.question'"),
-        ({"seeds": [1]}, "'ablations.naïve.seeds': unknown field"),
-        ({"batches": [1]}, "'ablations.naïve.batches[0]'"),
-        ({"claims": [{"id": "a"}]}, "'ablations.naïve.claims[0].statement': missing"),
-        ({"metric": {"name": "per"}}, "'ablations.naïve.metric.unit': missing"),
-        ({"cells": [{**CELL, "trial": "../x"}]}, "'ablations.naïve.cells[0].trial'"),
-        ({"cells": [{**CELL, "role": "runner-up"}]}, "'ablations.naïve.cells[0].role'"),
-        ({"cells": [{**CELL, "work": -1.0}]}, "'ablations.naïve.cells[0].work'"),
-        ({"cells": [{**CELL, "seed": True}]}, "'ablations.naïve.cells[0].seed'"),
-        ({"cells": [{**CELL, "pace": 1}]}, "'ablations.naïve.cells[0].pace': unknown field"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_plan_that_is_none_is_never_written_and_never_read(
-    results: Results, changes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(RecordError) as error:
-        results.write_plan(planned(**changes))
-    assert str(error.value).startswith(words)
-    assert not results.root.exists()
-    results.root.mkdir()
-    results.plan_file.write_bytes(seal(planned(**changes)))
-    with pytest.raises(RecordError) as error:
-        results.read_plan()
-    assert f"{results.plan_file}: {words}" in str(error.value)
+def test_a_plan_that_is_none_is_never_written_and_never_read(results: Results) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"arms": "paced"}, "arms'"),
+        ({"question": 3}, "question'"),
+        ({"seeds": [1]}, "seeds': unknown field"),
+        ({"batches": [1]}, "batches[0]'"),
+        ({"claims": [{"id": "a"}]}, "claims[0].statement': missing"),
+        ({"metric": {"name": "per"}}, "metric.unit': missing"),
+        ({"cells": [{**CELL, "trial": "../x"}]}, "cells[0].trial'"),
+        ({"cells": [{**CELL, "role": "runner-up"}]}, "cells[0].role'"),
+        ({"cells": [{**CELL, "work": -1.0}]}, "cells[0].work'"),
+        ({"cells": [{**CELL, "seed": True}]}, "cells[0].seed'"),
+        ({"cells": [{**CELL, "pace": 1}]}, "cells[0].pace': unknown field"),
+    ]
+    for changes, words in wrong:
+        with pytest.raises(RecordError) as error:
+            results.write_plan(planned(**changes))
+        assert str(error.value).startswith(f"'ablations.naïve.{words}")
+        assert not results.plan_file.exists()
+        results.root.mkdir(exist_ok=True)
+        results.plan_file.write_bytes(seal(planned(**changes)))
+        with pytest.raises(RecordError) as error:
+            results.read_plan()
+        assert f"{results.plan_file}: 'ablations.naïve.{words}" in str(error.value)
+        results.plan_file.unlink()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"schema": 2}', "\xff"])
-def test_a_plan_that_cannot_be_used_is_one_line_that_names_it(results: Results, text: str) -> None:
+def test_a_plan_that_cannot_be_used_is_one_line_that_names_it(results: Results) -> None:
     results.root.mkdir()
-    results.plan_file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(RecordError) as error:
-        results.read_plan()
-    assert str(results.plan_file) in str(error.value)
-    assert "\n" not in str(error.value)
+    for data in (b"", b"{", b"[]", b"3", b'{"schema": 2}', b"\xff"):
+        results.plan_file.write_bytes(data)
+        with pytest.raises(RecordError) as error:
+            results.read_plan()
+        assert str(results.plan_file) in str(error.value)
+        assert "\n" not in str(error.value)
 
 
 def test_a_folder_without_a_plan_says_what_to_do(results: Results) -> None:
