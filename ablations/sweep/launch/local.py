@@ -86,7 +86,7 @@ class LocalLauncher:
         atexit.register(self.close)
 
     def submit(self, job: Job) -> None:
-        held = os.cpu_count() or 1
+        held = max(2, os.cpu_count() or 1)
         if job.threads > held and not job.accelerators:
             raise ConfigError([f"--devices {job.threads}: this machine has {held} cores"])
         is_taken = job.id in self._waiting or job.id in self._running

@@ -151,36 +151,6 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return planned(tmp_path_factory.mktemp("question"), changes, **settings)
 
 
-@pytest.mark.soak  # what the processes do is in tests/ablations/train/test_ranks.py
-def test_a_training_on_two_devices_that_is_stopped_goes_on_with_any_number(
-    long: Plan, tmp_path: Path
-) -> None:
-    """With as many, to the same bits: nothing depends on where it was stopped."""
-    (trial,) = long.wanted
-
-    def interrupt(_pid: int) -> None:
-        raise KeyboardInterrupt
-
-    stopped, copy, alone = (Results(tmp_path / name) for name in ("stopped", "copy", "alone"))
-    with Meddling(interrupt) as launcher, pytest.raises(KeyboardInterrupt):
-        run(long, stopped, launcher, "cpu", devices=2)
-    assert stopped.read(trial) is None
-    assert stopped.unfinished(trial).exists()
-    shutil.copytree(stopped.root, copy.root)
-    for results, devices in ((stopped, 2), (copy, 1), (alone, 2)):
-        with LocalLauncher(1) as launcher:
-            run(long, results, launcher, "cpu", devices=devices)
-    whole, same, other = (losses(held(results, trial)) for results in (alone, stopped, copy))
-    assert len(whole) > 100
-    assert same == whole
-    assert other.keys() == whole.keys()
-    assert other != whole
-    first, last = list(whole)[1], list(whole)[-1]
-    assert other[first] == whole[first]
-    assert other[last] == pytest.approx(whole[last], rel=0.1)
-    assert held(stopped, trial).attempts == 1
-
-
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes through pidfds")
 def test_a_trial_one_of_whose_processes_is_killed_says_so_and_leaves_nobody(
     long: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from launching import fifo, job, outcomes, release
+from launching import job, outcomes
 
 from ablations.sweep.launch import Job, Launcher, Progress, resolve
 from ablations.sweep.launch.local import LocalLauncher
@@ -51,24 +51,6 @@ def test_what_cannot_be_called_is_an_error_of_that_job(
 def test_a_call_without_a_function_is_refused() -> None:
     with pytest.raises(ValueError, match=r"package\.module:function"):
         resolve("worker_jobs")
-
-
-def test_jobs_start_as_submitted_and_end_as_they_come(launcher: Launcher, tmp_path: Path) -> None:
-    pipes = {name: fifo(tmp_path, name) for name in "ab"}
-    for name, path in pipes.items():
-        launcher.submit(job(name, "hold", fifo=path))
-    started, ended = [], []
-    for event in launcher.events():
-        if isinstance(event, Progress):
-            started.append(event.job)
-            if len(started) == 2:
-                release(pipes["b"], "second")
-        else:
-            ended.append((event.job, event.value))
-            if event.job == "b":
-                release(pipes["a"], "first")
-    assert sorted(started) == ["a", "b"]
-    assert ended == [("b", "second"), ("a", "first")]
 
 
 def test_a_value_larger_than_any_pipe_arrives_whole(launcher: Launcher) -> None:

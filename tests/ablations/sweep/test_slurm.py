@@ -121,28 +121,14 @@ def test_a_controller_that_does_not_answer_is_asked_again(
 # How jobs end there.
 
 
-def test_a_preempted_job_is_no_outcome_and_goes_on_from_its_checkpoint(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path
-) -> None:
-    cluster.submit(job("a", "learn", unfinished=str(tmp_path / "checkpoint")))
-    cluster.submit(job("b", "echo"))
-    ended: dict[str, Outcome] = {}
-    for event in cluster.events():
-        if isinstance(event, Progress):
-            toy.requeue("1_0")
-        else:
-            ended[event.job] = event
-    assert (ended["a"].status, ended["a"].value) == ("done", "went on from step 7")
-    assert ended["b"].status == "done"
-
-
-def test_near_its_time_limit_a_job_queues_again_and_goes_on_from_its_checkpoint(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path
+@pytest.mark.parametrize("is_preempted", [True, False], ids=["preempted", "near its time limit"])
+def test_a_job_that_slurm_stops_is_no_outcome_and_goes_on_from_its_checkpoint(
+    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, is_preempted: bool
 ) -> None:
     cluster.submit(job("a", "learn", unfinished=str(tmp_path / "checkpoint")))
     for event in cluster.events():
         if isinstance(event, Progress):
-            toy.tell("1", signal.SIGUSR2)
+            toy.requeue("1") if is_preempted else toy.tell("1", signal.SIGUSR2)
         else:
             assert (event.status, event.value) == ("done", "went on from step 7")
 
