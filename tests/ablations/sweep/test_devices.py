@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from in_process import InProcess
 from small import question
 from watching import Watch
 
@@ -47,11 +48,10 @@ def folders(
     tmp_path_factory: pytest.TempPathFactory, plan: Plan, server: None
 ) -> dict[int, Results]:
     """What is left of the same plan on one device and on two."""
-    found = {}
-    for devices in (1, 2):
-        found[devices] = Results(tmp_path_factory.mktemp(f"on{devices}"))
-        with LocalLauncher(1) as launcher:
-            run(plan, found[devices], launcher, "cpu", devices=devices)
+    found = {devices: Results(tmp_path_factory.mktemp(f"on{devices}")) for devices in (1, 2)}
+    run(plan, found[1], InProcess(), "cpu")
+    with LocalLauncher(1) as launcher:
+        run(plan, found[2], launcher, "cpu", devices=2)
     return found
 
 

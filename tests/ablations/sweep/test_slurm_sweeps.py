@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from in_process import InProcess
 from launching import fifo, job, outcomes, release
 from real_slurm import RealSlurm, why_not
 from small import question
@@ -23,7 +24,6 @@ from watching import LONG
 from ablations.plan.wanted import Plan
 from ablations.store.results import Results
 from ablations.sweep.launch import Event, Job, Outcome, Progress
-from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.launch.slurm.launcher import SlurmLauncher
 from ablations.sweep.launch.slurm.profile import SlurmProfile
 from ablations.sweep.runner import run
@@ -100,8 +100,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def here(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What a sweep on this machine gives."""
     results = Results(tmp_path_factory.mktemp("here"))
-    with LocalLauncher(2) as local:
-        assert run(plan, results, local, "cpu") == {"ok": 2}
+    assert run(plan, results, InProcess(), "cpu") == {"ok": 2}
     return results
 
 
