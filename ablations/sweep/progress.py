@@ -88,11 +88,10 @@ class Display:
         self._lines: dict[str, TaskID] = {}
         is_live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         console = Console(file=self._stream, force_terminal=True) if is_live else None
-        words = {"markup": False}
         self._bars = console and Progress(
-            TextColumn("{task.description}", **words, table_column=_column(4)),
+            TextColumn("{task.description}", markup=False, table_column=_column(4)),
             BarColumn(bar_width=None, table_column=_column(2)),
-            TextColumn("{task.fields[note]}", **words, table_column=_column(4)),
+            TextColumn("{task.fields[note]}", markup=False, table_column=_column(4)),
             console=console,
             refresh_per_second=4,
             expand=True,
