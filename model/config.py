@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -32,11 +32,16 @@ def nearest(word: str, names: Iterable[str]) -> str:
     return f"Did you mean '{close[0]}'?" if close else f"Choose from: {', '.join(names)}."
 
 
+@cache
+def _hints(config: Any) -> dict[str, Any]:
+    return get_type_hints(config)
+
+
 def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     """An instance of the dataclass `config`, each option replacing its default whole."""
     if not isinstance(options, Mapping):
         raise ConfigError([f"{path}: expected options, got {options!r}"])
-    hints = get_type_hints(config)
+    hints = _hints(config)
     families = {f.name: f.metadata["family"] for f in fields(config) if "family" in f.metadata}
     needed = {f.name for f in fields(config) if f.default is f.default_factory is MISSING}
     given: dict[str, Any] = {}
@@ -97,10 +102,20 @@ def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
     """The value as the field's type has it."""
     if isinstance(value, float) and value.is_integer() and int in (hint, *get_args(hint)):
         value = int(value)
+    if _is_plain(value, hint):
+        return value  # OmegaConf takes a hundred times as long to say that it is right
     tree = _tree(config)
     OmegaConf.update(tree, key, value, merge=False)
     node = tree[key]
     return OmegaConf.to_container(node, resolve=False) if OmegaConf.is_config(node) else node
+
+
+def _is_plain(value: Any, hint: Any) -> bool:
+    """Whether a value needs no conversion to be what a simple hint says."""
+    if hint in (list[Any], dict[str, Any]):
+        return type(value) is get_origin(hint)
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return type(value) in kinds and type(value) in (int, float, bool, str, NoneType)
 
 
 WORDS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,19 +26,25 @@ def asks_match(value: Any) -> bool:
 def matched_width(variant: Callable[[int], Tree], control: Tree) -> int:
     """The even number that brings a variant's parameters nearest to the control's.
 
-    More width is more parameters, so halving finds it; ConfigError where one of them is no model.
+    Parameters grow about as the square of the width, so a line through square roots finds it in a
+    few steps; ConfigError where one of them is no model.
     """
     target = _size(control)
     low, high = 1, 2  # halves
-    while high < _WIDEST and _size(variant(2 * high)) < target:
-        low, high = high, 2 * high
+    under, over = _size(variant(2 * low)), _size(variant(2 * high))
+    while high < _WIDEST and over < target:
+        low, high, under = high, 4 * high, over
+        over = _size(variant(2 * high))
     while high - low > 1:
-        middle = (low + high) // 2
-        if _size(variant(2 * middle)) < target:
-            low = middle
+        roots = [math.sqrt(size) for size in (under, target, over)]
+        share = (roots[1] - roots[0]) / (roots[2] - roots[0]) if over > under else 0.5
+        middle = min(max(round(low + share * (high - low)), low + 1), high - 1)
+        size = _size(variant(2 * middle))
+        if size < target:
+            low, under = middle, size
         else:
-            high = middle
-    return 2 * min((low, high), key=lambda half: abs(_size(variant(2 * half)) - target))
+            high, over = middle, size
+    return 2 * (low if abs(under - target) <= abs(over - target) else high)
 
 
 def _size(tree: Tree) -> int:

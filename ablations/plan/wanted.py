@@ -129,6 +129,8 @@ class Plan:
     wanted: dict[str, Want]
     notes: list[str] = field(default_factory=list)
     """What people should know before it runs."""
+    partly_tuned: list[str] = field(default_factory=list)
+    """Questions whose settings were chosen before their grids had grown."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,9 @@ def make_plan(
         plan.notes += _same_as_control(tables)
     if problems:
         raise ConfigError(list(problems))
+    if plan.partly_tuned:
+        told = listed(plan.partly_tuned)
+        plan.notes.append(f"tuned before their grids had all their values: {told} (--tune)")
     return plan
 
 
@@ -277,12 +282,8 @@ def _tables(
         plan.notes.append(f"{name}: not tuned at these settings ({told}); --tune does that")
         return [fixed]
     pairs = [(arm, known[key]) for arm, key in zip(arms, keys, strict=True) if key in known]
-    left = [len(untried(choice, arm, ablation.tune)) for arm, choice in pairs]
-    if any(left):
-        plan.notes.append(
-            f"{name}: chosen without {max(left)} of the settings that its grid has now; "
-            "--tune tries them"
-        )
+    if any(untried(choice, arm, ablation.tune) for arm, choice in pairs):
+        plan.partly_tuned.append(name)
     return [
         PlannedTable(name, ablation, fixed.cells, is_alone=False),
         PlannedTable(

@@ -89,7 +89,7 @@ def choose(
     chosen: dict[str, list[str]] = {split: [] for split in asked}
     wanting = set(asked)
     for word in _in_order():
-        split = _split_of(stem(word) if by == "stem" else word)
+        split = _split_by(by, word)
         if split in wanting:
             chosen[split].append(word)
             if len(chosen[split]) == asked[split]:
@@ -97,6 +97,11 @@ def choose(
                 if not wanting:
                     break
     return {split: tuple(words) for split, words in chosen.items()}
+
+
+@cache
+def _split_by(by: str, word: str) -> str:
+    return _split_of(stem(word) if by == "stem" else word)
 
 
 @cache

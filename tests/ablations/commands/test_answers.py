@@ -60,7 +60,7 @@ def test_a_question_without_claims_has_a_line_for_each_arm(
     assert control.split()[:2] == ["small", "with"]
     assert control.endswith("3  control")
     assert "'rms, twice'" in variant
-    assert variant.split()[2:5] == ["0.501", "0.2", "3"]  # score, difference, seeds
+    assert variant.split()[3:6] == ["0.501", "0.2", "3"]  # score, difference, seeds
 
 
 def test_a_claim_is_told_as_analysis_tells_it(

@@ -141,13 +141,11 @@ def test_a_variant_outranks_a_level(ask: Ask) -> None:
     assert settings_of(file, "model.depth") == [1, 2, 3, 3]
 
 
-@pytest.mark.parametrize(
-    "path", ["model.position", "model.position.base", "model.depth", "model.n_heads"]
-)
-def test_what_a_question_varies_cannot_be_set(ask: Ask, path: str) -> None:
-    variants = {"with": {"model.position": "sinusoidal"}, "without": {"model.position": "none"}}
-    (problem,) = problems(ask(variants=variants, across=ACROSS), overrides={path: 2})
-    assert problem.startswith(f"{path}: ")
+def test_what_a_question_varies_cannot_be_set(ask: Ask) -> None:
+    for path in ["model.position", "model.position.base", "model.depth", "model.n_heads"]:
+        variants = {"with": {"model.position": "sinusoidal"}, "without": {"model.position": "none"}}
+        (problem,) = problems(ask(variants=variants, across=ACROSS), overrides={path: 2})
+        assert problem.startswith(f"{path}: ")
 
 
 def test_what_only_a_rival_replaces_can_still_be_set_for_the_control(ask: Ask) -> None:
@@ -181,9 +179,8 @@ def id_of(*changes: tuple[str, Any], seed: int = 0) -> str:
     return identity_of({**resolve_trial(tree), "seed": seed})
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+def test_another_way_to_write_the_same_is_the_same_trial() -> None:
+    for path, value in [
         ("model.n_heads", 4.0),
         ("model.d_model", 6.4e1),
         ("train.steps", 500.0),
@@ -197,15 +194,12 @@ def id_of(*changes: tuple[str, Any], seed: int = 0) -> str:
         ("model.feedforward", {"bias": True, "name": "relu"}),
         ("train.optimiser", {"name": "adam", "rate": 0.01}),
         ("task", {"name": "g2p", **SEEDED}),
-    ],
-)
-def test_another_way_to_write_the_same_is_the_same_trial(path: str, value: Any) -> None:
-    assert id_of((path, value)) == id_of()
+    ]:
+        assert id_of((path, value)) == id_of()
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+def test_another_setting_is_another_trial() -> None:
+    for path, value in [
         ("model.n_heads", 2),
         ("model.position.base", 9999.0),
         ("model.norm.eps", 1e-6),
@@ -217,10 +211,8 @@ def test_another_way_to_write_the_same_is_the_same_trial(path: str, value: Any) 
         ("task.words", 201),
         ("task.test_words", 41),
         ("task.split", "word"),
-    ],
-)
-def test_another_setting_is_another_trial(path: str, value: Any) -> None:
-    assert id_of((path, value)) != id_of()
+    ]:
+        assert id_of((path, value)) != id_of()
 
 
 def test_another_seed_is_another_trial() -> None:
@@ -256,22 +248,28 @@ def leaves(tree: Mapping[str, Any], above: str = "") -> Iterable[str]:
         yield from leaves(value, path) if isinstance(value, dict) else [path]
 
 
-@pytest.mark.parametrize("file", sorted((FOLDER / "base").glob("*.yaml")), ids=lambda f: f.stem)
-def test_a_base_writes_every_value_out(file: Path) -> None:
-    tree = read_yaml(file).values
-    assert sorted(leaves(tree)) == sorted(leaves(resolve_trial(tree)))
+def test_a_base_writes_every_value_out() -> None:
+    for file in sorted((FOLDER / "base").glob("*.yaml")):
+        tree = read_yaml(file).values
+        assert sorted(leaves(tree)) == sorted(leaves(resolve_trial(tree)))
 
 
-@pytest.mark.parametrize("name", catalogue())
-def test_a_question_opens_with_the_command_that_asks_it(name: str) -> None:
-    first = catalogue()[name].read_text(encoding="utf-8").splitlines()[0]
-    assert first == f"# python -m ablations run {name}"
+def test_a_question_opens_with_the_command_that_asks_it() -> None:
+    for name in catalogue():
+        first = catalogue()[name].read_text(encoding="utf-8").splitlines()[0]
+        assert first == f"# python -m ablations run {name}"
 
 
-@pytest.mark.parametrize("name", catalogue())
-def test_no_label_is_a_word_that_yaml_takes_for_true_or_false(name: str) -> None:
-    ablation, _ = read_ablation(catalogue()[name])
-    assert not {label.lower() for label in ablation.variants} & {"on", "off", "yes", "no", "null"}
+def test_no_label_is_a_word_that_yaml_takes_for_true_or_false() -> None:
+    for name in catalogue():
+        ablation, _ = read_ablation(catalogue()[name])
+        assert not {label.lower() for label in ablation.variants} & {
+            "on",
+            "off",
+            "yes",
+            "no",
+            "null",
+        }
 
 
 # What is refused.
@@ -355,9 +353,8 @@ def test_more_words_than_there_are_is_refused_by_its_path(ask: Ask) -> None:
     assert "task.words=10000000" in problem
 
 
-@pytest.mark.parametrize(
-    ("changes", "wrong", "right"),
-    [
+def test_an_unknown_name_is_answered_with_the_nearest(ask: Ask) -> None:
+    for changes, wrong, right in [
         ({"task": "gtp"}, "gtp", "g2p"),
         ({"control": "wiht"}, "wiht", "with"),
         ({"variants": {"with": {}, "x": {"model.postion": 1}}}, "postion", "model.position"),
@@ -367,14 +364,10 @@ def test_more_words_than_there_are_is_refused_by_its_path(ask: Ask) -> None:
         ({"settings": {"task.wrods": 1}}, "wrods", "task.words"),
         ({"settings": {"model.name": "transfromer"}}, "transfromer", "transformer"),
         ({"claim": []}, "claim", "claims"),
-    ],
-)
-def test_an_unknown_name_is_answered_with_the_nearest(
-    ask: Ask, changes: dict[str, Any], wrong: str, right: str
-) -> None:
-    problem = problems(ask(**changes))[0]
-    assert wrong in problem
-    assert f"'{right}'" in problem
+    ]:
+        problem = problems(ask(**changes))[0]
+        assert wrong in problem
+        assert f"'{right}'" in problem
 
 
 def test_an_unknown_ablation_or_profile_is_answered_with_the_nearest() -> None:
@@ -419,23 +412,23 @@ def test_a_value_of_the_wrong_type_is_named_by_file_and_line(
     assert problems(file)[0].startswith(f"{file}:{line}: ")
 
 
-@pytest.mark.parametrize("value", ["???", ".nan", "1e999", "-1", "1e18", "[1]", "{a: 1}", "''"])
-@pytest.mark.parametrize("path", ["model.d_model", "train.steps", "task.words"])
-def test_whatever_a_number_is_set_to_is_taken_or_refused(ask: Ask, path: str, value: str) -> None:
-    try:
-        read = parse_yaml(f"value: {value}", "command line").values["value"]
-        assert all(get(cell.config, path) == read for cell in cells(ask(), {path: read}))
-    except ConfigError as error:
-        told = str(error)
-    else:
-        told = path
-    assert path.partition(".")[0] in told or "command line" in told
+def test_whatever_a_number_is_set_to_is_taken_or_refused(ask: Ask) -> None:
+    for path in ["model.d_model", "train.steps", "task.words"]:
+        for value in ["???", ".nan", "1e999", "-1", "1e18", "[1]", "{a: 1}", "''"]:
+            try:
+                read = parse_yaml(f"value: {value}", "command line").values["value"]
+                assert all(get(cell.config, path) == read for cell in cells(ask(), {path: read}))
+            except ConfigError as error:
+                told = str(error)
+            else:
+                told = path
+            assert path.partition(".")[0] in told or "command line" in told
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("nan")])
-@pytest.mark.parametrize("path", ["train.clip", "model.norm.eps", "train.optimiser.rate"])
-def test_a_number_that_json_has_no_word_for_is_refused(ask: Ask, path: str, value: float) -> None:
-    assert path in problems(ask(), overrides={path: value})[0]
+def test_a_number_that_json_has_no_word_for_is_refused(ask: Ask) -> None:
+    for path in ["train.clip", "model.norm.eps", "train.optimiser.rate"]:
+        for value in [float("inf"), float("nan")]:
+            assert path in problems(ask(), overrides={path: value})[0]
 
 
 def test_no_value_of_the_environment_gets_in_by_any_field(

@@ -97,9 +97,8 @@ def test_only_the_walked_coordinate_is_thinned() -> None:
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("points", "words"),
-    [
+def test_a_wrong_place_is_answered_in_one_line() -> None:
+    for points, words in [
         ({"lenght": [8]}, "points.layer.lenght: is no coordinate of it. Did you mean 'length'"),
         ({"position": [8]}, "points.layer.position: is no coordinate of it"),
         ({"length": []}, "points.layer.length: expected a list of values, got []"),
@@ -112,26 +111,21 @@ def test_only_the_walked_coordinate_is_thinned() -> None:
         ({"length": ["8"]}, "points.layer.length: expected whole numbers that rise"),
         ({"batch": [True]}, "points.layer.batch: expected whole numbers that rise"),
         ({"tokens": [64, 32]}, "points.layer.tokens: expected whole numbers that rise"),
-    ],
-    ids=str,
-)
-def test_a_wrong_place_is_answered_in_one_line(points: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        at(**points)
-    (line,) = error.value.problems
-    assert line.startswith(words)
-    assert "\n" not in line
+    ]:
+        with pytest.raises(ConfigError) as error:
+            at(**points)
+        (line,) = error.value.problems
+        assert line.startswith(words)
+        assert "\n" not in line
 
 
-@pytest.mark.parametrize(
-    ("measure", "points", "nearest"),
-    [("layer", {"pass": ["forwards"]}, "forward"), ("decode", {"cache": ["keep"]}, "kept")],
-)
-def test_a_misspelt_word_is_answered_with_the_nearest(
-    measure: str, points: dict[str, Any], nearest: str
-) -> None:
-    with pytest.raises(ConfigError, match=nearest):
-        at(measure, **points)
+def test_a_misspelt_word_is_answered_with_the_nearest() -> None:
+    for measure, points, nearest in [
+        ("layer", {"pass": ["forwards"]}, "forward"),
+        ("decode", {"cache": ["keep"]}, "kept"),
+    ]:
+        with pytest.raises(ConfigError, match=nearest):
+            at(measure, **points)
 
 
 def test_what_has_no_batch_takes_no_budget_of_tokens() -> None:

@@ -27,9 +27,8 @@ def value(text: str) -> Any:
     return parse_yaml(f"key: {text}\n", "my.yaml").values["key"]
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
+def test_what_looks_like_a_number_is_one() -> None:
+    for text, number in [
         ("1e-3", 0.001),
         ("3E4", 30000.0),
         ("-2.5e+2", -250.0),
@@ -40,10 +39,8 @@ def value(text: str) -> Any:
         ("+2", 2),
         (".inf", float("inf")),
         ("-.inf", float("-inf")),
-    ],
-)
-def test_what_looks_like_a_number_is_one(text: str, number: float) -> None:
-    assert (value(text), type(value(text))) == (number, type(number))
+    ]:
+        assert (value(text), type(value(text))) == (number, type(number))
 
 
 def test_a_number_may_be_none_at_all() -> None:
@@ -53,24 +50,25 @@ def test_a_number_may_be_none_at_all() -> None:
 WORDS = "no off on yes No OFF y n True 1_000 0x10 0o10 12:30:00 2026-01-02 = << 1e e5 . -x"
 
 
-@pytest.mark.parametrize("word", WORDS.split())
-def test_words_that_yaml_would_take_for_something_else_stay_words(word: str) -> None:
-    assert value(word) == word
+def test_words_that_yaml_would_take_for_something_else_stay_words() -> None:
+    for word in WORDS.split():
+        assert value(word) == word
 
 
-@pytest.mark.parametrize("text", ["1e-3", "8", "true", "null", "", "no"])
-def test_what_is_quoted_stays_a_word(text: str) -> None:
-    assert value(f'"{text}"') == value(f"'{text}'") == text
+def test_what_is_quoted_stays_a_word() -> None:
+    for text in ["1e-3", "8", "true", "null", "", "no"]:
+        assert value(f'"{text}"') == value(f"'{text}'") == text
 
 
-@pytest.mark.parametrize(
-    ("text", "meaning"),
-    [("true", True), ("false", False), ("null", None), ("~", None), ("", None)],
-)
-def test_there_is_one_way_to_write_true_and_false_and_a_few_for_nothing(
-    text: str, meaning: bool | None
-) -> None:
-    assert value(text) is meaning
+def test_there_is_one_way_to_write_true_and_false_and_a_few_for_nothing() -> None:
+    for text, meaning in [
+        ("true", True),
+        ("false", False),
+        ("null", None),
+        ("~", None),
+        ("", None),
+    ]:
+        assert value(text) is meaning
 
 
 def test_a_leading_zero_does_not_make_a_number_octal() -> None:
@@ -85,11 +83,11 @@ def test_a_key_that_stands_twice_is_named_by_file_and_line(tmp_path: Path) -> No
     assert problem(error) == f"{file}:4: 'depth' stands twice"
 
 
-@pytest.mark.parametrize("text", ["{a: 1, a: 1}", "{1: x, '1': y}", "[{b: 1, b: 2}]"])
-def test_a_key_stands_once_however_deep_and_however_quoted(text: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        value(text)
-    assert problem(error).startswith("my.yaml:1: ")
+def test_a_key_stands_once_however_deep_and_however_quoted() -> None:
+    for text in ["{a: 1, a: 1}", "{1: x, '1': y}", "[{b: 1, b: 2}]"]:
+        with pytest.raises(ConfigError) as error:
+            value(text)
+        assert problem(error).startswith("my.yaml:1: ")
 
 
 def test_a_file_that_is_not_utf_8_is_named_by_its_line(tmp_path: Path) -> None:
@@ -125,11 +123,11 @@ def test_a_broken_file_is_one_line_that_names_it(text: str) -> None:
     assert len(problem(error)) < 300
 
 
-@pytest.mark.parametrize("text", ["- 1\n- 2\n", "3\n", "only words\n", "[]\n"])
-def test_a_file_must_be_keys_and_values(text: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        parse_yaml(text, "my.yaml")
-    assert problem(error) == "my.yaml:1: expected `key: value` lines"
+def test_a_file_must_be_keys_and_values() -> None:
+    for text in ["- 1\n- 2\n", "3\n", "only words\n", "[]\n"]:
+        with pytest.raises(ConfigError) as error:
+            parse_yaml(text, "my.yaml")
+        assert problem(error) == "my.yaml:1: expected `key: value` lines"
 
 
 def test_an_empty_file_says_nothing() -> None:
@@ -177,11 +175,11 @@ def test_a_list_is_a_factor_whose_levels_are_named_as_they_are_written() -> None
     assert values == {"b": "x,y", "c": [1, 2], "d": {"e": 1, "f": 2}}
 
 
-@pytest.mark.parametrize("text", ["1,,2", "1,2,1", ",", "1,2,", "32, 32", "1,1.0", "null,~"])
-def test_a_list_has_different_levels_and_no_gap(text: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        parse_overrides([f"model.d_model={text}"])
-    assert problem(error).startswith(f"model.d_model={text}: expected ")
+def test_a_list_has_different_levels_and_no_gap() -> None:
+    for text in ["1,,2", "1,2,1", ",", "1,2,", "32, 32", "1,1.0", "null,~"]:
+        with pytest.raises(ConfigError) as error:
+            parse_overrides([f"model.d_model={text}"])
+        assert problem(error).startswith(f"model.d_model={text}: expected ")
 
 
 @pytest.mark.parametrize(
@@ -263,21 +261,21 @@ REFUSED = ["${oc.env:HOME}", "${env:HOME}", "${oc.env:HOME,x}", "a${b}", "${b}a"
 REFUSED += ["${", "${}", "${ b }", "${b", "${c}", "${b.c}", "${oc.decode:b}", "${..b}", "$${b}"]
 
 
-@pytest.mark.parametrize("written", REFUSED)
-def test_nothing_but_a_whole_reference_is_substituted(written: str) -> None:
-    for nested in (written, [written], {"deep": [{"er": written}]}):
+def test_nothing_but_a_whole_reference_is_substituted() -> None:
+    for written in REFUSED:
+        for nested in (written, [written], {"deep": [{"er": written}]}):
+            with pytest.raises(ConfigError) as error:
+                referred(nested, {"b": 1}, "my.yaml:3")
+            assert problem(error).startswith("my.yaml:3: ")
+
+
+def test_no_value_of_the_environment_gets_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    for written in REFUSED:
+        monkeypatch.setenv("HOME", "hunter2")
+        monkeypatch.setenv("b", "hunter2")
+        assert os.environ["HOME"] == "hunter2"
+        values, factors = parse_overrides([f"model.d_model={written}"])
+        overrides = values | factors
         with pytest.raises(ConfigError) as error:
-            referred(nested, {"b": 1}, "my.yaml:3")
-        assert problem(error).startswith("my.yaml:3: ")
-
-
-@pytest.mark.parametrize("written", REFUSED)
-def test_no_value_of_the_environment_gets_in(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "hunter2")
-    monkeypatch.setenv("b", "hunter2")
-    assert os.environ["HOME"] == "hunter2"
-    values, factors = parse_overrides([f"model.d_model={written}"])
-    overrides = values | factors
-    with pytest.raises(ConfigError) as error:
-        referred(overrides, {"b": 1}, "command line")
-    assert "hunter2" not in problem(error) + repr(overrides)
+            referred(overrides, {"b": 1}, "command line")
+        assert "hunter2" not in problem(error) + repr(overrides)
