@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ablations.plan.estimate import memory_of
 from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
@@ -68,43 +68,44 @@ class Setting:
         return {"device": self.device, "imports": self.imports, "env": code_version()}
 
 
-class Piece(Protocol):
+class Piece:
     """Something to do, under leases that nobody else may hold meanwhile."""
 
     id: str
     title: str
     trained: bool
-    """Whether it is about a model that is trained: what needs no training comes first."""
-    trials: tuple[str, ...]
-    """Whose records it writes to."""
+    """Whether it is about a model that is trained."""
     leases: tuple[str, ...]
     settings: str
     """Equal where pieces differ in their seed alone."""
 
     def job(self) -> Job | None:
         """What is still to do; None if that is nothing."""
+        raise NotImplementedError
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         """Write what came of it where the lease holds; how it ended, and a note for people.
 
         `again` tells that it failed and will be tried again.
         """
+        raise NotImplementedError
 
     @property
-    def parts(self) -> list[Piece]:
-        """What it falls apart into where it fails; a piece that is whole, into itself."""
+    def parts(self) -> Sequence[Piece]:
+        """The trials of a pack, to be tried one by one where it fails."""
+        return [self]
 
     def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
         """What each part has of an outcome, and keeps; None: nothing was left to do for it."""
+        return [(self, outcome)]
 
 
-class TrialPiece:
+class TrialPiece(Piece):
     """One trial: trained and measured, or only measured where it is trained already."""
 
     def __init__(self, want: Want, setting: Setting) -> None:
         self.id, self.title, self.trained = want.trial, want.title, want.trained
-        self.trials: tuple[str, ...] = (want.trial,)
-        self.leases: tuple[str, ...] = (want.trial,)
+        self.leases = (want.trial,)
         self.settings = str(want.frozen)
         self.want, self._setting = want, setting
         self._seen = self._given = self._stamp()
@@ -150,13 +151,6 @@ class TrialPiece:
             files=FILES,
             reads=want.files,
         )
-
-    @property
-    def parts(self) -> list[Piece]:
-        return [self]
-
-    def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
-        return [(self, outcome)]
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         record, outcome = _returned(outcome)
@@ -211,7 +205,7 @@ class TrialPiece:
         return None
 
 
-class SessionPiece:
+class SessionPiece(Piece):
     """One timing session: the trials that have no times yet, beside their reference.
 
     It leases its trials, whose records it writes to, and the machine, which it needs to itself.
@@ -266,13 +260,6 @@ class SessionPiece:
             alone=True,
             reads=self._reference.files,
         )
-
-    @property
-    def parts(self) -> list[Piece]:
-        return [self]
-
-    def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
-        return [(self, outcome)]
 
     def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         ended = "timed" if outcome.status == "done" else outcome.status, outcome.reason or ""

@@ -100,10 +100,8 @@ class Leases:
             return self.retake(*names)
 
     def holds(self, *names: str) -> bool:
-        """Whether all of these are ours: nobody has taken one over. Inside `locked` it stays so.
-
-        Who is silent has lost nothing yet.
-        """
+        """Whether all of these are ours: nobody has taken one over. Who is silent has lost nothing
+        yet."""
         return all(map(self._is_ours, names))
 
     def retake(self, *names: str) -> bool:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ablations.plan.estimate import PROCESS
-from ablations.sweep.jobs import Holds, Piece, Setting, TrialPiece
+from ablations.sweep.jobs import Piece, Setting, TrialPiece
 from ablations.sweep.launch import Job, Outcome
 from ablations.sweep.orders import FILES
 
 
-class PackPiece:
+class PackPiece(Piece):
     """Trials that differ in their seed alone."""
 
     def __init__(self, trials: Sequence[TrialPiece], setting: Setting) -> None:
@@ -24,14 +24,13 @@ class PackPiece:
         self.id, self.settings = first.id, first.settings  # nobody else runs its first trial
         self.title = f"{first.title} and {len(trials) - 1} more"
         self.trained = True
-        self.trials: tuple[str, ...] = tuple(piece.id for piece in trials)
-        self.leases = self.trials
+        self.leases = tuple(piece.id for piece in trials)
         self._trials, self._setting = list(trials), setting
         self._ordered: set[str] = set()  # for which something was left to do
 
     @property
-    def parts(self) -> list[Piece]:
-        return [*self._trials]
+    def parts(self) -> Sequence[Piece]:
+        return self._trials
 
     def job(self) -> Job | None:
         jobs = [job for piece in self._trials if (job := piece.job()) is not None]
@@ -51,9 +50,6 @@ class PackPiece:
             files=tuple(files),
             reads=jobs[0].reads,
         )
-
-    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
-        raise AssertionError("its parts keep what came of it")
 
     def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
         """Its record and an equal share of the time for each trial that was ordered."""

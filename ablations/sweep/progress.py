@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Self, TextIO, cast
+from typing import Any, Self, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -14,7 +14,6 @@ from rich.table import Column
 from rich.text import Text
 
 from ablations.store.record import WHOLE
-from ablations.sweep.screen import Screen
 
 _TITLE = 60  # characters; a label may be of any length
 _NOTE = 120
@@ -30,45 +29,42 @@ class TimeLeft:
         self, jobs: int, sizes: Mapping[str, float] | None = None, workers: int = 1
     ) -> None:
         self._sizes = dict(sizes or {})
-        self._average = sum(self._sizes.values()) / len(self._sizes) if self._sizes else 1.0
+        average = sum(self._sizes.values()) / len(self._sizes) if self._sizes else 1.0
+        self._average, self._workers = average, workers
         self._rest = dict(self._sizes)
         self._unnamed = max(0, jobs - len(self._sizes))
-        self._workers = workers
-        self._took = 0.0
-        self._sized = 0.0
+        self._took = self._sized = 0.0
 
     def progress(self, job_id: str, fraction: float) -> None:
-        self._name(job_id)
+        size = self._size(job_id)
         if job_id in self._rest:
-            self._rest[job_id] = self._sizes[job_id] * (1 - min(max(fraction, 0.0), 1.0))
+            self._rest[job_id] = size * (1 - min(max(fraction, 0.0), 1.0))
 
     def running(self, job_id: str, seconds: float) -> None:
         """A job that tells nothing of its progress has run for so long."""
-        self._name(job_id)
-        if self._took > 0 and self._sizes[job_id] > 0:
-            self.progress(job_id, seconds * self._sized / self._took / self._sizes[job_id])
+        size = self._size(job_id)
+        if self._took > 0 and size > 0:
+            self.progress(job_id, seconds * self._sized / self._took / size)
 
     def finished(self, job_id: str, seconds: float | None) -> None:
         """One job less; None for a time that says nothing about the others."""
-        self._name(job_id)
+        size = self._size(job_id)
         self._rest.pop(job_id, None)
         if seconds is not None:
-            self._took += seconds
-            self._sized += self._sizes[job_id]
+            self._took, self._sized = self._took + seconds, self._sized + size
 
     def seconds(self) -> float | None:
         """None while nothing is known; never less than the longest job, which has one worker."""
         rest = [*self._rest.values(), *[self._average] * self._unnamed]
-        if not rest:
-            return 0.0
-        if self._sized == 0:
-            return None
+        if not rest or self._sized == 0:
+            return None if rest else 0.0
         return self._took / self._sized * max(sum(rest) / self._workers, max(rest))
 
-    def _name(self, job_id: str) -> None:
+    def _size(self, job_id: str) -> float:
         if job_id not in self._sizes:
             self._sizes[job_id] = self._rest[job_id] = self._average
             self._unnamed = max(0, self._unnamed - 1)
+        return self._sizes[job_id]
 
 
 class Display:
@@ -85,15 +81,22 @@ class Display:
         workers: int = 1,
         stream: TextIO | None = None,
     ) -> None:
-        self._total = total
-        self._done = done
+        self._total, self._done = total, done
         self._counts: Counter[str] = Counter()
         self._left = TimeLeft(total - done, sizes, workers)
         self._stream = cast(TextIO, Screen(stream or sys.stderr))
         self._lines: dict[str, TaskID] = {}
-        self._bars: Progress | None = None
-        if self._stream.isatty() and os.environ.get("TERM") != "dumb":
-            self._bars = _bars(Console(file=self._stream, force_terminal=True))
+        is_live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        console = Console(file=self._stream, force_terminal=True) if is_live else None
+        self._bars = console and Progress(
+            TextColumn("{task.description}", markup=False, table_column=_column(4)),
+            BarColumn(bar_width=None, table_column=_column(2)),
+            TextColumn("{task.fields[note]}", markup=False, table_column=_column(4)),
+            console=console,
+            refresh_per_second=4,
+            expand=True,
+        )
+        if self._bars:
             self._overall = self._bars.add_task("", total=total, completed=done, note="")
             self._update()
 
@@ -106,7 +109,6 @@ class Display:
         if self._bars:
             for line in self._lines.values():
                 self._bars.remove_task(line)
-            self._lines.clear()
             self._bars.stop()
 
     def started(self, job_id: str, title: str) -> None:
@@ -135,13 +137,13 @@ class Display:
             self._bars.refresh()
             if status == "ok":
                 return  # the bar counts it
-        width = len(str(self._total))
+        width, left = len(str(self._total)), self._time_left()
         parts = [
             f"[{self._done:>{width}}/{self._total}] {self._tidy(title, _TITLE)}",
             status,
             f"{seconds:.1f} s",
             self._tidy(note, _NOTE),
-            "" if self._bars or not self._time_left() else f"({self._time_left()})",
+            f"({left})" if left and not self._bars else "",
         ]
         self.say("  ".join(part for part in parts if part))
 
@@ -187,21 +189,30 @@ def roughly(seconds: float) -> str:
     return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
 
 
-def _bars(console: Console) -> Progress:
-    """Columns that give way in a narrow terminal, and take no label for markup."""
-    return Progress(
-        TextColumn(
-            "{task.description}",
-            markup=False,
-            table_column=Column(ratio=4, no_wrap=True, overflow="ellipsis"),
-        ),
-        BarColumn(bar_width=None, table_column=Column(ratio=2)),
-        TextColumn(
-            "{task.fields[note]}",
-            markup=False,
-            table_column=Column(ratio=4, no_wrap=True, overflow="ellipsis"),
-        ),
-        console=console,
-        refresh_per_second=4,
-        expand=True,
-    )
+class Screen:
+    """A stream, or none: once it is closed or full, what is written to it is dropped."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        self._do("write", text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._do("flush")
+
+    def isatty(self) -> bool:
+        return bool(self._do("isatty"))
+
+    def _do(self, what: str, *words: str) -> Any:
+        try:
+            return self._stream and getattr(self._stream, what)(*words)
+        except (OSError, ValueError):  # ValueError: it is closed
+            self._stream = None
+
+
+def _column(ratio: int) -> Column:
+    """A column that gives way in a narrow terminal."""
+    return Column(ratio=ratio, no_wrap=True, overflow="ellipsis")

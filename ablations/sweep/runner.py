@@ -6,11 +6,9 @@ another sweep has leased is passed over, and looked at again when all else is do
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from ablations.plan.document import merge_into
 from ablations.plan.estimate import may_fit
@@ -35,7 +33,6 @@ from ablations.sweep.signals import undisturbed
 
 RETRIES = 2  # of a job that failed for a cause that may pass
 EARLIER = "failed earlier"  # and not tried again: not how a job of this sweep ended
-UNBEGUN = "not begun"  # in time: no job of this sweep either
 NOTHING_LEFT = "nothing left to do"  # another sweep has done it
 ALIKE = 3  # so many first trials that all fail in one way end the sweep
 
@@ -50,25 +47,21 @@ def run(
     *,
     spared: frozenset[str] = frozenset(),
     limit: float | None = None,
-    deadline: float = math.inf,
     call: str = "ablations.sweep.worker:run_trial",
     leases: Leases | None = None,
     poll: float = 1.0,
-    watcher: Watcher | None = None,
     accelerators: float = 0.0,
     devices: int = 1,
     ways: WayOf = one_at_a_time,
 ) -> Counter[str]:
     """Run what the folder lacks; count how the jobs ended, and what is not tried again (EARLIER).
 
-    `spared` trials are not rerun. `limit` is the time of a job, `deadline` when the last one may
-    begin, by time.monotonic(), and `poll` that between two looks at others' work, in seconds;
-    `call` is what a worker does with a trial; `watcher` is told as each question ends. A job needs
-    so many `accelerators` for each of the `devices` that train one trial, or its share of them
-    where `ways` has several on one.
+    `spared` trials are not rerun. `limit` is the time of a job and `poll` that between two looks at
+    others' work, in seconds; `call` is what a worker does with a trial. A job needs so many
+    `accelerators` for each of the `devices` that train one trial, or its share of them where `ways`
+    has several on one.
 
-    What needs no training comes first, then the rest in the plan's order; what is timed untrained,
-    where it stands in that order.
+    Probes run first, then training in the plan's order, then what is timed, alone.
     """
     leases = leases or Leases(results.root / "leases")
     setting = Setting(plan, results, device, list(imports), rerun, limit, call, spared=spared)
@@ -89,16 +82,13 @@ def run(
             setting.say = display.say
             for note in notes:
                 display.say(note)
-            watched = _Watched(plan, [*trials, *timings], watcher or Watcher())
-            sweep = _Sweep(launcher, leases, display, poll, deadline, watched)
-            put_off: list[Piece] = []
+            sweep = _Sweep(launcher, leases, display, poll)
             try:
-                for stage in _stages(plan, pieces, timings):
-                    if stage.is_first:
-                        sweep.expect(is_proven=stage.trained in proven)
-                    sweep.work(stage.pieces, launcher.capacity)
-                    # Timing has the machine to itself; where others have it, training comes first.
-                    put_off = sweep.work([*stage.timings, *put_off], 1, patient=stage.is_last)
+                for is_trained in (False, True):
+                    sweep.expect(is_proven=is_trained in proven)
+                    some = [piece for piece in pieces if piece.trained == is_trained]
+                    sweep.work(some, launcher.capacity)
+                sweep.work(sorted(timings, key=lambda piece: piece.trained), 1)
             except BaseException:
                 with undisturbed():
                     sweep.stop()
@@ -133,80 +123,6 @@ def _begin(
     return trials, pieces, timings, notes, proven, len(left)
 
 
-@dataclass(frozen=True)
-class _Stage:
-    """Pieces that are done side by side, and then what is timed alone."""
-
-    trained: bool
-    pieces: list[Piece]
-    timings: list[SessionPiece]
-    is_first: bool = False
-    """Of those whose models are trained, or are not."""
-    is_last: bool = False
-
-
-def _stages(
-    plan: Plan, pieces: Sequence[Piece], timings: Sequence[SessionPiece]
-) -> Iterator[_Stage]:
-    place: dict[str, int] = {}
-    for index, table in enumerate(plan.tables.values()):
-        for cell in table.cells:
-            place.setdefault(cell.trial, index)
-
-    def stands(piece: Piece) -> int:
-        return min(place.get(trial, 0) for trial in piece.trials)  # in no table: at once
-
-    trained = [piece for piece in pieces if piece.trained]
-    first = min(map(stands, trained), default=len(place))
-    untrained = [piece for piece in timings if not piece.trained]
-    late = [piece for piece in untrained if stands(piece) > first]
-    border = min(map(stands, late), default=0)
-    before = [piece for piece in trained if stands(piece) < border]
-    after = [piece for piece in trained if stands(piece) >= border]
-    probes = [piece for piece in pieces if not piece.trained]
-    yield _Stage(False, probes, [p for p in untrained if p not in late], is_first=True)
-    if late:
-        yield _Stage(True, before, late, is_first=True)
-    own = [piece for piece in timings if piece.trained]
-    yield _Stage(True, after, own, is_first=not late, is_last=True)
-
-
-class Watcher:
-    """Whoever wants to know when a question has been answered; by default nobody."""
-
-    def question_ended(self, name: str) -> None:
-        """Nothing is left to run of this question, as far as it is planned."""
-
-    def quiet(self) -> None:
-        """A timing session is about to begin: whatever this does beside has to end first."""
-
-    def tick(self) -> None:
-        """Something has ended, if not a question."""
-
-
-class _Watched:
-    """Which questions still wait for which pieces."""
-
-    def __init__(self, plan: Plan, pieces: Iterable[Piece], watcher: Watcher) -> None:
-        self.watcher = watcher
-        tables: dict[str, set[str]] = {}
-        for table in plan.tables.values():
-            for cell in table.cells:
-                tables.setdefault(cell.trial, set()).add(table.question)
-        self._waiting: dict[str, set[str]] = {}  # question → pieces
-        for piece in pieces:
-            for name in {name for trial in piece.trials for name in tables.get(trial, ())}:
-                self._waiting.setdefault(name, set()).add(piece.id)
-
-    def piece_ended(self, piece: Piece) -> None:
-        for name in [name for name, ids in self._waiting.items() if piece.id in ids]:
-            self._waiting[name].remove(piece.id)
-            if not self._waiting[name]:
-                del self._waiting[name]
-                self.watcher.question_ended(name)
-        self.watcher.tick()
-
-
 class _Sweep:
     """The pieces that wait, those that run, and how the others ended."""
 
@@ -216,19 +132,13 @@ class _Sweep:
         leases: Leases,
         display: Display,
         poll: float,
-        deadline: float,
-        watched: _Watched,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._launcher, self._leases, self._display = launcher, leases, display
-        self._poll, self._deadline, self._watched = poll, deadline, watched
+        self._poll = poll
         self._queue: deque[Piece] = deque()
         self._later: deque[Piece] = deque()  # leased by others, or to be tried again
-        self._put_off: list[Piece] | None = None  # others have the machine, and it can wait
-        self._ended: list[Piece] = []  # of which nobody has been told
         self._running: dict[str, Piece] = {}
-        self._begun: set[str] = set()  # of which something was heard
-        self._withdrawn: set[str] = set()  # which had not begun in time
         self._tries: Counter[str] = Counter()  # failures that were followed by another try
         self._first: dict[str, tuple[str, Outcome]] | None = None
         self._kinds = 0
@@ -239,10 +149,8 @@ class _Sweep:
         """Watch the first ones, until one succeeds, where no good record is of their kind."""
         self._first = None if is_proven else {}
 
-    def work(self, pieces: Iterable[Piece], at_once: int, patient: bool = True) -> list[Piece]:
-        """Do all of these, so many at once; where it is not patient, those are handed back that
-        would have to wait for others to leave the machine."""
-        self._put_off = None if patient else []
+    def work(self, pieces: Iterable[Piece], at_once: int) -> None:
+        """Do all of these, so many at once."""
         self._queue.extend(pieces)
         self._kinds = len({piece.settings for piece in self._queue})
         while self._queue and not self._is_stopping:
@@ -250,19 +158,11 @@ class _Sweep:
             for event in self._launcher.events():
                 with undisturbed():  # an outcome that was read must be written
                     self._take(event)
-                self._tell_ended()
                 self._fill(at_once)
             if self._later and not self._is_stopping:
                 self._tell_of_others()
                 time.sleep(self._poll)
                 self._queue, self._later = self._later, self._queue
-        return self._put_off or []
-
-    def _tell_ended(self) -> None:
-        """Where signals are heard: whoever is told may start a process."""
-        ended, self._ended = self._ended, []
-        for piece in ended if not self._is_stopping else ():
-            self._watched.piece_ended(piece)
 
     def stop(self) -> None:
         """End what runs. A trial without a record waits, and goes on from its checkpoint."""
@@ -272,13 +172,6 @@ class _Sweep:
             self._take(event)
 
     def _fill(self, at_once: int) -> None:
-        if time.monotonic() >= self._deadline:
-            self.counts[UNBEGUN] += sum(len(p.parts) for p in (*self._queue, *self._later))
-            self._queue.clear()
-            self._later.clear()
-            for name in self._running.keys() - self._begun - self._withdrawn:  # it only waits
-                self._withdrawn.add(name)
-                self._launcher.cancel(name)
         while self._queue and len(self._running) < at_once and not self._is_stopping:
             piece = self._queue.popleft()
             if not self._leases.take(*piece.leases):
@@ -286,18 +179,15 @@ class _Sweep:
                 continue
             if self._would_disturb(piece):
                 self._leases.release(*piece.leases)
-                (self._later if self._put_off is None else self._put_off).append(piece)
+                self._later.append(piece)
                 continue
             job = piece.job()
             if job is None:
                 self._leases.release(*piece.leases)
                 for part in piece.parts:
                     self._display.finished(part.id, part.title, NOTHING_LEFT, 0.0)
-                    self._watched.piece_ended(part)
                 continue
             self._running[piece.id] = piece
-            if TIMING in piece.leases:
-                self._watched.watcher.quiet()
             self._launcher.submit(job)
 
     def _would_disturb(self, piece: Piece) -> bool:
@@ -308,7 +198,6 @@ class _Sweep:
     def _take(self, event: Event) -> None:
         piece = self._running[event.job]
         if isinstance(event, Progress):
-            self._begun.add(piece.id)
             if event.fraction == 0 and not self._tries[piece.id]:
                 self._display.started(piece.id, piece.title)
             self._display.progress(piece.id, event.fraction, event.note)
@@ -319,9 +208,6 @@ class _Sweep:
             self._finish(piece, event)
         elif self._is_stopping:
             self._leases.release(*piece.leases)
-        elif piece.id in self._withdrawn:
-            self._leases.release(*piece.leases)
-            self.counts[UNBEGUN] += len(piece.parts)
         elif event.status == "storage":
             raise OSError(event.reason)
         elif event.status == "changed":
@@ -351,7 +237,6 @@ class _Sweep:
                 status, note = self._keep(part, own, again=False)
                 self.counts[status] += 1
                 self._display.finished(part.id, part.title, status, own.seconds, note)
-            self._ended.append(part)
         self._leases.release(*piece.leases)
 
     def _fall_apart(self, piece: Piece, outcome: Outcome) -> None:

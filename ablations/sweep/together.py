@@ -62,7 +62,19 @@ def run_together(
         return launched.result()[0]
     if notice():
         raise Stopped from error
-    raise error
+    raise _early_death(error) or error
+
+
+def _early_death(error: BaseException) -> Exception | None:
+    """What torchrun's report says of a process that ended before it could tell anything."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    if not isinstance(error, ChildFailedError):
+        return None
+    rank, failed = error.get_first_failure()
+    if failed.exitcode < 0:
+        return Stopped(f"the process of device {rank} was killed")
+    return RuntimeError(f"the process of device {rank} ended with exit code {failed.exitcode}")
 
 
 class _Elsewhere(Exception):

@@ -36,6 +36,7 @@ from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
 from ablations.train.device import device_name, numerics, own_device
 from ablations.train.loop import train
+from ablations.train.ranks import SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice, Stopped, noticing
 from ablations.train.unfinished import Keeper
@@ -123,7 +124,7 @@ def _train(
 
 def _train_together(order: TrialOrder, record: Record, report: Report, notice: Notice) -> float:
     """Have a process for each device train, and keep the weights; seconds as `_train` has them."""
-    call = "ablations.sweep.rank:train_rank"
+    call = f"{__name__}:{train_rank.__name__}"
     first = replace(order, device=own_device(order.device))
     training = run_together(call, first.payload(), order.devices, report, notice)
     if training is None:
@@ -131,6 +132,37 @@ def _train_together(order: TrialOrder, record: Record, report: Report, notice: N
     record.status, record.reason = training["status"], training["reason"]
     record.readings += [Reading(**reading) for reading in training["readings"]]
     return float(training["earlier"])
+
+
+def train_rank(payload: dict[str, Any], report: Report, notice: Notice) -> dict[str, Any] | None:
+    """What one of the processes that train a trial together does; None where it was told to stop.
+
+    Rank 0 keeps the weights.
+    """
+    order = TrialOrder(**payload)
+    import_parts(order)
+    check_data(order.config, order.trial, order.trained)
+    check_code([order.code])  # this process has imported its own
+    with ranks_on(torch.device(order.device)) as (ranks, device):
+        config = order.config
+        task = load_task(freeze(config["task"]))
+        model = build(config["model"], task.source_size, task.target_size, config["seed"])
+        model.to(device)
+        keeper = SharedKeeper(Path(order.unfinished), made_with(order, device), ranks, notice)
+        settings = TrainConfig(**config["train"])
+        try:
+            training = train(model, task, settings, config["seed"], device, report, keeper, ranks)
+        except Stopped:
+            return None
+        if ranks.rank == 0:
+            record = Record(order.trial, training.status, config, env={"code": order.code})
+            save_weights(model, Path(order.weights), stamp_for(record))
+        return {
+            "status": training.status,
+            "reason": training.reason,
+            "readings": [vars(reading) for reading in training.readings],
+            "earlier": keeper.earlier,
+        }
 
 
 def made_with(order: TrialOrder, device: torch.device) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +30,12 @@ def release(path: str, text: str = "") -> None:
     """Let a job go that holds at this named pipe."""
     with open(path, "w") as file:
         file.write(text)
+
+
+@cache
+def ray_cluster() -> None:
+    """One for all tests of this process, whose launchers find it there."""
+    import ray
+
+    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+    ray.init("local", num_cpus=2, _node_ip_address="127.0.0.1", **quiet)

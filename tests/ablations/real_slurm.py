@@ -21,8 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-import psutil
-
 LONG = 60.0  # seconds until a daemon that does not come up counts as broken
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
 CONF = """\
@@ -37,7 +35,7 @@ TaskPlugin=task/none
 MpiDefault=none
 ReturnToService=2
 KillWait=30
-SlurmdTimeout={patience}
+SlurmdTimeout=300
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
@@ -67,13 +65,10 @@ def why_not() -> str:
 
 
 class RealSlurm:
-    """Its commands are asked with `conf` as their SLURM_CONF.
+    """Its commands are asked with `conf` as their SLURM_CONF."""
 
-    `patience` is after how many seconds a silent node is missed, if not at once.
-    """
-
-    def __init__(self, cpus: int, patience: int = 300) -> None:
-        self.cpus, self.patience = cpus, patience
+    def __init__(self, cpus: int) -> None:
+        self.cpus = cpus
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))
         self.folder.chmod(0o755)  # munged is another user
         self.conf = self.folder / "slurm.conf"
@@ -124,22 +119,6 @@ class RealSlurm:
         self.wait_for(lambda: self.state(number) == "PENDING", f"{number} is queued again")
         self.ask("scontrol", "update", f"JobId={number}", "StartTime=now+2")
 
-    def lose_node(self) -> None:
-        """Cut the power of the one node, and switch it on again once Slurm has missed it."""
-        *others, slurmd = self._daemons
-        spared = {daemon.pid for daemon in others}
-        jobs = [each for each in psutil.process_iter(["environ"]) if self._is_of(each)]
-        above = [up for each in jobs for up in each.parents() if up.name() == "slurmstepd"]
-        for process in [*above, *jobs]:  # first who would tell of the death of the others
-            if process.pid not in spared:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-        slurmd.wait(LONG)
-        self._daemons.remove(slurmd)
-        self.wait_for(lambda: self._node().startswith("down"), "the node is missed")
-        self._run(["slurmd", "-D"])
-        self.wait_for(lambda: self._node() == "idle", "the node is back")
-
     def running(self) -> int:
         """Jobs that run, or are not quite over."""
         words = ("--noheader", "--array", "--states=RUNNING,COMPLETING")
@@ -161,7 +140,7 @@ class RealSlurm:
         host = socket.gethostname().partition(".")[0]
         for name in ("state", "spool"):
             (self.folder / name).mkdir()
-        facts = {"cpus": self.cpus, "patience": self.patience, "ports": _free_ports(2)}
+        facts = {"cpus": self.cpus, "ports": _free_ports(2)}
         self.conf.write_text(CONF.format(host=host, folder=self.folder, **facts))
         for name in ("slurmctld", "slurmd"):
             self._run([name, "-D"])
@@ -190,9 +169,6 @@ class RealSlurm:
                 user=user,
             )
         )
-
-    def _is_of(self, process: psutil.Process) -> bool:
-        return (process.info["environ"] or {}).get("SLURM_CONF") == str(self.conf)
 
     def _node(self) -> str:
         """How the node is; nothing where the controller is not there yet."""

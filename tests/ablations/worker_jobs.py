@@ -5,7 +5,6 @@ Most workers import this anew, so it loads no torch.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import signal
@@ -15,7 +14,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ablations.store.stamp import ROOT
 from ablations.sweep.launch import Report
 from ablations.train.stopping import Stopped, noticing
 
@@ -53,14 +51,6 @@ def recite(payload: dict[str, Any], _report: Report) -> dict[str, Any]:
 
     copy = brought_to(payload["path"])
     return {"text": read_text(payload["path"]), "is_copy": copy is not None and copy.exists()}
-
-
-def prepared_tasks(_payload: dict[str, Any], _report: Report) -> dict[str, int]:
-    """How many tasks this worker's server had read or found, and how many its machine keeps."""
-    from ablations.tasks.cache import load_task
-
-    kept = [*(ROOT / "prepared").glob("*.pickle")]
-    return {"found": load_task.cache_info().currsize, "kept": len(kept)}
 
 
 def who(_payload: dict[str, Any], _report: Report) -> dict[str, Any]:
@@ -150,10 +140,6 @@ def die(payload: dict[str, Any], report: Report) -> None:
     os.kill(os.getpid(), payload["signal"])
 
 
-def crash(_payload: dict[str, Any], _report: Report) -> None:
-    ctypes.string_at(0)
-
-
 def leave(payload: dict[str, Any], _report: Report) -> None:
     os._exit(payload["code"])
 
@@ -186,20 +172,6 @@ def abandon(payload: dict[str, Any], report: Report) -> None:
 def stubborn(_payload: dict[str, Any], report: Report) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     report(0.0, "started")
-    while True:
-        signal.pause()
-
-
-def dawdle(payload: dict[str, Any], report: Report) -> None:
-    """When told to stop, say so through one named pipe and wait at another."""
-
-    def stop(*_: object) -> None:
-        with open(payload["told"], "w"), open(payload["leave"]) as leave:
-            leave.read()
-        os._exit(0)
-
-    signal.signal(signal.SIGTERM, stop)
-    report(0.0, str(os.getpid()))
     while True:
         signal.pause()
 

@@ -1,34 +1,23 @@
-"""What the runner costs: the start of a job, and two workers beside one worker of two threads."""
+"""What the runner costs: the start of a job."""
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from ablations.commands.arguments import cores
-from ablations.measure.timing import TimingConfig, time_blocks
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.results import Results
-from ablations.store.schema import FAILED
 from ablations.sweep.jobs import Setting, TrialPiece
 from ablations.sweep.launch import Job
 from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.runner import run
 from ablations.tasks.cache import announce
-from analysis.stats import timing_ratio
 
 QUESTIONS = ["norm", "scale"]
 PRELOAD = ["torch", "ablations.sweep.preload"]  # as `python -m ablations run` has it
-TIMING = TimingConfig(
-    processes=1, blocks=4, slow_blocks=4, warmup=1, sample_seconds=0.0, cap_seconds=300.0
-)
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 
@@ -68,35 +57,3 @@ def test_the_start_of_a_job(
         print(f"\nstart of a trial: median {sorted(starts)[5]:.3f} s, worst {max(starts):.3f} s;")
         print(f"  a job that does nothing, start to end: median {sorted(empty)[10]:.3f} s;")
         print(f"  the first of a sweep, which waits for torch and the data: {first:.1f} s")
-
-
-@pytest.mark.skipif(cores() == 1, reason="one core: two workers have nowhere to run")
-def test_two_workers_beside_one_worker_of_two_threads(
-    benchmark: Any, plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class TwoThreads(LocalLauncher):
-        def submit(self, job: Job) -> None:
-            super().submit(replace(job, threads=2))
-
-    folders = (Results(tmp_path / str(number)) for number in itertools.count())
-
-    def sweep(launcher: LocalLauncher) -> Callable[[], None]:
-        def call() -> None:
-            counts = run(plan, next(folders), launcher, "cpu")
-            assert counts.total() == len(plan.wanted)
-            assert not any(counts[status] for status in FAILED)
-
-        return call
-
-    samples: dict[str, list[float]] = {}
-    with LocalLauncher(2, preload=PRELOAD) as two, TwoThreads(1, preload=PRELOAD) as one:
-        calls = {"workers": sweep(two), "threads": sweep(one)}
-        benchmark.pedantic(
-            lambda: samples.update(time_blocks(calls, TIMING, torch.device("cpu"))), rounds=1
-        )
-    ratio = timing_ratio(samples["threads"], samples["workers"])
-    benchmark.extra_info.update(vars(ratio))
-    with capsys.disabled():
-        print(f"\n{len(plan.wanted)} smoke trials, one worker of two threads over two workers:")
-        print(f"  {ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f});", end=" ")
-        print(f"two workers take {min(samples['workers']):.1f} s")

@@ -1,11 +1,10 @@
-"""What a launcher owes, wherever its jobs run. Each check fails in words that say what and where.
+"""What a launcher owes, wherever its jobs run; said at Launcher and Outcome in sweep/launch.
 
 A job is one of the functions in tests/ablations/worker_jobs.py.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import tempfile
 from collections import Counter
@@ -38,25 +37,25 @@ def tells_each_job_once_and_last(subject: LauncherSubject) -> None:
             launcher.submit(job(name, "count", steps=3))
         events = list(launcher.events())
     ended = Counter(event.job for event in events if isinstance(event, Outcome))
-    assert ended == Counter(names), subject.owes("events", f"outcomes of jobs: {dict(ended)}")
+    assert ended == Counter(names), f"outcomes of jobs: {dict(ended)}"
     for name in names:
         *progress, last = [event for event in events if event.job == name]
-        assert isinstance(last, Outcome), subject.owes("events", "progress after the outcome")
+        assert isinstance(last, Outcome), "progress after the outcome"
         steps = [Progress(name, step / 3, f"step {step}") for step in range(3)]
-        assert progress == steps, subject.owes("events", f"progress of a job: {progress}")
+        assert progress == steps, f"progress of a job: {progress}"
 
 
 def keeps_to_its_capacity(subject: LauncherSubject) -> None:
     running: set[str] = set()
     with subject.open() as launcher:
-        for number in range(3 * launcher.capacity):
+        for number in range(launcher.capacity + 2):
             launcher.submit(job(str(number), "count", steps=2))
         for event in launcher.events():
             running = (
                 running | {event.job} if isinstance(event, Progress) else running - {event.job}
             )
-            assert len(running) <= launcher.capacity, subject.owes(
-                "capacity", f"{len(running)} jobs at once, of {launcher.capacity} that it has"
+            assert len(running) <= launcher.capacity, (
+                f"{len(running)} jobs at once, of {launcher.capacity} that it has"
             )
 
 
@@ -64,9 +63,9 @@ def refuses_an_id_twice(subject: LauncherSubject) -> None:
     with subject.open() as launcher:
         launcher.submit(job("a", "echo"))
         told = _refusal(lambda: launcher.submit(job("a", "echo")))
-        assert "'a'" in told, subject.owes("submit", f"a second job of one id is met with {told!r}")
+        assert "'a'" in told, f"a second job of one id is met with {told!r}"
         ended = [event.job for event in launcher.events()]
-        assert ended == ["a"], subject.owes("submit", f"a refused job ran all the same: {ended}")
+        assert ended == ["a"], f"a refused job ran all the same: {ended}"
         launcher.submit(job("a", "echo"))  # the first has ended, so the id is free
         assert [event.job for event in launcher.events()] == ["a"]
 
@@ -74,12 +73,12 @@ def refuses_an_id_twice(subject: LauncherSubject) -> None:
 def tells_an_exception_in_one_line(subject: LauncherSubject) -> None:
     with subject.open() as launcher:
         failed = outcomes(launcher, job("a", "fail", error="value"))["a"]
-    assert failed.status == "error", subject.owes("events", f"an exception is {failed.status}")
-    assert failed.reason == "ValueError: width 7 is not divisible by 2", subject.owes(
-        "events", f"the reason of an exception is {failed.reason!r}"
+    assert failed.status == "error", f"an exception is {failed.status}"
+    assert failed.reason == "ValueError: width 7 is not divisible by 2", (
+        f"the reason of an exception is {failed.reason!r}"
     )
-    assert "worker_jobs.py" in (failed.detail or ""), subject.owes(
-        "events", "the detail of an exception does not say where it was raised"
+    assert "worker_jobs.py" in (failed.detail or ""), (
+        "the detail of an exception does not say where it was raised"
     )
 
 
@@ -91,7 +90,7 @@ def tells_memory_that_ran_out(subject: LauncherSubject) -> None:
     with subject.open() as launcher:
         found = outcomes(launcher, *(job(error, "fail", error=error) for error in expected))
     statuses = {error: outcome.status for error, outcome in found.items()}
-    assert statuses == expected, subject.owes("events", f"errors are told as {statuses}")
+    assert statuses == expected, f"errors are told as {statuses}"
 
 
 def carries_plain_json(subject: LauncherSubject) -> None:
@@ -102,10 +101,8 @@ def carries_plain_json(subject: LauncherSubject) -> None:
         payload["list"].append("added after it was submitted")
         (done,) = [event for event in launcher.events() if isinstance(event, Outcome)]
         told = _refusal(lambda: launcher.submit(job("b", "echo", value=object())))
-    assert done.value == {**NESTED, "pair": [1, 2]}, subject.owes(
-        "submit", f"a payload arrived as {done.value}"
-    )
-    assert "JSON" in told, subject.owes("submit", f"a payload that is no JSON is met with {told!r}")
+    assert done.value == {**NESTED, "pair": [1, 2]}, f"a payload arrived as {done.value}"
+    assert "JSON" in told, f"a payload that is no JSON is met with {told!r}"
 
 
 def makes_an_error_of_a_value_that_is_no_json(subject: LauncherSubject) -> None:
@@ -115,13 +112,13 @@ def makes_an_error_of_a_value_that_is_no_json(subject: LauncherSubject) -> None:
         try:
             found = {event.job: event for event in launcher.events()}
         except TypeError as error:
-            raise AssertionError(subject.owes("events", f"events end in {error}")) from None
+            raise AssertionError(f"events end in {error}") from None
     shapeless = found["a"]
     assert isinstance(shapeless, Outcome)
-    assert (shapeless.status, "JSON" in (shapeless.reason or "")) == ("error", True), subject.owes(
-        "events", f"a value that is no JSON is {shapeless.status}: {shapeless.reason}"
+    assert (shapeless.status, "JSON" in (shapeless.reason or "")) == ("error", True), (
+        f"a value that is no JSON is {shapeless.status}: {shapeless.reason}"
     )
-    assert "b" in found, subject.owes("events", "the job after it never ran")
+    assert "b" in found, "the job after it never ran"
 
 
 def takes_jobs_while_it_is_read(subject: LauncherSubject) -> None:
@@ -134,10 +131,10 @@ def takes_jobs_while_it_is_read(subject: LauncherSubject) -> None:
                 launcher.submit(job(str(len(seen)), "echo"))
         left = list(launcher.events())
     ended = sorted(event.job for event in seen)
-    assert ended == ["0", "1", "2", "3"], subject.owes(
-        "submit", f"of jobs that were submitted while events were read, {ended} ran"
+    assert ended == ["0", "1", "2", "3"], (
+        f"of jobs that were submitted while events were read, {ended} ran"
     )
-    assert left == [], subject.owes("events", "they go on when nothing is left")
+    assert left == [], "they go on when nothing is left"
 
 
 def ends_what_waits_when_told(subject: LauncherSubject) -> None:
@@ -152,9 +149,9 @@ def ends_what_waits_when_told(subject: LauncherSubject) -> None:
         launcher.cancel()
         every = {event.job: event.status for event in launcher.events()}
     expected = {"a": "done", "b": "killed", "c": "done"}
-    assert one == expected, subject.owes("cancel", f"one of three jobs cancelled: {one}")
+    assert one == expected, f"one of three jobs cancelled: {one}"
     expected = dict.fromkeys("abc", "killed")
-    assert every == expected, subject.owes("cancel", f"all of three jobs cancelled: {every}")
+    assert every == expected, f"all of three jobs cancelled: {every}"
 
 
 def is_done_once_it_is_closed(subject: LauncherSubject) -> None:
@@ -162,9 +159,9 @@ def is_done_once_it_is_closed(subject: LauncherSubject) -> None:
     launcher.submit(job("a", "echo"))
     launcher.close()
     launcher.close()  # again: no mistake
-    assert list(launcher.events()) == [], subject.owes("close", "jobs run after it was closed")
+    assert list(launcher.events()) == [], "jobs run after it was closed"
     told = _refusal(lambda: launcher.submit(job("b", "echo")))
-    assert "closed" in told, subject.owes("close", f"a job for a closed one is met with {told!r}")
+    assert "closed" in told, f"a job for a closed one is met with {told!r}"
 
 
 def carries_the_files_of_a_job(subject: LauncherSubject) -> None:
@@ -176,10 +173,8 @@ def carries_the_files_of_a_job(subject: LauncherSubject) -> None:
         with subject.open() as launcher:
             done = outcomes(launcher, replace(carried, files=("given", "made")))["a"]
             found = [path.read_text() if path.exists() else None for path in (given, made)]
-        assert done.value == "as it was", subject.owes("submit", f"a job found {done.value!r}")
-        assert found == ["as it is now", "new"], subject.owes(
-            "submit", f"of what a job wrote, {found} came back"
-        )
+        assert done.value == "as it was", f"a job found {done.value!r}"
+        assert found == ["as it is now", "new"], f"of what a job wrote, {found} came back"
 
 
 # Where a job has a process of its own.
@@ -190,10 +185,10 @@ def tells_a_killed_job(subject: LauncherSubject) -> None:
         number = signal.SIGKILL.value
         found = outcomes(launcher, job("a", "die", signal=number), job("b", "echo"))
     killed = found["a"]
-    assert (killed.status, (killed.reason or "")[:7]) == ("killed", "SIGKILL"), subject.owes(
-        "events", f"a job that was killed is {killed.status}: {killed.reason}"
+    assert (killed.status, (killed.reason or "")[:7]) == ("killed", "SIGKILL"), (
+        f"a job that was killed is {killed.status}: {killed.reason}"
     )
-    assert found["b"].status == "done", subject.owes("events", "it took the next job with it")
+    assert found["b"].status == "done", "it took the next job with it"
 
 
 def ends_a_job_at_its_time_limit(subject: LauncherSubject) -> None:
@@ -205,9 +200,9 @@ def ends_a_job_at_its_time_limit(subject: LauncherSubject) -> None:
                 watch.add(*map(int, event.note.split()))
             else:
                 late = event.status
-        assert late == "timeout", subject.owes("events", f"a late job is {late}")
+        assert late == "timeout", f"a late job is {late}"
         left = len(watch.alive())
-        assert not left, subject.owes("events", f"a job out of time left {left} processes running")
+        assert not left, f"a job out of time left {left} processes running"
 
 
 def ends_what_runs_when_told(subject: LauncherSubject) -> None:
@@ -222,10 +217,8 @@ def ends_what_runs_when_told(subject: LauncherSubject) -> None:
             else:
                 ended[event.job] = event
     told = {name: outcome.status for name, outcome in ended.items()}
-    assert told == {"a": "killed", "b": "done"}, subject.owes(
-        "cancel", f"one of two running jobs cancelled: {told}"
-    )
-    assert ended["a"].reason, subject.owes("cancel", "a cancelled job has no reason")
+    assert told == {"a": "killed", "b": "done"}, f"one of two running jobs cancelled: {told}"
+    assert ended["a"].reason, "a cancelled job has no reason"
 
 
 def keeps_what_a_stopped_job_returns(subject: LauncherSubject) -> None:
@@ -236,8 +229,8 @@ def keeps_what_a_stopped_job_returns(subject: LauncherSubject) -> None:
                 launcher.cancel()
             else:
                 told = (event.status, event.value)
-                assert told == ("killed", "what there was so far"), subject.owes(
-                    "cancel", f"a job that stopped when told is {told}"
+                assert told == ("killed", "what there was so far"), (
+                    f"a job that stopped when told is {told}"
                 )
 
 
@@ -249,7 +242,7 @@ def leaves_nothing_running_when_closed(subject: LauncherSubject) -> None:
         watch.add(*map(int, progress.note.split()))
         launcher.close()
         left = len(watch.alive())
-        assert not left, subject.owes("close", f"it left {left} processes running")
+        assert not left, f"it left {left} processes running"
 
 
 def _refusal(call: Callable[[], None]) -> str:
@@ -274,16 +267,10 @@ OF_ALL: tuple[Check, ...] = (
     is_done_once_it_is_closed,
     carries_the_files_of_a_job,
 )
-OF_PROCESSES: tuple[Check, ...] = (
+OF_PROCESSES: tuple[Check, ...] = (  # which are waited for by Linux pidfds
     tells_a_killed_job,
     ends_a_job_at_its_time_limit,
     ends_what_runs_when_told,
     keeps_what_a_stopped_job_returns,
     leaves_nothing_running_when_closed,
 )
-
-
-def checks(subject: LauncherSubject) -> tuple[Check, ...]:
-    """Those of processes wait for other people's by Linux pidfds."""
-    can_watch = subject.isolates and hasattr(os, "pidfd_open")
-    return OF_ALL + (OF_PROCESSES if can_watch else ())

@@ -7,11 +7,11 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from in_process import InProcess
+from launching import ray_cluster
 
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.launch.ray.launcher import RayLauncher
@@ -24,17 +24,11 @@ class LauncherSubject:
     """A launcher under examination."""
 
     name: str
-    file: str
     open: Callable[[], Any]
     isolates: bool = True
     """Whether a job has a process of its own, which can be killed and told to stop."""
     patience: float = 30.0
     """Seconds until a process that should have ended counts as left over; none comes near."""
-
-    def owes(self, method: str, sentence: str) -> str:
-        """What is wrong, where, and where it says what is owed."""
-        owed = f"what a launcher owes stands at Launcher.{method} and Outcome in"
-        return f"{self.file}: {sentence}; {owed} ablations/sweep/launch/__init__.py"
 
     def __str__(self) -> str:
         return self.name
@@ -45,17 +39,8 @@ def local() -> LocalLauncher:
 
 
 def on_ray() -> RayLauncher:
-    cluster()
+    ray_cluster()
     return RayLauncher(2, imports=["worker_jobs"])
-
-
-@cache
-def cluster() -> None:
-    """One for all tests of this process, which then find it there."""
-    import ray
-
-    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
-    ray.init("local", num_cpus=2, _node_ip_address="127.0.0.1", **quiet)
 
 
 def slurm() -> SlurmLauncher:
@@ -66,8 +51,8 @@ def slurm() -> SlurmLauncher:
 
 
 LAUNCHERS = [
-    LauncherSubject("local", "ablations/sweep/launch/local.py", local),
-    LauncherSubject("ray", "ablations/sweep/launch/ray/launcher.py", on_ray),
-    LauncherSubject("slurm", "ablations/sweep/launch/slurm/launcher.py", slurm),
-    LauncherSubject("in_process", "tests/ablations/in_process.py", InProcess, isolates=False),
+    LauncherSubject("local", local),
+    LauncherSubject("ray", on_ray),
+    LauncherSubject("slurm", slurm),
+    LauncherSubject("in_process", InProcess, isolates=False),
 ]

@@ -73,16 +73,12 @@ def deaf(source: str) -> list[str]:
     ]
 
 
-def test_who_forgets_that_sigint_may_be_ignored_is_seen() -> None:
+def test_every_test_that_sends_ctrl_c_makes_sure_that_it_arrives() -> None:
+    """Fault 53."""
     sending = "def test_a():\n    os.kill(pid, signal.SIGINT)\n"
     assert deaf(sending) == ["test_a"]
     assert deaf(f"@pytest.mark.usefixtures('interruptible')\n{sending}") == []
-    assert deaf(f"pytestmark = pytest.mark.usefixtures('interruptible')\n{sending}") == []
-
-
-@pytest.mark.parametrize("path", sorted(TESTS.rglob("test_*.py")), ids=lambda path: path.stem)
-def test_every_test_that_sends_ctrl_c_makes_sure_that_it_arrives(path: Path) -> None:
-    """Fault 53."""
-    if path != Path(__file__):
-        wrong = deaf(path.read_text(encoding="utf-8"))
-        assert wrong == [], f'mark {wrong} with @pytest.mark.usefixtures("interruptible")'
+    files = [path for path in TESTS.rglob("test_*.py") if path != Path(__file__)]
+    wrong = {path.name: deaf(path.read_text(encoding="utf-8")) for path in files}
+    found = {name: tests for name, tests in wrong.items() if tests}
+    assert found == {}, 'mark these with @pytest.mark.usefixtures("interruptible")'

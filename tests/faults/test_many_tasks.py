@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ablations.commands import main
 from ablations.store.identity import freeze
 from ablations.store.results import Results
 from ablations.tasks.cache import MOST, announce, announced
@@ -18,16 +17,6 @@ from ablations.tasks.cache import MOST, announce, announced
 Ask = Callable[..., str]
 Sweep = Callable[..., Counter[str]]
 LONGEST = 128 * 1024  # bytes of one string of an environment, on Linux
-SETTINGS = {
-    "model.d_model": 8,
-    "model.n_heads": 1,
-    "train.steps": 1,
-    "train.evaluations": 1,
-    "train.batch_tokens": 64,
-    "train.schedule": {"name": "linear", "warmup": 1},
-    "task.examples": 2,
-    "task.test_distances": [],
-}
 
 
 def options(number: int) -> dict[str, int]:
@@ -73,26 +62,3 @@ def test_who_announces_within_an_announcement_takes_nothing_back() -> None:
         with announce(tasks(1)):
             assert len(announced()) == 1
         assert len(announced()) == 2
-
-
-@pytest.mark.soak
-def test_fifteen_hundred_tasks_are_planned_and_run(
-    ask: Ask, results: Results, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fault 49. Takes minutes."""
-    levels = {
-        str(number): {f"task.{name}": value for name, value in options(number).items()}
-        for number in range(1500)
-    }
-    file = ask(
-        task="recall",
-        metric="accuracy",
-        variants={"with": {}},
-        settings=SETTINGS,
-        across={"task": levels},
-    )
-    words = [file, "--profile", "smoke", "--seeds", "0", "--results", str(results.root)]
-    assert main(["plan", *words]) == 0
-    assert "1500 trials, 0 done" in capsys.readouterr().out
-    assert main(["run", *words, "--jobs", "2"]) == 0
-    assert len(list(results.trials.glob("*.json"))) == 1500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -54,25 +55,33 @@ def test_ranks_die_with_the_process_that_started_them(
     watch.assert_gone()
 
 
-def test_no_other_machine_can_reach_a_rank_or_who_started_it(
+def test_a_rank_that_is_killed_before_it_has_said_a_word_is_killed_in_one_line(
+    drivers: list[subprocess.Popen[str]],
+) -> None:
+    driver = start(drivers, str(HERE / "rank_jobs.py"), "wait")
+    ranks: list[psutil.Process] = []
+    while not ranks:  # its modules are still loading when it is found
+        assert driver.poll() is None
+        found = psutil.Process(driver.pid).children()
+        with contextlib.suppress(psutil.Error):
+            ranks = [each for each in found if "spawn_main" in " ".join(each.cmdline())]
+    ranks[0].kill()
+    outcome = ended(driver)
+    assert outcome["status"] == "killed"
+    assert outcome["reason"] == "the process of device 0 was killed"
+
+
+def test_no_other_machine_reaches_a_rank_and_one_that_is_killed_ends_the_others_and_is_named(
     drivers: list[subprocess.Popen[str]], watch: Watch
 ) -> None:
     driver, pids = start_ranks(drivers, watch, "wait")
     found = [psutil.Process(pid).net_connections("inet") for pid in (driver.pid, *pids)]
     places = [each.laddr.ip for held in found for each in held if each.status == "LISTEN"]
     assert set(places) == {"127.0.0.1"}
-
-
-def test_a_killed_rank_ends_the_others_and_is_named(
-    drivers: list[subprocess.Popen[str]], watch: Watch
-) -> None:
-    driver, pids = start_ranks(drivers, watch, "wait")
     os.kill(pids[1], signal.SIGKILL)
     outcome = ended(driver)
-    assert (outcome["status"], outcome["reason"]) == (
-        "killed",
-        "the process of device 1 was killed",
-    )
+    assert outcome["status"] == "killed"
+    assert outcome["reason"] == "the process of device 1 was killed"
     watch.assert_gone()
 
 
@@ -111,6 +120,7 @@ def test_what_a_rank_raises_ends_the_others_and_is_told_with_its_place(
     watch.assert_gone()
 
 
+@pytest.mark.soak
 def test_a_stop_that_reaches_the_starter_alone_reaches_the_ranks(
     drivers: list[subprocess.Popen[str]], watch: Watch
 ) -> None:

@@ -23,14 +23,8 @@ from ablations.store.record import Reading
 from analysis import stats
 
 CPU = torch.device("cpu")
-TASK = {
-    "name": "copy",
-    "symbols": 16,
-    "min_length": 4,
-    "length": 8,
-    "test_lengths": [8],
-    "examples": 4,
-}
+TASK = {"name": "copy", "symbols": 16, "min_length": 4, "length": 8, "test_lengths": [8],
+        "examples": 4}  # fmt: skip
 REPETITIONS, UNRESOLVED = 100, 90
 QUICK = TimingConfig(processes=3, blocks=5, warmup=2, sample_seconds=0.002)
 
@@ -66,33 +60,30 @@ def timed(
     return [reading for reading in taken["a"] if reading.metric == "step_time"]
 
 
-def judged(readings: list[Reading]) -> tuple[stats.Ratio, str]:
-    """As a table of speeds judges them."""
+def judged(readings: list[Reading]) -> tuple[float, bool]:
+    """The ratio, and whether it differs from 1, as a table of speeds has it."""
 
-    def over(role: str) -> stats.Ratio:
-        logs = [stats.log_ratio(getattr(r, role), r.reference or []) for r in readings]
-        return stats.ratio_over_processes(logs)
+    def over(role: str) -> list[float]:
+        return [stats.log_ratio(getattr(r, role), r.reference or []) for r in readings]
 
-    ratio = over("samples")
-    return ratio, stats.speed_verdict(ratio, stats.noise_floor(over("twin")))
+    ratio, low, high = stats.ratio_ends(over("samples"), stats.noise_floor(over("twin")))
+    return ratio, low > 1 or high < 1
 
 
 @pytest.mark.soak
 def test_of_a_hundred_sessions_of_one_model_beside_itself_ninety_resolve_nothing() -> None:
     """Fault 33."""
-    words = [judged(timed(100))[1] for _ in range(REPETITIONS)]
-    unresolved = words.count(stats.NOT_RESOLVED)
-    print(f"{unresolved} of {REPETITIONS} not resolved")
-    assert unresolved >= UNRESOLVED, words
+    resolved = sum(judged(timed(100))[1] for _ in range(REPETITIONS))
+    print(f"{resolved} of {REPETITIONS} resolved")
+    assert resolved <= REPETITIONS - UNRESOLVED
 
 
 @pytest.mark.soak
 def test_a_planted_slowdown_of_a_tenth_is_resolved() -> None:
     """Fault 34."""
-    ratio, word = judged(timed(110, processes=5, blocks=10, sample_seconds=0.02))
-    print(ratio)
-    assert word == stats.SLOWER, ratio
-    assert 1.05 < ratio.ratio < 1.15
+    ratio, is_resolved = judged(timed(110, processes=5, blocks=10, sample_seconds=0.02))
+    assert is_resolved
+    assert 1.05 < ratio < 1.15
 
 
 @contextmanager
@@ -133,7 +124,6 @@ def test_beside_a_hog_that_starts_half_way_a_session_is_flagged_and_its_ratio_ho
         watch = Watch()
         beside, _ = judged(timed(150, told, processes=4, blocks=10, sample_seconds=0.02))
         state = watch.state(CPU)
-    print(alone.ratio, beside.ratio, state["others"])
     assert is_begun
     assert state["noisy"]
-    assert beside.ratio == pytest.approx(alone.ratio, rel=0.1)
+    assert beside == pytest.approx(alone, rel=0.1)

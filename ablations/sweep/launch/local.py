@@ -23,7 +23,6 @@ import time
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
@@ -40,6 +39,7 @@ from ablations.sweep.launch import (
     withdrawn,
 )
 from ablations.sweep.signals import undisturbed
+from model.config import ConfigError
 
 PULSE = 0.2  # seconds
 _TAIL = 2_000  # characters of a failed job's output that are kept
@@ -51,8 +51,7 @@ class LocalLauncher:
     """Up to `capacity` jobs at once on this machine, started while `events` is being read.
 
     `preload` names the modules that the server loads once for all; `grace` is how many seconds a
-    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint. `lasting`
-    workers take job after job, for as long as each ends well and leaves nothing behind. Where it is
+    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint. Where it is
     given, `is_stopping` is asked every PULSE seconds whether all shall be cancelled.
 
     A worker has a slot, from 0 on, and the slots have `devices` accelerators in turn; jobs share
@@ -67,7 +66,6 @@ class LocalLauncher:
         capacity: int = 1,
         preload: Sequence[str] = ("torch", "ablations.sweep.worker"),
         grace: float = 10.0,
-        lasting: bool = False,
         is_stopping: Callable[[], bool] | None = None,
         devices: int = 1,
         settle: str | None = None,
@@ -75,13 +73,12 @@ class LocalLauncher:
         if capacity < 1:
             raise ValueError(f"capacity is the number of jobs at once: at least 1, not {capacity}")
         self.capacity = capacity
-        self._grace, self._lasting, self._is_stopping = grace, lasting, is_stopping
+        self._grace, self._is_stopping = grace, is_stopping
         self._devices, self._settle = devices, settle
         self._preload = [__name__, *preload]
         self._context = multiprocessing.get_context("forkserver")
         self._waiting: dict[str, Job] = {}
         self._running: dict[str, _Worker] = {}
-        self._idle: list[_Worker] = []
         self._ready: deque[Event] = deque()
         self._server_is_ready = False
         self._open.add(self)
@@ -89,6 +86,9 @@ class LocalLauncher:
         atexit.register(self.close)
 
     def submit(self, job: Job) -> None:
+        held = max(2, os.cpu_count() or 1)
+        if job.threads > held and not job.accelerators:
+            raise ConfigError([f"--devices {job.threads}: this machine has {held} cores"])
         is_taken = job.id in self._waiting or job.id in self._running
         self._waiting[job.id] = accepted(job, is_taken, is_open=self in self._open)
         self._start_server()
@@ -116,8 +116,6 @@ class LocalLauncher:
             self.cancel()
             for _ in self.events():
                 pass
-            for worker in self._idle:
-                worker.leave()
             self._open.remove(self)
             atexit.unregister(self.close)
             if not self._open:
@@ -171,11 +169,6 @@ class LocalLauncher:
         return range(first, min(first + max(1, math.ceil(job.accelerators)), self._devices))
 
     def _start(self, job: Job, slot: int) -> _Worker:
-        for worker in [each for each in self._idle if each.slot == slot]:
-            self._idle.remove(worker)
-            if worker.take(job):
-                return worker
-            worker.leave()
         try:
             return self._worker(job, slot)
         except (ConnectionError, EOFError):  # the server has died: the next try starts another
@@ -183,8 +176,7 @@ class LocalLauncher:
             return self._worker(job, slot)
 
     def _worker(self, job: Job, slot: int) -> _Worker:
-        place = _Place(slot, self._settle, self._lasting)
-        return _Worker(job, self._context, self._grace, place)
+        return _Worker(job, self._context, self._grace, slot, self._settle)
 
     def _start_server(self) -> None:
         """Have the modules loading in the background; a launcher without jobs loads nothing."""
@@ -224,10 +216,6 @@ class LocalLauncher:
                     self._ready += worker.finish()
                 else:
                     self._ready += worker.read() or []
-                    if worker.is_free:
-                        del self._running[worker.job.id]
-                        self._ready.append(worker.outcome())
-                        self._idle.append(worker)
         for worker in workers:
             if time.monotonic() >= worker.deadline:
                 worker.run_out()
@@ -235,84 +223,37 @@ class LocalLauncher:
             self.cancel()
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where among others a worker works."""
-
-    slot: int
-    settle: str | None
-    lasting: bool
-
-
 class _Worker:
     """One job's process, as the driver sees it."""
 
-    def __init__(self, job: Job, context: ForkServerContext, grace: float, place: _Place) -> None:
-        self.slot = place.slot
+    def __init__(
+        self, job: Job, context: ForkServerContext, grace: float, slot: int, settle: str | None
+    ) -> None:
+        self.job, self.slot = job, slot
         self.ending: tuple[str, str] | None = None
         self._grace = grace
         self._result: dict[str, Any] | None = None
         self._partial = bytearray()
         self.reader, writer = context.Pipe(duplex=False)
-        orders, self._orders = context.Pipe(duplex=False)
-        if not place.lasting:  # it will find no second job there
-            self._orders.close()
         os.set_blocking(self.reader.fileno(), False)
         # A file without a name: nothing stays on the disk, whoever is killed.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115
         # A Connection is how multiprocessing hands over a file descriptor.
         output = Connection(os.dup(self._output.fileno()), readable=False)
-        self.process = context.Process(target=_work, args=(job, place, writer, output, orders))
+        self.process = context.Process(target=_work, args=(job, slot, settle, writer, output))
         try:
             self.process.start()
         except BaseException:
             self.reader.close()
-            self._orders.close()
             self._output.close()
             raise
         finally:
             writer.close()
-            orders.close()
             output.close()
         assert self.process.pid
         self._pid = self.process.pid
-        self._begin(job)
-
-    def _begin(self, job: Job) -> None:
-        self.job = job
-        self._printed = os.fstat(self._output.fileno()).st_size
         self._started = time.monotonic()
         self.deadline = self._started + (math.inf if job.seconds is None else job.seconds)
-
-    def take(self, job: Job) -> bool:
-        """Whether this worker, which has done with its job, is there to do another."""
-        self._begin(job)
-        try:
-            self._orders.send_bytes(json.dumps(asdict(job)).encode())
-        except OSError:
-            return False
-        return True
-
-    @property
-    def is_free(self) -> bool:
-        """Whether it has done with its job and waits for another."""
-        is_done = self._result is not None and self._result["free"]
-        return is_done and self.ending is None and not self._orders.closed
-
-    def outcome(self) -> Outcome:
-        """How the job of a free worker ended."""
-        plain, self._result = self._result, None
-        assert plain is not None
-        return _told(self.job, plain, time.monotonic() - self._started)
-
-    def leave(self) -> None:
-        """A worker without a job goes home."""
-        self._orders.close()
-        self.process.join(self._grace)
-        if self.process.exitcode is None:
-            self._signal(signal.SIGKILL)
-            self.process.join()
-        self.finish()
 
     def read(self) -> list[Event] | None:
         """What has arrived by now; None where nothing has.
@@ -344,7 +285,6 @@ class _Worker:
         """Ask the job to stop; from now on its deadline is when it will be made to."""
         if self.ending is None:
             self.ending = status, reason
-            self._orders.close()
             self.deadline = time.monotonic() + self._grace
             self._signal(signal.SIGTERM)
 
@@ -364,22 +304,20 @@ class _Worker:
         while (more := self.read()) is not None:
             events += more
         plain = self._result or _death(self.process.exitcode, survived)
-        self._result = None
         if self.ending:
             plain["status"], plain["reason"] = self.ending
         if plain["status"] != "done":
             plain["detail"] = "\n".join(filter(None, [plain.get("detail"), self._tail()])) or None
         self.reader.close()
-        self._orders.close()
         self._output.close()
         self.process.close()
-        return [*events, _told(self.job, plain, seconds)]
+        return [*events, Outcome(self.job.id, **plain, seconds=seconds)]
 
     def _tail(self) -> str:
         # Read at a place of our own: what writes this file shares its position.
         file = self._output.fileno()
         size = os.fstat(file).st_size
-        last = os.pread(file, 4 * _TAIL, max(self._printed, size - 4 * _TAIL))
+        last = os.pread(file, 4 * _TAIL, max(0, size - 4 * _TAIL))
         text = last.decode("utf-8", "replace").strip()[-_TAIL:]
         return f"Output:\n{text}\n" if text else ""
 
@@ -387,12 +325,6 @@ class _Worker:
         if not _signal_group(self._pid, number):  # not yet a leader, so still alone
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)
-
-
-def _told(job: Job, plain: dict[str, Any], seconds: float) -> Outcome:
-    """What a worker wrote of a job, as an outcome."""
-    words = {name: plain[name] for name in ("status", "value", "reason", "detail") if name in plain}
-    return Outcome(job.id, **words, seconds=seconds)
 
 
 def _signal_group(leader: int, number: int) -> bool:
@@ -440,14 +372,18 @@ def _stop_server() -> None:
 
 
 def _work(
-    job: Job, place: _Place, messages: Connection, output: Connection, orders: Connection
+    job: Job, slot: int, settle: str | None, messages: Connection, output: Connection
 ) -> None:
-    """The life of a worker: do its job, write how it ended, and be gone or do the next."""
+    """The life of a worker: do its job, write how it ended, and be gone."""
     os.setsid()
     _die_with_driver()
     _die_before_driver()
     _redirect_output(output)
-    threads = threading.active_count()
+    _reset_signals()
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = str(job.threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(job.threads)
     pipe = open(messages.fileno(), "wb", closefd=False)  # noqa: SIM115
     lock = threading.Lock()
 
@@ -457,60 +393,25 @@ def _work(
             pipe.write(line.encode() + b"\n")
             pipe.flush()
 
-    while True:
-        message = _do(job, place, send)
-        is_clean = message["status"] == "done" and threading.active_count() == threads
-        message["free"] = is_clean and not _has_children()
-        try:
-            send(message)
-        except (TypeError, ValueError, RecursionError) as error:  # a value that is no JSON
-            message = _failed(job, error) | {"free": False}
-            send(message)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        _reset_signals()  # the next job shall hear what comes from now on
-        try:
-            order = orders.recv_bytes() if message["free"] else b""
-        except EOFError:
-            order = b""
-        if not order:
-            os._exit(0)  # a thread that the job forgot must not hold up its outcome
-        job = Job(**json.loads(order))
-
-
-def _do(job: Job, place: _Place, send: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Call the job's function; how it ended."""
-    _reset_signals()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = str(job.threads)
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(job.threads)
-
     def report(fraction: float, note: str) -> None:
         send({"fraction": fraction, "note": note})
 
     try:
-        if place.settle is not None:
-            cast(Callable[[int], None], resolve(place.settle))(place.slot)
+        if settle is not None:
+            cast(Callable[[int], None], resolve(settle))(slot)
         value = resolve(job.call)(job.payload, report)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is worth its last moment
-        return {"status": "done", "value": value}
-    except BaseException as error:
-        return _failed(job, error)
+        send({"status": "done", "value": value})
+    except BaseException as error:  # also a value that is no JSON
+        send(_failed(job, error))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # a thread that the job forgot must not hold up its outcome
 
 
 def _failed(job: Job, error: BaseException) -> dict[str, Any]:
     outcome = failure(job.id, error)
     return {"status": outcome.status, "reason": outcome.reason, "detail": outcome.detail}
-
-
-def _has_children() -> bool:
-    """Whether a job has left processes behind that it started itself."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:  # there is none to wait for
-        return False
-    return True
 
 
 def _die_with_driver() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from in_process import InProcess
 from small import question
 from watching import Watch
 
@@ -20,9 +21,11 @@ from ablations.plan.wanted import Plan, make_plan
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Event, Job, Progress
+from ablations.sweep.launch import Changed, Event, Job, Progress
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.runner import run
+from ablations.sweep.worker import train_rank
+from ablations.train.stopping import Notice
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -45,11 +48,10 @@ def folders(
     tmp_path_factory: pytest.TempPathFactory, plan: Plan, server: None
 ) -> dict[int, Results]:
     """What is left of the same plan on one device and on two."""
-    found = {}
-    for devices in (1, 2):
-        found[devices] = Results(tmp_path_factory.mktemp(f"on{devices}"))
-        with LocalLauncher(1) as launcher:
-            run(plan, found[devices], launcher, "cpu", devices=devices)
+    found = {devices: Results(tmp_path_factory.mktemp(f"on{devices}")) for devices in (1, 2)}
+    run(plan, found[1], InProcess(), "cpu")
+    with LocalLauncher(1) as launcher:
+        run(plan, found[2], launcher, "cpu", devices=2)
     return found
 
 
@@ -63,7 +65,9 @@ def losses(record: Record) -> dict[str, float | None]:
     return {f"{r.split} {r.at}": r.value for r in record.readings if r.metric == "loss"}
 
 
-def test_two_devices_leave_the_records_of_one(plan: Plan, folders: dict[int, Results]) -> None:
+def test_two_devices_leave_the_records_of_one(
+    plan: Plan, folders: dict[int, Results], here: Any
+) -> None:
     (trial,) = plan.wanted
     one, two = (held(folders[devices], trial) for devices in (1, 2))
     assert one.status in ("ok", "stuck")
@@ -75,20 +79,8 @@ def test_two_devices_leave_the_records_of_one(plan: Plan, folders: dict[int, Res
     assert len(losses(one)) > 30
     assert folders[2].weights(trial).exists()
     assert not folders[2].unfinished(trial).exists()
-
-
-def test_how_many_devices_trained_it_is_recorded(plan: Plan, folders: dict[int, Results]) -> None:
-    (trial,) = plan.wanted
-    for devices, results in folders.items():
-        env = held(results, trial).env
-        assert (env["devices"], env["threads"]) == (devices, 1)
-
-
-def test_what_two_devices_trained_is_not_trained_again_on_one(
-    plan: Plan, folders: dict[int, Results], here: Any
-) -> None:
-    assert run(plan, folders[2], here, "cpu") == {}
-    assert here.jobs == []
+    assert [(r.env["devices"], r.env["threads"]) for r in (one, two)] == [(1, 1), (2, 1)]
+    assert run(plan, folders[2], here, "cpu") == {}, "it is not trained again on one"
 
 
 def job_of(plan: Plan, results: Results, device: str) -> Job:
@@ -107,14 +99,16 @@ def test_a_training_asks_for_a_core_and_an_accelerator_for_each_device(
     assert (on_cpu.threads, on_cpu.accelerators) == (2, 0.0)
     assert (elsewhere.threads, elsewhere.accelerators) == (2, 2.0)
     assert on_cpu.payload["devices"] == elsewhere.payload["devices"] == 2
+    setting = Setting(plan, results, "cuda", [], accelerators=1.0)
+    shares = [setting.needs(devices, workers=4)["accelerators"] for devices in (1, 3)]
+    assert shares == [0.25, 3.0], "several are a trial's own, whatever shares a single one"
 
 
-def test_several_devices_are_a_trials_own_whatever_shares_a_single_one(
-    plan: Plan, tmp_path: Path
-) -> None:
-    setting = Setting(plan, Results(tmp_path / "out"), "cuda", [], accelerators=1.0)
-    assert setting.needs(1, workers=4)["accelerators"] == 0.25
-    assert setting.needs(3, workers=4)["accelerators"] == 3.0
+def test_a_process_that_has_imported_other_code_trains_nothing(plan: Plan, tmp_path: Path) -> None:
+    job = job_of(plan, Results(tmp_path / "out"), "cpu")
+    other = {**job.payload, "code": {"model/norm.py": "0" * 12}}
+    with pytest.raises(Changed, match=r"model/norm\.py changed"):
+        train_rank(other, lambda *_: None, Notice())
 
 
 def test_what_is_only_measured_is_measured_on_one_device(
@@ -155,36 +149,6 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     changes = {"variants": {"with": {}}, "measures": []}
     settings = {"train.steps": 300, "train.evaluations": 1, "model.dropout": 0.1}
     return planned(tmp_path_factory.mktemp("question"), changes, **settings)
-
-
-@pytest.mark.soak  # what the processes do is in tests/ablations/train/test_ranks.py
-def test_a_training_on_two_devices_that_is_stopped_goes_on_with_any_number(
-    long: Plan, tmp_path: Path
-) -> None:
-    """With as many, to the same bits: nothing depends on where it was stopped."""
-    (trial,) = long.wanted
-
-    def interrupt(_pid: int) -> None:
-        raise KeyboardInterrupt
-
-    stopped, copy, alone = (Results(tmp_path / name) for name in ("stopped", "copy", "alone"))
-    with Meddling(interrupt) as launcher, pytest.raises(KeyboardInterrupt):
-        run(long, stopped, launcher, "cpu", devices=2)
-    assert stopped.read(trial) is None
-    assert stopped.unfinished(trial).exists()
-    shutil.copytree(stopped.root, copy.root)
-    for results, devices in ((stopped, 2), (copy, 1), (alone, 2)):
-        with LocalLauncher(1) as launcher:
-            run(long, results, launcher, "cpu", devices=devices)
-    whole, same, other = (losses(held(results, trial)) for results in (alone, stopped, copy))
-    assert len(whole) > 100
-    assert same == whole
-    assert other.keys() == whole.keys()
-    assert other != whole
-    first, last = list(whole)[1], list(whole)[-1]
-    assert other[first] == whole[first]
-    assert other[last] == pytest.approx(whole[last], rel=0.1)
-    assert held(stopped, trial).attempts == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes through pidfds")

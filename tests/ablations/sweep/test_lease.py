@@ -98,38 +98,33 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in (folder / "leases").iterdir()} - {".lock"}
 
 
+def holders(leases: Leases) -> dict[str, bool]:
+    """Which leases are held, and whether by this owner."""
+    return {lease.name: leases.owns(lease) for lease in leases.live()}
+
+
 def test_what_one_has_another_does_not_get_until_it_is_released(
     make: Callable[..., Leases],
 ) -> None:
     one, other = make(), make()
     assert one.take("a")
+    assert one.take("a")
     assert not other.take("a")
     assert other.take("b")
     one.release("a")
     assert other.take("a")
-    assert other.holds("a")
-    assert not one.holds("a")
+    assert holders(other) == {"a": True, "b": True}
+    assert holders(one) == {"a": False, "b": False}
 
 
-def test_an_owner_may_take_again_what_it_has(make: Callable[..., Leases]) -> None:
-    one = make()
-    assert one.take("a")
-    assert one.take("a", "b")
-
-
-def test_several_are_leased_together_or_not_at_all(
+def test_several_are_leased_together_or_not_at_all_and_released_on_leaving(
     make: Callable[..., Leases], tmp_path: Path
 ) -> None:
-    one, other = make(), make()
-    assert one.take("b")
-    assert not other.take("a", "b", "c")
-    assert names(tmp_path) == {"b"}
-
-
-def test_leaving_releases_everything(make: Callable[..., Leases], tmp_path: Path) -> None:
+    other = make()
     with make() as one:
-        assert one.take("a", "b")
-        assert names(tmp_path) == {"a", "b"}
+        assert one.take("b")
+        assert not other.take("a", "b", "c")
+        assert names(tmp_path) == {"b"}
     assert names(tmp_path) == set()
 
 
@@ -142,16 +137,6 @@ def test_a_lease_tells_who_has_it_and_since_when(
     assert (lease.name, lease.host, lease.pid) == ("a", HOST, os.getpid())
     assert lease.since == 1_000_000.0
     assert Leases(tmp_path / "absent").live() == []
-
-
-@on_linux
-def test_the_start_of_a_process_is_told_in_ticks_since_the_machine_was_started(
-    make: Callable[..., Leases],
-) -> None:
-    make().take("a")
-    (lease,) = make().live()
-    began = psutil.boot_time() + lease.started / os.sysconf("SC_CLK_TCK")
-    assert began == pytest.approx(psutil.Process().create_time(), abs=2)
 
 
 def test_of_many_takers_at_once_one_wins(tmp_path: Path) -> None:
@@ -216,46 +201,19 @@ def test_setting_the_clock_makes_no_other_process_of_a_living_one(
     assert not make().take("a")
 
 
-def test_a_process_of_another_user_is_judged_by_its_heartbeat(
-    make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    one, other = make(), make()
-    one.take("a")
-    rewrite(tmp_path / "leases/a", started=0.0)
-
-    def refuse(_pid: int, _number: int) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr(os, "kill", refuse)
-    assert not other.take("a")
-    age(tmp_path / "leases/a", 61)
-    assert other.take("a")
-
-
-def test_an_owner_elsewhere_is_judged_by_its_heartbeat(
-    make: Callable[..., Leases], tmp_path: Path
-) -> None:
-    one, other = make(), make()
-    one.take("a")
-    rewrite(tmp_path / "leases/a", machine="another", pid=1, started=0.0)
-    age(tmp_path / "leases/a", 50)
-    assert not other.take("a")
-    age(tmp_path / "leases/a", 11)
-    assert other.take("a")
-
-
-def test_a_heartbeat_from_the_future_is_no_sign_of_life(
+def test_an_owner_elsewhere_is_judged_by_its_heartbeat_and_one_from_the_future_is_no_sign_of_life(
     make: Callable[..., Leases], tmp_path: Path
 ) -> None:
     """A file server whose clock was set back would have it alive for ever."""
     one, other = make(), make()
-    one.take("a")
-    rewrite(tmp_path / "leases/a", machine="another", pid=1, started=0.0)
-    age(tmp_path / "leases/a", -50)
-    assert not other.take("a")
-    age(tmp_path / "leases/a", -11)
-    assert other.live() == []
-    assert other.take("a")
+    for sign in (1, -1):
+        assert one.take("a")
+        rewrite(tmp_path / "leases/a", machine="another", pid=1, started=0.0)
+        age(tmp_path / "leases/a", sign * 50)
+        assert not other.take("a")
+        age(tmp_path / "leases/a", sign * 11)
+        assert other.take("a")
+        other.release("a")
 
 
 @on_linux
@@ -270,21 +228,6 @@ def test_containers_of_one_name_know_nothing_of_each_others_processes(
     (lease,) = make().live()
     assert lease.host == HOST
     assert not make().take("a")
-
-
-def test_what_the_clocks_of_two_machines_show_does_not_matter(
-    make: Callable[..., Leases], tmp_path: Path
-) -> None:
-    slow, fast = (make(clock=lambda shift=shift: time.time() + shift) for shift in (-3600, 3600))
-    assert slow.take("a")
-    assert fast.take("b")
-    for _ in range(2):
-        assert not fast.take("a")
-        assert not slow.take("b")
-        slow.refresh()
-        fast.refresh()
-    with make(clock=lambda: 0.0):
-        assert names(tmp_path) == {"a", "b"}
 
 
 def test_a_heartbeat_keeps_a_lease_and_silence_loses_it(
@@ -314,29 +257,8 @@ def test_an_owner_that_lost_its_lease_neither_keeps_it_alive_nor_releases_it(
     assert (tmp_path / "leases/a").stat().st_mtime == beat
     one.release("a")
     with one.locked():
-        assert not one.holds("a")
         assert not one.retake("a")
-    assert other.holds("a")
-
-
-def test_who_asks_whether_a_lease_holds_changes_nothing(
-    make: Callable[..., Leases], tmp_path: Path
-) -> None:
-    """Nothing is written and no heart begins to beat, be it nobody's, ours or another's."""
-    one, other = make(), make()
-    one.take("a")
-    before = {path: path.read_bytes() for path in (tmp_path / "leases").iterdir()}
-    threads = threading.active_count()
-    assert [one.holds("a"), one.holds("b"), one.holds("a", "b"), one.holds()] == [
-        True, False, False, True,
-    ]  # fmt: skip
-    assert [other.holds("a"), other.holds("b")] == [False, False]
-    assert {path: path.read_bytes() for path in (tmp_path / "leases").iterdir()} == before
-    assert threading.active_count() == threads
-    age(tmp_path / "leases/a", 61)
-    assert one.holds("a"), "who is silent has lost nothing yet"
-    assert other.take("a")
-    assert not one.holds("a")
+    assert holders(other) == {"a": True}
 
 
 def test_a_lost_lease_that_nobody_has_taken_is_held_again(
@@ -353,7 +275,7 @@ def test_a_lost_lease_that_nobody_has_taken_is_held_again(
         lose()
         with one.locked():
             assert one.retake("a")
-        assert one.holds("a")
+        assert holders(one) == {"a": True}
         assert not other.take("a")
     one.release("a")
     assert names(tmp_path) == set()
@@ -376,26 +298,16 @@ def test_the_heart_beats_by_itself(tmp_path: Path) -> None:
         assert (tmp_path / "leases/a").stat().st_mtime > 1_000_000
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", '{"name": "a"', "[]", "null", '{"name": "a"}', "\x80\xff", "{}" * 3, "[" * 100_000],
-    ids=range(8),
-)
-def test_a_torn_lease_is_nobodys(make: Callable[..., Leases], tmp_path: Path, text: str) -> None:
-    (tmp_path / "leases").mkdir()
-    (tmp_path / "leases/a").write_bytes(text.encode("latin-1"))
-    leases = make()
-    assert leases.live() == []
-    assert leases.take("a")
-
-
-@pytest.mark.parametrize("field", ["pid", "started", "since"])
-def test_a_lease_without_a_number_where_one_belongs_is_nobodys(
-    make: Callable[..., Leases], tmp_path: Path, field: str
-) -> None:
-    make().take("a")
-    rewrite(tmp_path / "leases/a", **{field: None})
-    assert make().live() == []
+def test_a_torn_lease_is_nobodys(make: Callable[..., Leases], tmp_path: Path) -> None:
+    leases, path = make(), tmp_path / "leases/a"
+    leases.take("a")
+    whole = json.loads(path.read_text())
+    torn = ["", '{"name": "a"', "[]", "null", '{"name": "a"}', "\x80\xff", "{}" * 3, "[" * 100_000]
+    torn += [json.dumps({**whole, field: None}) for field in ("pid", "started", "since")]
+    for text in torn:
+        path.write_bytes(text.encode("latin-1"))
+        assert leases.live() == [], text
+    assert make().take("a")
 
 
 def test_a_lease_under_anothers_name_is_nobodys(
@@ -445,20 +357,6 @@ def test_the_lock_of_a_stopped_holder_is_given_up_and_named(
     assert leases.take("a")
 
 
-def test_who_has_waited_for_a_lock_in_vain_does_not_wait_again(
-    make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    naps: list[float] = []
-    monkeypatch.setattr(time, "monotonic", lambda: sum(naps))
-    monkeypatch.setattr(time, "sleep", naps.append)
-    one, other = make(), make(wait=1.0)
-    with one.locked():
-        for _ in range(3):
-            with pytest.raises(TimeoutError):
-                other.take("a")
-    assert sum(naps) == pytest.approx(1.0, abs=0.1)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_reaches_one_who_waits_for_the_lock(
     make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
@@ -479,10 +377,11 @@ def test_a_lock_that_is_waited_for_is_the_one_in_the_folder(
         make(wait=0.0).take("a")
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_named_with_the_way_out(
-    make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int
+    make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    number = errno.ENOLCK
+
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 

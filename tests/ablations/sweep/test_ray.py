@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from in_process import InProcess
+from launching import ray_cluster
 
+from ablations.plan.wanted import make_plan
 from ablations.store.results import Results
 from ablations.sweep.launch import Job, Outcome
-from ablations.sweep.launch.ray.connect import load_ray
-from ablations.sweep.launch.ray.strangers import lets_strangers_in, refuse_strangers
+from ablations.sweep.launch.ray.connect import accepts_without_token, load_ray, refuse_strangers
+from ablations.sweep.launch.ray.launcher import Attempt, RayLauncher, packed
+from ablations.sweep.runner import run as run_plan
+from ablations.tasks.cache import announce, announced
 from model.config import ConfigError
+
+pytestmark = pytest.mark.xdist_group("ray")
 
 ROOT = Path(__file__).parents[3]
 Facts = dict[str, tuple[str, int, list[float | None]]]
@@ -121,21 +131,36 @@ def forty(ask: Callable[..., str]) -> str:
 
 
 SEEDS = ("--seeds", "0-19")
+PLACES = ("here", "there")
 
 
-def test_a_cluster_of_its_own_gives_what_this_machine_gives(
-    ask: Callable[..., str], tmp_path: Path
-) -> None:
-    question = ask()
-    here = run(question, tmp_path / "here", "--seeds", "0-1")
-    there = run(question, tmp_path / "there", "--seeds", "0-1", "--on", "ray", "--jobs", "2")
-    assert len(there) == 4
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that all tests of this process share."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    ray_cluster()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_cluster_gives_what_this_machine_gives(ask: Callable[..., str], tmp_path: Path) -> None:
+    plan = make_plan([ask()], "smoke", {}, [0])
+    run_plan(plan, Results(tmp_path / "here"), InProcess(), "cpu")
+    with RayLauncher(2, imports=["worker_jobs"]) as launcher:
+        run_plan(plan, Results(tmp_path / "there"), launcher, "cpu")
+    here, there = facts(tmp_path / "here"), facts(tmp_path / "there")
+    assert len(there) == 2
     assert there == here
-    weights = [
-        {p.name for p in (tmp_path / f / "checkpoints").iterdir()} for f in ("here", "there")
-    ]
-    assert weights[0] == weights[1]
-    assert len(weights[0]) == 4
+    weights = [sorted(p.name for p in (tmp_path / f / "checkpoints").iterdir()) for f in PLACES]
+    assert weights == [[f"{trial}.safetensors" for trial in sorted(here)]] * 2
+
+
+def test_the_code_that_travels_names_the_tasks_of_the_sweep() -> None:
+    with announce([{"name": "copy", "examples": 100}]):
+        told = announced()
+        with zipfile.ZipFile(io.BytesIO(packed(["worker_jobs"]))) as file:
+            names = file.namelist()
+            assert json.loads(file.read("tasks.json")) == told
+    assert {"model/norm.py", "ablations/sweep/worker.py", "worker_jobs.py"} <= {*names}
 
 
 def test_a_users_file_travels_to_a_machine_that_has_it_not(
@@ -154,13 +179,9 @@ def test_a_users_file_travels_to_a_machine_that_has_it_not(
         read_text("/nowhere/b.tsv")
 
 
-def test_a_users_file_is_brought_to_the_job_that_reads_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("cluster")
+def test_a_users_file_is_brought_to_the_job_that_reads_it(tmp_path: Path) -> None:
     """And brought anew where it has changed, also to a machine that has an older copy."""
-    from ablations.sweep.launch.ray.launcher import RayLauncher
-
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
     path = tmp_path / "mine.txt"
     for text in ("first", "second"):
         path.write_text(text)
@@ -174,21 +195,9 @@ def test_a_users_file_is_brought_to_the_job_that_reads_it(
 
 @given(st.permutations(range(5)))
 def test_mail_that_overtakes_other_mail_waits_for_its_turn(arrivals: list[int]) -> None:
-    from ablations.sweep.launch.ray.launcher import Attempt
-
     attempt = Attempt(Job("a", "worker_jobs:recite", {}))
     opened = [mail["number"] for came in arrivals for mail in attempt.in_turn({"number": came})]
     assert opened == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.soak
-def test_forty_trials_on_three_machines_give_what_one_gives(
-    forty: str, tmp_path: Path, machines: Machines
-) -> None:
-    here = run(forty, tmp_path / "here", *SEEDS)
-    words = (*SEEDS, "--on", "ray", "--address", machines.address)
-    assert run(forty, tmp_path / "there", *words) == here
-    assert len(here) == 40
 
 
 @pytest.mark.soak
@@ -242,42 +251,35 @@ def test_a_cluster_that_anyone_can_command_is_refused(monkeypatch: pytest.Monkey
         asked.append(address)
         return True
 
-    monkeypatch.setattr("ablations.sweep.launch.ray.strangers.lets_strangers_in", answers)
+    monkeypatch.setattr("ablations.sweep.launch.ray.connect.accepts_without_token", answers)
     refuse_strangers(Nodes("127.0.0.1", "::1", "localhost"))
     assert not asked  # nobody else can reach it
     with pytest.raises(ConfigError, match=r"10\.0\.0\.7.*RAY_AUTH_MODE=token.*--trust-cluster"):
         refuse_strangers(Nodes("127.0.0.1", "10.0.0.7"))
-    monkeypatch.setattr("ablations.sweep.launch.ray.strangers.lets_strangers_in", lambda _: False)
+    monkeypatch.setattr("ablations.sweep.launch.ray.connect.accepts_without_token", lambda _: False)
     refuse_strangers(Nodes("10.0.0.7"))  # it asks for a token
 
 
-@pytest.mark.parametrize(
-    ("address", "is_kept"),
-    [(None, True), ("127.0.0.1:6379", True), ("localhost:6379", True), ("[::1]:6379", True),
-     ("10.0.0.7:6379", False), ("head.example:6379", False), ("auto", False)],
-)  # fmt: skip
 def test_ray_is_told_to_stay_on_loopback_where_its_cluster_is_there(
-    address: str | None, is_kept: bool
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    load_ray(address)
-    assert os.environ.get(LOOPBACK) == ("0" if is_kept else None)
+    kept = {None: "0", "127.0.0.1:6379": "0", "localhost:6379": "0", "[::1]:6379": "0"}
+    for address, told in {**kept, "10.0.0.7:6379": None, "head:6379": None, "auto": None}.items():
+        monkeypatch.delenv(LOOPBACK, raising=False)
+        load_ray(address)
+        assert os.environ.get(LOOPBACK) == told, address
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.0.0.1:99999"])
-def test_an_address_where_nobody_is_is_told_at_once(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_where_nobody_is_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray itself would try for ten minutes."""
     import ray
 
-    from ablations.sweep.launch.ray.launcher import RayLauncher
-
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray was asked"))
-    with pytest.raises(
-        ConfigError, match=rf"--on ray: {re.escape(address)} does not answer \(.+\)"
-    ):
-        RayLauncher(address=address)
+    for address in ("127.0.0.1:1", "localhost:1", "[::1]:1", "127.0.0.1:99999"):
+        told = rf"--on ray: {re.escape(address)} does not answer \(.+\)"
+        with pytest.raises(ConfigError, match=told):
+            RayLauncher(address=address)
 
 
 @pytest.mark.soak
@@ -301,5 +303,5 @@ def test_a_stranger_is_let_in_where_no_token_is_asked_for(
     ) as cluster:
         assert cluster.stdout is not None
         address = next(line for line in cluster.stdout if line.startswith("ready")).split()[1]
-        assert lets_strangers_in(address) == (mode == "disabled")
+        assert accepts_without_token(address) == (mode == "disabled")
         cluster.communicate("")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from launching import fifo, job, outcomes, release
+from launching import fifo, job, release
 
-from ablations.sweep.launch import Job, Outcome, Progress
+from ablations.sweep.launch import Progress
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.train.device import how_many, settle
 
@@ -52,14 +52,12 @@ def began(told: list[tuple[str, str | None]]) -> dict[str, int]:
     return {name: int(slot) for name, slot in told if slot is not None}
 
 
-def test_each_worker_has_a_slot_of_its_own(launcher: LocalLauncher, tmp_path: Path) -> None:
-    told = slots(launcher, tmp_path, dict.fromkeys("abcd", 0.0))
-    assert began(told) == {"a": 0, "b": 1, "c": 2, "d": 3}
-
-
-def test_a_slot_that_is_left_is_taken_again(launcher: LocalLauncher, tmp_path: Path) -> None:
+def test_each_worker_has_a_slot_of_its_own_and_one_that_is_left_is_taken_again(
+    launcher: LocalLauncher, tmp_path: Path
+) -> None:
     told = slots(launcher, tmp_path, dict.fromkeys("abcde", 0.0))
     assert told.index(("a", None)) < told.index(("e", "0"))
+    assert began(told) == {"a": 0, "b": 1, "c": 2, "d": 3, "e": 0}
 
 
 def test_a_job_that_needs_a_whole_device_has_it_alone(
@@ -94,23 +92,6 @@ def test_a_job_that_needs_several_devices_has_them_and_no_other_beside_it(
     told = slots(launcher, tmp_path, {"a": 0.5, "b": 2.0, "c": 0.5})
     assert told.index(("a", None)) < told.index(("b", "0"))
     assert told.index(("b", None)) < told.index(("c", "0"))
-
-
-def test_what_needs_more_than_there_is_runs_once_nothing_else_does(
-    launcher: LocalLauncher, tmp_path: Path
-) -> None:
-    told = slots(launcher, tmp_path, {"a": 0.5, "b": 3.0})
-    assert [name for name, slot in told if slot is None] == ["a", "b"]
-
-
-def test_a_worker_that_finds_no_place_is_an_error_of_its_job(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(HERE)
-    with LocalLauncher(1, preload=(), settle="worker_jobs:absent") as launcher:
-        failed = outcomes(launcher, Job("a", "worker_jobs:echo", {}))["a"]
-    assert isinstance(failed, Outcome)
-    assert (failed.status, "absent" in (failed.reason or "")) == ("error", True)
 
 
 def test_a_slot_means_an_accelerator_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

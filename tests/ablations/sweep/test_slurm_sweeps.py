@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from in_process import InProcess
 from launching import fifo, job, outcomes, release
 from real_slurm import RealSlurm, why_not
 from small import question
@@ -23,7 +24,6 @@ from watching import LONG
 from ablations.plan.wanted import Plan
 from ablations.store.results import Results
 from ablations.sweep.launch import Event, Job, Outcome, Progress
-from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.launch.slurm.launcher import SlurmLauncher
 from ablations.sweep.launch.slurm.profile import SlurmProfile
 from ablations.sweep.runner import run
@@ -43,15 +43,11 @@ class Cluster(Protocol):
         """Take a job's machine away, and give it another."""
 
 
-def start(**options: int) -> RealSlurm:
-    if reason := why_not():
-        pytest.skip(f"no real Slurm: {reason}")
-    return RealSlurm(cpus=2, **options)
-
-
 @pytest.fixture(scope="module")
 def daemons() -> Iterator[RealSlurm]:
-    with start() as slurm:
+    if reason := why_not():
+        pytest.skip(f"no real Slurm: {reason}")
+    with RealSlurm(cpus=2) as slurm:
         yield slurm
 
 
@@ -61,7 +57,7 @@ def real(daemons: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> RealSlurm:
     return daemons
 
 
-@pytest.fixture(params=["toy", "real"])
+@pytest.fixture(params=["toy", pytest.param("real", marks=pytest.mark.soak)])
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     return request.getfixturevalue(request.param)
 
@@ -104,8 +100,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def here(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What a sweep on this machine gives."""
     results = Results(tmp_path_factory.mktemp("here"))
-    with LocalLauncher(2) as local:
-        assert run(plan, results, local, "cpu") == {"ok": 2}
+    assert run(plan, results, InProcess(), "cpu") == {"ok": 2}
     return results
 
 
@@ -153,6 +148,7 @@ def test_jobs_that_wait_are_one_array_of_which_so_many_run_at_once(
     assert len(seen) == 1
 
 
+@pytest.mark.soak
 def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint(
     real: RealSlurm, tmp_path: Path
 ) -> None:
@@ -168,66 +164,6 @@ def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint
 
 
 @pytest.mark.soak
-def test_near_its_time_limit_a_job_queues_again_and_goes_on_from_its_checkpoint(
-    real: RealSlurm, tmp_path: Path
-) -> None:
-    """A minute long, of which a second is left to work in. Slurm looks every half minute."""
-
-    def hasten(event: Event, number: str) -> None:
-        if isinstance(event, Progress):
-            real.hasten(number)
-
-    with Meddled(tmp_path, hasten, minutes=1, warning=59) as launcher:
-        done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
-    assert (done.status, done.value) == ("done", "went on from step 7")
-
-
-@pytest.mark.soak
-def test_a_job_whose_node_is_lost_is_begun_again_and_has_one_outcome(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    payload = {"fifo": fifo(tmp_path, "pipe"), "log": str(tmp_path / "log")}
-    begun: list[Event] = []
-
-    def cut_power(event: Event, number: str) -> None:
-        if not isinstance(event, Progress):
-            return
-        begun.append(event)
-        if len(begun) == 1:
-            slurm.lose_node()
-            slurm.hasten(number)
-        else:
-            release(payload["fifo"], "on another")
-
-    with start(patience=5) as slurm:
-        monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
-        with Meddled(tmp_path, cut_power) as launcher:
-            launcher.submit(Job("a", "worker_jobs:begin", payload))
-            ended = [event for event in launcher.events() if isinstance(event, Outcome)]
-    assert [(event.status, event.value) for event in ended] == [("done", "on another")]
-    assert len(Path(payload["log"]).read_text().split()) == 2
-
-
-def test_a_job_that_is_cancelled_keeps_what_it_returned(real: RealSlurm, tmp_path: Path) -> None:
-    def cancel(event: Event, _number: str) -> None:
-        if isinstance(event, Progress):
-            launcher.cancel()
-
-    with Meddled(tmp_path, cancel) as launcher:
-        ended = outcomes(launcher, job("a", "polite"))["a"]
-    assert (ended.status, ended.value) == ("killed", "what there was so far")
-
-
-def test_what_somebody_else_cancels_was_killed(real: RealSlurm, tmp_path: Path) -> None:
-    def cancel(event: Event, number: str) -> None:
-        if isinstance(event, Progress):
-            real.ask("scancel", number)
-
-    with Meddled(tmp_path, cancel) as launcher:
-        ended = outcomes(launcher, job("a", "hold", fifo=fifo(tmp_path, "pipe")))["a"]
-    assert (ended.status, ended.reason) == ("killed", "ended without a result (cancelled)")
-
-
 def test_closing_leaves_nothing_in_the_queue(real: RealSlurm, tmp_path: Path) -> None:
     """By themselves these jobs would never end; Slurm takes a moment to clear up after one."""
     with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 1, poll=QUICK) as launcher:
@@ -252,6 +188,7 @@ for event in launcher.events():
 """
 
 
+@pytest.mark.soak
 def test_an_array_outlives_its_driver_and_is_collected_by_the_next(
     real: RealSlurm, drivers: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:

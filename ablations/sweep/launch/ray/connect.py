@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import signal
 import socket
+import subprocess
+import sys
 from typing import Any
 
-from ablations.sweep.launch.ray.strangers import is_loopback
 from model.config import ConfigError
 
 _KNOCK = 10.0  # seconds until nobody is at an address
+_ANSWER = 30.0  # seconds until a cluster has not refused a stranger
 
 
 def load_ray(address: str | None) -> Any:
@@ -67,3 +70,42 @@ def _unanswered(where: str, error: Exception) -> ConfigError:
 def first_line(error: Exception) -> str:
     """What went wrong, for people."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def refuse_strangers(ray: Any) -> None:
+    """ConfigError where other machines can reach the cluster and it asks nobody for a token: it
+    runs whatever code it is sent."""
+    nodes = [node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]]
+    outside = sorted({address for address in nodes if not is_loopback(address)})
+    if outside and accepts_without_token(ray.get_runtime_context().gcs_address):
+        raise ConfigError(
+            [
+                f"--on ray: machines beside this one can reach the cluster ({outside[0]}), and it "
+                "runs whatever it is sent by anyone. Start it with RAY_AUTH_MODE=token, or say "
+                "--trust-cluster where its network is closed"
+            ]
+        )
+
+
+def accepts_without_token(address: str) -> bool:
+    """Whether a process without a token is answered: only a refusal that asks for one shows that it
+    is not."""
+    ask = "import sys; from ray._raylet import GcsClient as G"
+    ask += "; G(address=sys.argv[1]).get_all_node_info(timeout=10)"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    env |= {"RAY_AUTH_MODE": "disabled", "RAY_BACKEND_LOG_LEVEL": "fatal"}
+    words = [sys.executable, "-c", ask, address]
+    try:
+        asked = subprocess.run(words, env=env, capture_output=True, timeout=_ANSWER)
+    except subprocess.TimeoutExpired:
+        return True
+    told = asked.stderr.lower()
+    return asked.returncode == 0 or not (b"authentic" in told or b"token" in told)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether this names the machine as only its own processes do."""
+    try:
+        return ipaddress.ip_address(address.strip("[]")).is_loopback
+    except ValueError:  # a name
+        return address == "localhost"

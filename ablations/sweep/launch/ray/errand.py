@@ -31,6 +31,7 @@ def errand_for(sweep: str, digest: str, mailbox: Any) -> Any:
             os.environ["PYTHONSAFEPATH"] = "1"
             os.environ["PYTHONPATH"] = os.pathsep.join([str(code), *sys.path])
             os.environ["ABLATIONS_FILES"] = str(folder / "files")
+            os.environ["ABLATIONS_TASKS"] = str(code / "tasks.json")
             sys.path.insert(0, str(code))
         from ablations.sweep.launch.ray.host import host
 

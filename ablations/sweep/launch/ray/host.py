@@ -34,8 +34,8 @@ class Host:
     """Runs one job after another, of one sweep at a time, and listens for those that shall stop."""
 
     def __init__(self) -> None:
-        preload = ["torch", "ablations.sweep.launch.ray.preload"]
-        self._launcher = LocalLauncher(1, preload, lasting=True, is_stopping=self._is_stopping)
+        preload = ["torch", "ablations.sweep.preload"]
+        self._launcher = LocalLauncher(1, preload, is_stopping=self._is_stopping)
         self._sweep: str | None = None
         self._mailbox: Any = None
         self._attempt: str | None = None

@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
+import json
 import math
 import os
 import secrets
 import time
+import zipfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from ablations.store.files import read_file, write_atomic
+from ablations.store.stamp import PROJECT, ROOT, sources
 from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure, withdrawn
 from ablations.sweep.launch.ray import errand as first_steps
-from ablations.sweep.launch.ray.connect import connect, first_line, load_ray
-from ablations.sweep.launch.ray.kit import packed
-from ablations.sweep.launch.ray.strangers import refuse_strangers
+from ablations.sweep.launch.ray.connect import connect, first_line, load_ray, refuse_strangers
 from ablations.sweep.signals import undisturbed
+from ablations.tasks.cache import announced
 
 GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
 LOST = 20  # so many lost workers are no accident
@@ -305,6 +308,22 @@ class Attempt:
         while self.heard in self.early:
             yield self.early.pop(self.heard)
             self.heard += 1
+
+
+def packed(imports: Iterable[str]) -> bytes:
+    """Our code, the user's modules and the names of the tasks as a zip: machines share no disk."""
+    held = io.BytesIO()
+    ours = {
+        path.relative_to(ROOT).as_posix(): path
+        for package in PROJECT
+        for path in (ROOT / package).rglob("*")
+        if path.suffix in (".py", ".yaml") and path.is_file()
+    }
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file:
+        for place, path in sorted({**ours, **sources(imports)}.items()):
+            file.writestr(zipfile.ZipInfo(place), path.read_bytes(), zipfile.ZIP_DEFLATED)
+        file.writestr(zipfile.ZipInfo("tasks.json"), json.dumps(announced()))
+    return held.getvalue()
 
 
 def _fits(node: Mapping[str, float], options: Mapping[str, float]) -> bool:
