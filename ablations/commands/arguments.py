@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ablations.plan.profile import find_profile
 from ablations.plan.question import PROFILES, catalogue, find, read_ablation
+from ablations.store.identity import DECIDING, TUNING
 from ablations.store.results import Results
-from ablations.store.seeds import DECIDING, TUNING
 from ablations.store.words import listed
 from model.arguments import working
 from model.config import ConfigError, nearest

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
-from model.positions import Learned
 from torch import Tensor
 
 from ablations.measure import MEASURE, Probe, Quantity, Taken
@@ -25,6 +24,7 @@ from model.block import Stack
 from model.build import build, resolve
 from model.evaluating import evaluating
 from model.loss import cross_entropy
+from model.positions import Learned
 from model.scale import SCALE
 
 WIDTH = 64  # of the slide's heads

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def is_ours() -> bool:
     """Whether every registered part is this project's: the user has imported none."""
     from ablations.tasks import TASK
-    from ablations.train.optimiser import OPTIMISER
-    from ablations.train.schedule import SCHEDULE
+    from ablations.train.optimiser import OPTIMISER, SCHEDULE
     from model.build import FAMILIES
 
     return all(

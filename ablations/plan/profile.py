@@ -9,7 +9,7 @@ from typing import Any
 
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import is_number
-from ablations.store.seeds import DECIDING
+from ablations.store.identity import DECIDING
 from model.config import ConfigError, nearest
 from model.strict_yaml import Source
 

@@ -28,9 +28,8 @@ from ablations.plan.question import Ablation, catalogue
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
 from ablations.plan.tree import get
 from ablations.store.files import write_atomic
-from ablations.store.identity import freeze
+from ablations.store.identity import TUNING, freeze
 from ablations.store.results import Results
-from ablations.store.seeds import TUNING
 from ablations.store.words import quoted
 from model.config import ConfigError, validate
 

@@ -15,9 +15,8 @@ from ablations.plan.points import places
 from ablations.plan.profile import Profile, read_profile
 from ablations.plan.question import Ablation, catalogue, crossed, find, read_ablation
 from ablations.plan.tuning import Choice, choices, regime, trials_of, untried
-from ablations.store.identity import freeze
+from ablations.store.identity import DECIDING, freeze
 from ablations.store.results import Results
-from ablations.store.seeds import DECIDING
 from ablations.store.stamp import Stamp
 from ablations.store.words import listed, quoted
 from ablations.tasks.cache import load_task

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analysis.verdicts import SUPPORTED, verdicts
 
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record

@@ -13,7 +13,7 @@ from ablations.measure.timing import TimingConfig
 from ablations.plan.profile import read_profile
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import LARGE, make_plan
-from ablations.store.seeds import DECIDING
+from ablations.store.identity import DECIDING
 from model.config import ConfigError, validate
 
 Ask = Callable[..., str]
