@@ -19,7 +19,7 @@ usage() {
 ./run_all.sh test [...]     lint, types and tests; further words go to pytest
 ./run_all.sh soak [...]     the long fault and statistics tests
 ./run_all.sh bench [...]    the benchmarks
-./run_all.sh setup          only set up: .venv with what pyproject.toml pins, the work counted
+./run_all.sh setup          only set up: .venv with what pyproject.toml pins
 PYTHON=python3.12 ./run_all.sh ...    choose the Python that .venv is made with
 END
 }
@@ -184,7 +184,7 @@ sweep() {
     # Files are named from where the user stands, yet a `model` folder there must not hide ours.
     export PYTHONSAFEPATH=1 PYTHONPATH="$root:$here"
     say "running the catalogue ($profile) into $results"
-    attend "$python" -m ablations run --report --profile "$profile" --results "$results" \
+    attend "$python" -m ablations run --profile "$profile" --results "$results" \
         ${words[@]+"${words[@]}"} || code=$?
     ((code <= 1)) || exit "$code"
     attend "$python" -m analysis report --results "$results" || report=$?  # tells what was written
@@ -218,14 +218,7 @@ set_up '.[test]'
 cd "$root"
 [[ $door == bench ]] || export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 case $door in
-    setup)
-        # What a plan must know of the catalogue is worked out once and kept for this machine.
-        say "counting the work of every question"
-        for profile in smoke quick; do
-            "$python" -m ablations plan --profile "$profile" >/dev/null 2>"$log" ||
-                fail "the catalogue cannot be planned: $(tail -n 1 "$log")"
-        done
-        ;;
+    setup) ;;
     test) check "${@:2}" ;;
     soak) exec "$python" -m pytest -m soak --ignore=tests/benchmarks "${@:2}" ;;
     bench)

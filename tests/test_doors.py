@@ -293,7 +293,7 @@ def test_results_and_overrides_are_passed_on(house: House) -> None:
     done = house.run("full", words[0], "--results", "my results", *words[1:])
     assert done.returncode == 0
     assert house.calls("-m", "ablations") == [
-        ["run", "--report", "--profile", "full", "--results", "my results", *words]
+        ["run", "--profile", "full", "--results", "my results", *words]
     ]
     assert house.calls("-m", "analysis") == [["report", "--results", "my results"]]
 
@@ -306,8 +306,8 @@ def test_results_go_to_a_folder_named_after_the_profile(
 ) -> None:
     done = house.run(*words)
     folder = str(house.root / "results" / profile)
-    assert house.calls("-m", "ablations")[0][:6] == [
-        *["run", "--report", "--profile", profile],
+    assert house.calls("-m", "ablations")[0][:5] == [
+        *["run", "--profile", profile],
         *["--results", folder],
     ]
     assert done.stdout.splitlines()[-1] == f"{folder}/report/index.html"
@@ -377,14 +377,6 @@ def test_ci_runs_lint_types_and_every_test_but_the_long_ones(house: House) -> No
         "not soak",
         "--ignore=tests/benchmarks",
     ]
-
-
-def test_a_set_up_counts_the_work_that_plans_tell(house: House) -> None:
-    assert house.run("setup").returncode == 0
-    wanted = [["--profile", profile] for profile in ("smoke", "quick")]
-    assert house.calls("-m", "ablations", "plan") == wanted
-    house.run("bench")
-    assert house.calls("-m", "ablations", "plan") == wanted
 
 
 def test_soak_and_bench_hand_their_words_to_pytest(house: House) -> None:
