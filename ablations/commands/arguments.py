@@ -273,6 +273,7 @@ def plan_of(options: Namespace, tuning: bool = False) -> Plan:
         try:
             return make_plan(words, options.profile, *settings, results, scope, tuning)
         finally:
+            gc.freeze()
             gc.enable()
 
 

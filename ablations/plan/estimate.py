@@ -13,6 +13,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,7 +141,12 @@ def _measured_rate() -> float:
 def may_fit(want: Want, device_type: str) -> bool:
     """Whether this machine's memory holds the weights and their gradients."""
     needed = 2 * want.parameters * _FLOAT
-    return device_type != "cpu" or needed <= psutil.virtual_memory().total
+    return device_type != "cpu" or needed <= _memory()
+
+
+@cache
+def _memory() -> int:
+    return int(psutil.virtual_memory().total)
 
 
 def memory_of(want: Want, device: str, devices: int = 1) -> int:

@@ -8,13 +8,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ablations.commands import COMMANDS, main
+from ablations.commands import main
 from ablations.commands.arguments import cores
 from ablations.plan.document import merge_into
 from ablations.plan.estimate import RECORD
@@ -147,15 +146,6 @@ def test_a_mistake_in_a_word_is_one_line_with_what_is_right(say: Say) -> None:
         assert right in refusal(say, *words), words
 
 
-def test_heads_that_do_not_divide_the_width_are_refused_before_anything_is_written(
-    say: Say,
-) -> None:
-    for command in ("plan", "run"):
-        line = refusal(say, command, "norm", "--profile", "smoke", "model.n_heads=7")
-        assert "n_heads=7" in line
-        assert "32" in line
-
-
 def test_seeds_that_cannot_be_are_refused_with_the_reason(say: Say) -> None:
     for seeds, why in [("-1", "such as"), ("0,-3", "such as"), ("1,2,1", "twice"), ("a", "such as"),
                        ("", "such as"), ("0", "from 1 to 10"), ("11", "from 1 to 10"),
@@ -240,13 +230,6 @@ def test_a_file_of_the_wrong_shape_ends_no_command_in_a_traceback(say: Say, ask:
             assert "Traceback" not in err
 
 
-def test_who_asks_for_help_is_told_every_command(say: Say) -> None:
-    for words in ([], ["--help"], ["-h"], ["help"]):
-        code, told, _ = say(*words)
-        assert code == (0 if words else 2)
-        assert all(f"  {command} " in told for command in COMMANDS)
-
-
 # list.
 
 
@@ -275,12 +258,6 @@ def test_the_list_is_one_json_document(say: Say) -> None:
     assert document(say, "list", "norm") == [row for row in rows if row["name"] == "norm"]
 
 
-def test_a_file_can_be_listed(say: Say, ask: Ask) -> None:
-    code, out, _ = say("list", ask(question="Is this one ours?"))
-    assert code == 0
-    assert "Is this one ours?" in out
-
-
 # plan.
 
 
@@ -304,14 +281,6 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
         assert row["parameters"] > 1000
         assert (row["steps"], len(row["trials"])) == (4, 2)
     assert os.listdir() == []
-
-
-def test_a_plan_for_people_says_the_same(say: Say, ask: Ask) -> None:
-    code, out, err = say("plan", ask(), "--profile", "smoke", "--seeds", "0-0")
-    assert (code, err) == (0, "")
-    assert "with (control)" in out
-    assert "2 trials, 0 done; the rest takes about " in out
-    assert "kB of disk" in out
 
 
 @pytest.fixture
@@ -353,14 +322,6 @@ def test_a_plan_of_days_says_so_and_jobs_beyond_the_cores_change_nothing(
     assert " days of training on 2 cores" in " ".join(out.split())
 
 
-def test_a_trial_takes_its_time_however_many_run_at_once(
-    say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 64)
-    plan = planned(say, ask(), "--jobs", "64", "--device", "cpu")
-    assert plan["training"] == max(row["seconds_per_trial"] for row in plan["variants"])
-
-
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
 def test_no_more_trials_run_at_once_than_cores_may_be_used(
     monkeypatch: pytest.MonkeyPatch,
@@ -371,14 +332,6 @@ def test_no_more_trials_run_at_once_than_cores_may_be_used(
     assert cores() == 2
     monkeypatch.delattr(os, "sched_getaffinity")
     assert cores() == 64
-
-
-def test_a_plan_that_does_not_fit_on_the_disk_says_so(
-    say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ablations.plan.estimate.free_disk", lambda folder: 50_000)
-    _, out, _ = say("plan", ask(), "--profile", "smoke")
-    assert out.splitlines()[-1] == "Only 50 kB of disk are free in results/smoke."
 
 
 def test_a_run_of_days_says_so_and_goes_on(
@@ -411,26 +364,6 @@ def test_an_override_is_obeyed(say: Say, ask: Ask) -> None:
     assert all(want.config["model"]["n_heads"] == 8 for want in wanted.values())
     plain = planned(say, file)
     assert {trial for row in plain["variants"] for trial in row["trials"]}.isdisjoint(wanted)
-
-
-def test_names_options_and_overrides_come_in_any_order(say: Say, ask: Ask) -> None:
-    groups = [
-        [ask()],
-        ["--profile", "smoke"],
-        ["--seeds=0-0"],
-        ["model.n_heads=2"],
-        ["train.steps=3"],
-    ]
-    answers = {
-        json.dumps(document(say, "plan", *(word for group in order for word in group)))
-        for order in list(permutations(groups))[::12]
-    }
-    assert len(answers) == 1
-
-
-def test_a_results_folder_may_have_any_name(say: Say, ask: Ask, tmp_path: Path) -> None:
-    plan = planned(say, ask(), "--results", str(tmp_path / "rate=3 again"))
-    assert plan["trials"] == 4
 
 
 # status and show.
@@ -478,14 +411,6 @@ def test_status_counts_every_state_in_one_json_document(say: Say, folder: Result
     assert all("\n" not in reason for reason in reasons)
 
 
-def test_status_for_people_leaves_out_what_is_not_there(say: Say, folder: Results) -> None:
-    code, out, _ = say("status", "--results", str(folder.root))
-    assert code == 0
-    assert "2 ok (1 stale), " in out
-    assert "2 waiting" in out
-    assert " 0 " not in out.partition("\n")[0]
-
-
 def test_looking_at_a_folder_changes_nothing_in_it(say: Say, ask: Ask, folder: Results) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.root.rglob("*")}
     here = ("--results", str(folder.root), "--profile", "smoke")
@@ -509,20 +434,6 @@ def test_a_plan_of_what_is_done_measures_nothing(
     assert {row["seconds_per_trial"] for row in found["variants"]} == {None}
 
 
-def test_a_plan_counts_what_is_done(say: Say, ask: Ask, folder: Results) -> None:
-    words = ("plan", ask(), "--profile", "smoke", "--seeds", "0,1,2,3,4")
-    plan = document(say, *words, "--results", str(folder.root))
-    assert (plan["trials"], plan["done"]) == (10, 8)
-
-
-def test_status_answers_an_unknown_ablation_with_the_nearest(say: Say, folder: Results) -> None:
-    assert "'small'" in refusal(say, "status", "smal", "--results", str(folder.root))
-
-
-def test_status_of_a_folder_without_a_plan_is_one_line(say: Say) -> None:
-    assert "run an ablation there first" in refusal(say, "status", "--results", "nowhere")
-
-
 def test_status_does_not_need_the_parts_that_a_record_was_made_with(
     say: Say, plan: Plan, folder: Results
 ) -> None:
@@ -530,18 +441,6 @@ def test_status_does_not_need_the_parts_that_a_record_was_made_with(
     config = {**want.config, "model": {**want.config["model"], "position": {"name": "of_ours"}}}
     folder.write(Record(want.trial, "ok", config, env={"code": {"my_parts": "1"}}))
     assert document(say, "status", "--results", str(folder.root))["ok"] == 2
-
-
-def test_a_record_is_shown_by_the_first_digits_of_its_id(
-    say: Say, plan: Plan, folder: Results
-) -> None:
-    trial = next(iter(plan.wanted))
-    record = folder.read(trial)
-    assert record is not None
-    for prefix in (trial, trial[:8]):
-        code, out, err = say("show", prefix, "--results", str(folder.root))
-        assert (code, err) == (0, "")
-        assert json.loads(out) == record.to_dict()
 
 
 def test_a_prefix_that_fits_none_or_several_is_one_line(say: Say, folder: Results) -> None:
@@ -552,10 +451,3 @@ def test_a_prefix_that_fits_none_or_several_is_one_line(say: Say, folder: Result
         say, "show", "f" * 11, "--results", str(folder.root)
     )
     assert "no trial '0f0f0f…'" in refusal(say, "show", "0f0f0f", "--results", str(folder.root))
-
-
-def test_a_record_that_cannot_be_read_is_shown_as_one_line(
-    say: Say, plan: Plan, folder: Results
-) -> None:
-    trial = list(plan.wanted)[8]
-    assert f"{trial}.json" in refusal(say, "show", trial, "--results", str(folder.root))

@@ -75,19 +75,6 @@ def test_of_a_module_that_one_side_lacks_the_inside_is_not_told(found: Any) -> N
     assert not any(name.startswith("encoder.blocks.*.") for name in modules)
 
 
-def test_training_is_compared_too(found: Any) -> None:
-    changed = found("with", "longer")
-    assert changed["settings"] == {"train.steps": ["4", "8"]}
-    assert changed["modules"] == {}
-
-
-def test_people_read_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", "norm:pre", "norm:post", "--profile", "smoke"]) == 0
-    out = capsys.readouterr().out
-    assert "encoder.blocks.*.residual: PreNorm → PostNorm" in out
-    assert "model.residual.name" in out
-
-
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

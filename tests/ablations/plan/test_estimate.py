@@ -14,8 +14,6 @@ import torch
 from ablations.plan import estimate
 from ablations.plan.estimate import (
     disk,
-    free_disk,
-    in_bytes,
     kept_rate,
     operations,
     seconds_each,
@@ -135,12 +133,3 @@ def test_disk_counts_weights_records_and_trainings_in_progress(
     results.write(made_here(wants[0]))
     size = results.path(wants[0].trial).stat().st_size
     assert disk(untrained, results, jobs=1) == 3 * size
-
-
-def test_free_disk_is_that_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
-    assert free_disk(tmp_path / "not" / "yet") > 0
-
-
-def test_sizes_are_said_as_people_say_them() -> None:
-    told = {820_000: "820 kB", 3_210_000: "3.2 MB", 14e9: "14 GB", 2e12: "2,000 GB", 900: "0.9 kB"}
-    assert {size: in_bytes(size) for size in told} == told

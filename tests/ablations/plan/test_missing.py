@@ -121,15 +121,6 @@ def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results)
     assert len(timed) == 2
 
 
-def test_a_look_does_not_take_readings_apart(
-    plan: Plan, results: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for want in plan.wanted.values():
-        results.write(record_of(want, readings=[Reading("loss", "nats/token", 1.0)]))
-    monkeypatch.setattr("ablations.store.record.Reading", None)
-    assert not any(lacks(plan, results).values())
-
-
 def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) -> None:
     plan = planned(ask(measures=BOTH))
     control, rival = plan.wanted.values()
@@ -211,18 +202,6 @@ def test_what_other_code_has_trained_is_not_measured_again_by_this_one(
     keep_weights(want, results)
     assert want.trial not in lacks(plan, results)["measure"]
     assert want.trial in lacks(plan, results)["stale"]
-
-
-def test_a_stale_record_is_measured_no_further_though_its_weights_are_there(
-    plan: Plan, results: Results
-) -> None:
-    """Its weights in the model of now would be a third thing, under a stamp that says otherwise."""
-    want, _ = plan.wanted.values()
-    results.write(record_of(want, env={"code": {"model/norm.py": "x"}}, measures={}))
-    keep_weights(want, results)
-    found = lacks(plan, results)
-    assert want.trial not in found["measure"] + found["train"]
-    assert want.trial in found["stale"]
 
 
 def test_times_beside_a_reference_that_has_changed_are_out_of_date(ask: Ask) -> None:

@@ -51,17 +51,6 @@ def test_all_arms_are_trained_where_that_is_said_and_at_full(file: str) -> None:
     assert labels(planned(file, "full")) == set(VARIANTS)
 
 
-def test_what_is_only_timed_has_all_its_arms_but_at_smoke() -> None:
-    deciding = {"transformer", "1 head", "lstm", "gru", "rnn"}
-    assert labels(planned("speed", "smoke"), "speed") == deciding
-    assert labels(planned("speed", "quick"), "speed") > deciding
-    assert labels(planned("speed", "smoke", arms="all"), "speed") > deciding
-
-
-def test_a_question_without_claims_has_all_its_arms(ask: Ask) -> None:
-    assert labels(planned(ask(variants=VARIANTS))) == set(VARIANTS)
-
-
 def test_of_one_claim_only_its_own_arms_are_asked_for(file: str) -> None:
     assert labels(planned(file, claims=["position.needed"])) == {"with", "without"}
     assert labels(planned(file, "full", claims=["position.learned-equal"])) == {"with", "learned"}
@@ -76,13 +65,6 @@ def test_a_level_that_no_prediction_looks_at_is_left_out_with_its_control(ask: A
     settings = {"model.n_heads": 4, "train.steps": 4}
     plan = planned(ask(across=across, claims=[claim], settings=settings))
     assert {cell.across["size"] for cell in plan.tables["small"].cells} == {"16"}
-
-
-def test_an_arm_along_a_factor_is_asked_for_at_all_its_levels(ask: Ask) -> None:
-    across = {"size": {"8": {"model.d_model": 8}, "16": {"model.d_model": 16}}}
-    claim = {"id": "position.needed", "predicts": [{"grows": "without", "along": "size"}]}
-    plan = planned(ask(across=across, claims=[claim], settings={"train.steps": 4}))
-    assert {cell.across["size"] for cell in plan.tables["small"].cells} == {"8", "16"}
 
 
 def test_arms_that_are_asked_for_later_join_the_table(file: str, tmp_path: Path) -> None:
@@ -172,12 +154,6 @@ def test_all_arms_leave_the_tuned_table_of_those_that_were_tuned(tmp_path: Path)
 def test_a_named_question_beside_a_claim_of_another_has_its_own_arms(file: str) -> None:
     asked = planned(file, claims=["norm.pre-better"])
     assert labels(asked) == labels(planned(file))
-
-
-def test_levels_that_are_typed_are_not_capped(ask: Ask) -> None:
-    factors = {"train.steps": {"100": 100, "200": 200}}
-    plan = make_plan([ask(settings={})], "smoke", {}, [0], factors=factors)
-    assert {want.config["train"]["steps"] for want in plan.wanted.values()} == {100, 200}
 
 
 def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: Path) -> None:

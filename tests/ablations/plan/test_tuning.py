@@ -143,18 +143,6 @@ def test_a_best_at_an_end_of_the_grid_is_marked_and_told(ask: Ask) -> None:
         assert ("at the edge of the grid" in in_words(found)) == is_at_edge
 
 
-def test_what_is_no_scale_has_no_ends(ask: Ask) -> None:
-    ablation, _ = read_ablation(Path(ask(tune={RATE: RATES})))
-    flags = [Tried({RATE: 1e-2, "b": b}, [b, b]) for b in (0, 1)]
-    assert not choose(arms(ask(tune={RATE: RATES}))[0], ablation, "smoke", flags).at_edge
-
-
-def test_the_choice_and_the_one_that_did_as_well_are_told_with_their_losses(ask: Ask) -> None:
-    file = ask(tune={RATE: RATES})
-    near = chosen(file, (2.0, 2.2), (1.09, 1.29), (1.0, 1.2), (3.0, 3.9))
-    assert in_words(near) == "with rate=0.01 (loss 1.1); next rate=0.003 (loss 1.19)"
-
-
 # For which regime.
 
 
@@ -237,11 +225,6 @@ def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Pat
 # What is committed.
 
 TUNED = sorted(path.stem for path in (FOLDER / "tuned" / "quick").glob("*.yaml"))
-
-
-def test_every_question_that_tunes_has_its_choices_committed() -> None:
-    tuning = [name for name, path in catalogue().items() if read_ablation(path)[0].tune]
-    assert sorted(tuning) == TUNED
 
 
 def test_committed_choices_are_of_the_question_as_it_stands_at_quick(tmp_path: Path) -> None:
