@@ -150,8 +150,6 @@ def machine_of(options: Namespace) -> Machine:
     device, devices = pick_device(options.device), getattr(options, "devices", 1)
     check_devices(devices, device)
     if device.type == "cpu":
-        if devices > max(2, cores()):
-            raise ConfigError([f"--devices {devices}: this machine has {cores()} cores"])
         jobs = options.jobs or _room(cores(), devices)
         return Machine(device, jobs, pack=packing_of(options), devices=devices)
     from ablations.train.device import how_many
@@ -225,9 +223,7 @@ def devices(text: str) -> int:
 
 
 def pack(text: str) -> int:
-    if text == "auto":
-        raise ArgumentTypeError("--pack auto is gone: name a number of seeds, such as --pack 5")
-    return 1 if text == "never" else count(text, "--pack")
+    return count(text, "--pack")
 
 
 def duration(text: str, option: str = "--limit") -> float:

@@ -85,14 +85,14 @@ def price(
     """What the whole plan costs, and each variant."""
     from ablations.plan.estimate import (
         disk,
-        kept_rate,
+        rate_of,
         seconds_each,
         seconds_timing,
         side_by_side,
     )
 
     groups = [(word, group) for word, t in plan.tables.items() for group in _by(t.cells)]
-    took = seconds_each(lacks.train, plan, results, on.device, lambda: kept_rate(on.device))
+    took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
     each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
     counted = [want for want in lacks.train if each[want.trial] is not None]
     rows: list[dict[str, Any]] = []

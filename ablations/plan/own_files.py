@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+import filecmp
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
-from ablations.store.files import open_file, read_file
+from ablations.store.files import open_file
 
 
 def refused(task: Mapping[str, Any]) -> list[str]:
@@ -18,7 +17,8 @@ def refused(task: Mapping[str, Any]) -> list[str]:
         f"task.{other}={given[other]}: the same as task.{one}: what was learned by heart tests "
         "nothing; name another file"
         for one, other in _pairs(given)
-        if "train" in (_split(one), _split(other)) and _are_equal(given[one], given[other])
+        if "train" in (_split(one), _split(other))
+        and filecmp.cmp(given[one], given[other], shallow=False)
     ]
     return problems + [
         f"task.{option}={path}:1: no tab in it, though it is called .tsv; write "
@@ -48,18 +48,6 @@ def _pairs(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         for other in list(given)[number + 1 :]:
             if one.partition("_")[2] == other.partition("_")[2]:
                 yield one, other
-
-
-def _are_equal(one: str, other: str) -> bool:
-    first, second = os.stat(one), os.stat(other)
-    if first.st_size != second.st_size:
-        return False
-    return _digest(one, first.st_mtime_ns) == _digest(other, second.st_mtime_ns)
-
-
-@cache
-def _digest(path: str, _changed: int) -> str:
-    return hashlib.sha256(read_file(path)).hexdigest()
 
 
 def _has_tab(path: str) -> bool:

@@ -34,7 +34,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "stands here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("ablations.plan.estimate.kept_rate", lambda _: 1e-6)
+    monkeypatch.setattr("ablations.plan.estimate.rate_of", lambda _: 1e-6)
     return folder
 
 
@@ -75,21 +75,6 @@ def test_a_misspelt_name_is_answered_with_the_nearest(say: Say) -> None:
         assert line == "no ablation 'positoin'. Did you mean 'position'?"
         line = refusal(say, command, "--claim", "norm.pre-beter")
         assert line.endswith("no such claim. Did you mean 'norm.pre-better'?")
-
-
-def test_an_option_that_is_gone_is_answered_with_what_replaces_it(say: Say) -> None:
-    for words in (
-        ["run", "norm", "--until", "decided"],
-        ["run", "norm", "--until=decided"],
-        ["plan", "norm", "--budget", "45m"],
-        ["status", "--follow"],
-        ["try", "norm:pre", "word", "--figure", "x.svg"],
-        ["run", "norm", "--pack", "auto"],
-    ):
-        assert " is gone: " in refusal(say, *words)
-    assert refusal(say, "run", "--until", "decided") == (
-        "--until is gone: seeds are fixed beforehand; use --seeds N"
-    )
 
 
 def test_results_that_are_a_file_are_one_line_from_every_command(say: Say, tmp_path: Path) -> None:
@@ -313,7 +298,7 @@ def test_a_plan_of_days_says_so_and_jobs_beyond_the_cores_change_nothing(
     say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 2)
-    steps = "train.steps=100000000"
+    steps = "train.steps=10000000"
     found = {jobs: planned(say, ask(), steps, "--jobs", jobs, "--device", "cpu") for jobs in "128"}
     assert found["1"]["training"] == pytest.approx(2 * found["2"]["training"])
     assert found["8"]["training"] == found["2"]["training"]
@@ -347,7 +332,7 @@ def test_a_run_of_days_says_so_and_goes_on(
     monkeypatch.setattr("ablations.sweep.runner.run", run)
     words = ("run", ask(), "--profile", "smoke", "--seeds", "0-0", "--jobs", "4", "--limit", "7.5")
     for rate, told in ((1e-6, ""), (10.0, " days on 2 cores; it may be stopped.\n")):
-        monkeypatch.setattr("ablations.plan.estimate.kept_rate", lambda _, rate=rate: rate)
+        monkeypatch.setattr("ablations.plan.estimate.rate_of", lambda _, rate=rate: rate)
         code, out, err = say(*words, "--device", "cpu", "--rerun", "stale")
         assert (code, out) == (0, "2 trials in results/smoke; 2 ok\n")
         assert err.endswith(told)
@@ -422,7 +407,7 @@ def test_looking_at_a_folder_changes_nothing_in_it(say: Say, ask: Ask, folder: R
 def test_a_plan_of_what_is_done_measures_nothing(
     say: Say, ask: Ask, plan: Plan, folder: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ablations.plan.estimate.kept_rate", None)
+    monkeypatch.setattr("ablations.plan.estimate.rate_of", None)
     for want in plan.wanted.values():
         taken = {name: want.measure_code(name) for name in want.measures}
         folder.write(Record(want.trial, "ok", want.config, env={"code": want.code}, measures=taken))

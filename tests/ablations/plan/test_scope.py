@@ -119,7 +119,7 @@ def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
     ablation, source = read_ablation(Path(file))
     choices = [
         Choice(arm.label, arm.across, "quick", regime(arm, ablation),
-               {"train.optimiser.rate": 1e-2}, None, False, None)
+               {"train.optimiser.rate": 1e-2}, False)
         for arm in arms_of(ablation, source, read_profile("quick"), {})
     ]  # fmt: skip
     keep_choices(results, "small", choices)

@@ -112,7 +112,6 @@ def test_the_lowest_mean_is_chosen(ask: Ask) -> None:
     file = ask(tune={RATE: RATES})
     found = chosen(file, (3.0, 3.2), (2.0, 2.1), (1.0, 1.1), (1.5, 1.6))
     assert found.chosen == {RATE: 1e-2}
-    assert found.runner_up is None
     assert not found.at_edge
 
 
@@ -120,15 +119,6 @@ def test_a_setting_that_a_seed_fails_with_comes_after_all_others(ask: Ask) -> No
     file = ask(tune={RATE: RATES})
     assert chosen(file, (3.0, 3.2), (2.0, 2.1), (0.1, None)).chosen == {RATE: 3e-3}
     assert chosen(file, (None, None), (2.0, None)).chosen == {RATE: 3e-3}
-
-
-def test_another_within_one_standard_error_is_the_runner_up(ask: Ask) -> None:
-    """Variances .02, .02 and .02: a mean of two has the error √(.02 / 2) = .1."""
-    file = ask(tune={RATE: RATES})
-    near = chosen(file, (2.0, 2.2), (1.09, 1.29), (1.0, 1.2), (3.0, 3.9))
-    assert near.error == pytest.approx(0.1)
-    assert (near.chosen, near.runner_up) == ({RATE: 1e-2}, {RATE: 3e-3})
-    assert chosen(file, (2.0, 2.2), (1.11, 1.31), (1.0, 1.2), (3.0, 3.9)).runner_up is None
 
 
 def test_a_best_at_an_end_of_the_grid_is_marked_and_told(ask: Ask) -> None:
@@ -261,5 +251,5 @@ def test_the_control_of_every_task_has_the_rate_that_tuning_chose(ask: Ask) -> N
 
 def test_a_regime_that_looks_like_a_number_is_read_as_it_was_written(tmp_path: Path) -> None:
     results = Results(tmp_path)
-    made = Choice("with", {}, "quick", "956e78245692", {RATE: 1e-3}, None, False, None)
+    made = Choice("with", {}, "quick", "956e78245692", {RATE: 1e-3}, False)
     assert read_choices(keep_choices(results, "small", [made])) == [made]
