@@ -226,13 +226,13 @@ def pack(text: str) -> int:
     return count(text, "--pack")
 
 
-def duration(text: str, option: str = "--limit") -> float:
+def duration(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise ArgumentTypeError(f"{option} {text}: expected a number of seconds above 0")
+        raise ArgumentTypeError(f"--limit {text}: expected a number of seconds above 0")
     return seconds
 
 
@@ -276,17 +276,13 @@ def plan_of(options: Namespace, tuning: bool = False) -> Plan:
 def import_modules(options: Namespace) -> None:
     """Parts of the user's own register themselves."""
     for module in options.imports:
-        _import(module)
-
-
-def _import(module: str) -> None:
-    sys.path.insert(0, os.getcwd())
-    try:
-        importlib.import_module(module)
-    except (KeyboardInterrupt, MemoryError):
-        raise
-    except BaseException as error:  # whatever a module of the user's raises: SystemExit, too
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ConfigError([f"--import {module}: {what}"]) from None
-    finally:
-        sys.path.pop(0)
+        sys.path.insert(0, os.getcwd())
+        try:
+            importlib.import_module(module)
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as error:  # whatever a module of the user's raises: SystemExit, too
+            what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise ConfigError([f"--import {module}: {what}"]) from None
+        finally:
+            sys.path.pop(0)

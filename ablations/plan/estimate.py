@@ -159,19 +159,14 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
     return sum(min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values())
 
 
-def disk(wants: Iterable[Want], results: Results, jobs: int) -> int:
+def disk(wants: Iterable[Want], jobs: int) -> int:
     """Bytes that these trials will take: checkpoints, records, and trainings in progress."""
     each = list(wants)
     sizes = [want.parameters * _FLOAT for want in each if want.trained]
-    records = len(each) * _typical_record(results)
+    records = len(each) * RECORD
     # Each has one checkpoint before its last.
     in_progress = 2 * _STATES * sum(sorted(sizes)[-jobs:])
     return sum(sizes) + records + in_progress
-
-
-def _typical_record(results: Results) -> int:
-    sizes = [path.lstat().st_size for path in results.trials.glob("*.json")]
-    return sum(sizes) // len(sizes) if sizes else RECORD
 
 
 def free_disk(folder: Path) -> int:

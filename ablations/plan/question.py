@@ -60,19 +60,17 @@ class Ablation:
             hint = nearest_label(self.control, self.variants)
             raise ConfigError([f"control: no variant '{self.control}'. {hint}"])
         problems = [
-            f"variants.{label}: expected {{path: value}}, got {paths!r}"
-            for label, paths in self.variants.items()
+            f"across.{factor}: expected levels, got {levels!r}"
+            for factor, levels in self.across.items()
+            if not isinstance(levels, Mapping)
+        ]
+        crossings = {f"across.{name}": levels for name, levels in self.across.items()}
+        problems += [
+            f"{place}.{label}: expected {{path: value}}, got {paths!r}"
+            for place, arms in ({"variants": self.variants} | crossings).items()
+            for label, paths in (arms.items() if isinstance(arms, Mapping) else ())
             if not isinstance(paths or {}, Mapping)
         ]
-        for factor, levels in self.across.items():
-            if not isinstance(levels, Mapping):
-                problems.append(f"across.{factor}: expected levels, got {levels!r}")
-                continue
-            problems += [
-                f"across.{factor}.{level}: expected {{path: value}}, got {paths!r}"
-                for level, paths in levels.items()
-                if not isinstance(paths or {}, Mapping)
-            ]
         problems += [
             f"tune.{path}: expected a list of two different values or more, got {values!r}"
             for path, values in self.tune.items()

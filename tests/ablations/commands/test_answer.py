@@ -229,15 +229,6 @@ def test_what_cannot_be_asked_is_one_line(
         assert why in refusal(trial(name)[0], text), (name, text[:20])
 
 
-def test_a_trial_that_is_not_there_or_has_no_checkpoint_says_so(
-    trial: Callable[[str], Trained], tmp_path: Path, refusal: Callable[..., str]
-) -> None:
-    results = Results(tmp_path)
-    assert "no trial 'aaaa…'" in refusal(results, "cat")
-    results.write(trial("g2p")[1])
-    assert "no checkpoint" in refusal(results, "cat")
-
-
 def test_a_diverged_trial_says_why_it_answers_nothing(
     tmp_path: Path, refusal: Callable[..., str]
 ) -> None:

@@ -199,22 +199,6 @@ def test_a_value_that_cannot_be_is_refused_without_a_traceback(say: Say) -> None
         assert os.listdir() == []
 
 
-def test_a_file_of_the_wrong_shape_ends_no_command_in_a_traceback(say: Say, ask: Ask) -> None:
-    for changes in (
-        {"variants": {"with": 3}},
-        {"claims": [3]},
-        {"claims": [{}]},
-        {"claims": [{"id": "x\ny"}]},
-        {"claims": [{"id": "margin", "margin": float("nan")}]},
-        {"equal": "time"},
-        {"seeds_from": 210},
-    ):
-        for command in ("list", "plan"):
-            code, _, err = say(command, ask(**changes))
-            assert code == 2, changes
-            assert "Traceback" not in err
-
-
 # list.
 
 
@@ -274,14 +258,6 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("four_cores")
-def test_a_plan_for_other_workers_takes_another_time(say: Say, ask: Ask) -> None:
-    alone, four = (planned(say, ask(), "--jobs", jobs, "--device", "cpu") for jobs in "14")
-    assert alone["seconds"] == pytest.approx(4 * four["seconds"], rel=0.1)
-    _, out, _ = say("plan", ask(), "--profile", "smoke", "--seeds", "0-0", "--jobs", "1")
-    assert "of training on 1 core, " in out
-
-
-@pytest.mark.usefixtures("four_cores")
 def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> None:
     file = ask(measures=["quality", "throughput"])
     plan = planned(say, file, "--jobs", "4")
@@ -308,9 +284,7 @@ def test_a_plan_of_days_says_so_and_jobs_beyond_the_cores_change_nothing(
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
-def test_no_more_trials_run_at_once_than_cores_may_be_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_more_trials_run_at_once_than_cores_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container, or a batch system, may give a few of many."""
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7, 9})
@@ -417,15 +391,6 @@ def test_a_plan_of_what_is_done_measures_nothing(
     found = document(say, *words, "--results", str(folder.root))
     assert (found["seconds"], found["bytes"]) == (0, 0)
     assert {row["seconds_per_trial"] for row in found["variants"]} == {None}
-
-
-def test_status_does_not_need_the_parts_that_a_record_was_made_with(
-    say: Say, plan: Plan, folder: Results
-) -> None:
-    want = next(iter(plan.wanted.values()))
-    config = {**want.config, "model": {**want.config["model"], "position": {"name": "of_ours"}}}
-    folder.write(Record(want.trial, "ok", config, env={"code": {"my_parts": "1"}}))
-    assert document(say, "status", "--results", str(folder.root))["ok"] == 2
 
 
 def test_a_prefix_that_fits_none_or_several_is_one_line(say: Say, folder: Results) -> None:

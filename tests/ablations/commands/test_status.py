@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 from small import plan_document
 
-from ablations.commands import main
 from ablations.commands import status as command
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.store.schema import seal
 from ablations.sweep.lease import Leases
 
 ROOT = Path(__file__).parents[3]
@@ -122,25 +120,6 @@ def test_people_are_told_which_of_the_records_are_stale(results: Results) -> Non
     assert told.counts["stale"] == 3
     words = "3 ok (2 stale), 1 diverged (1 stale), 1 stuck, 1 waiting"
     assert told.text().partition(";")[0] == words
-
-
-def test_a_plan_of_another_shape_is_one_line(
-    results: Results, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for plan in (
-        {},
-        {"ablations": []},
-        {"ablations": {"a": {}}},
-        plan_document({"a": []}, cells=[3]),
-        plan_document({"a": [{"trial": "../../secret"}]}),
-    ):
-        results.plan_file.write_bytes(seal({"profile": "smoke", **plan}))
-        for name in ("status", "clean"):
-            assert main([name, "--results", str(results.root)]) == 2
-            said = capsys.readouterr().err
-            assert said.startswith(f"{results.plan_file}: ")
-            assert said.endswith("; move it away and run again: no record is lost\n")
-            assert said.count("\n") == 1
 
 
 @pytest.fixture

@@ -98,9 +98,7 @@ def test_the_score_is_the_metric_of_the_question_at_the_last_step(
     assert [each["seed"] for each in found] == [200, 201, 200, 201]
 
 
-def test_a_label_of_any_kind_is_one_line_and_lines_up(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_label_of_any_kind_is_one_line_and_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
     print_columns(["a", "n"], [["two\nlines\x1b[31m", "1"], ["漢字", "100"]], right=["n"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3

@@ -94,10 +94,7 @@ def test_what_is_no_variant_is_said_in_one_line(
 
 def test_a_claim_names_the_questions_that_decide_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--claim", "norm.pre-better", "--json"]) == 0
-    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [
-        "norm",
-        "text-norm",
-    ]
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == ["norm", "text-norm"]
     assert main(["plan", "--claim", "norm.pre-beter"]) == 2
     assert capsys.readouterr().err == (
         "--claim norm.pre-beter: no such claim. Did you mean 'norm.pre-better'?\n"

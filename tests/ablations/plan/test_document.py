@@ -153,14 +153,6 @@ def test_the_same_question_with_other_overrides_stands_beside_it_under_their_nam
     assert set(results.names().values()) == {"small"}
 
 
-def test_another_profile_in_the_same_folder_is_named_by_it(ask: Ask, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    settings = {**SETTINGS, "task.words": 300}
-    for profile in ("smoke", "quick", "smoke"):
-        merge_into(results, make_plan([ask(settings=settings)], profile, {}, [0]))
-    assert list(results.read_plan()["ablations"]) == ["small", "small [profile=quick]"]
-
-
 def test_a_plan_that_says_nothing_new_is_not_written(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,10 +9,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ablations.plan.identity import identity_of
+from ablations.plan.facts import identity_of
 from ablations.plan.merge import Cell, expand
 from ablations.plan.profile import Profile, read_profile
 from ablations.plan.question import catalogue, read_ablation
@@ -133,22 +131,7 @@ def test_what_a_question_varies_cannot_be_set(ask: Ask) -> None:
         assert problem.startswith(f"{path}: ")
 
 
-def test_what_only_a_rival_replaces_can_still_be_set_for_the_control(ask: Ask) -> None:
-    file = ask(variants={"with": {}, "lstm": {"model": {"name": "recurrent", "d_model": 16}}})
-    control, rival = cells(file, overrides={"model.n_heads": 2})
-    assert control.config["model"]["n_heads"] == 2
-    assert "n_heads" not in rival.config["model"]
-
-
 # Identity.
-
-
-def test_one_trial_of_two_questions_has_one_id(ask: Ask) -> None:
-    variants = {"norm": {}, "other": {"model.residual": "post"}}
-    one = cells(ask("one"))
-    two = cells(ask("two", question="Another?", control="norm", measures=[], variants=variants))
-    assert one[0].trial == two[0].trial
-    assert one[1].trial != two[1].trial
 
 
 def id_of(*changes: tuple[str, Any], seed: int = 0) -> str:
@@ -194,22 +177,6 @@ def test_another_setting_is_another_trial() -> None:
         ("task.split", "word"),
     ]:
         assert id_of((path, value)) != id_of()
-
-
-def shuffled(tree: Any, draw: Callable[..., Any]) -> Any:
-    if not isinstance(tree, dict):
-        return tree
-    keys = draw(st.permutations(list(tree)))
-    return {key: shuffled(tree[key], draw) for key in keys}
-
-
-@settings(max_examples=12)
-@given(st.data())
-def test_the_order_of_keys_is_no_part_of_a_trial(data: st.DataObject) -> None:
-    tree = read_yaml(FOLDER / "base/g2p.yaml").values
-    tree = replaced(tree, "task", {"name": "g2p", **SEEDED})
-    config = resolve_trial(shuffled(tree, data.draw))
-    assert identity_of(shuffled({**config, "seed": 0}, data.draw)) == id_of()
 
 
 # What is shipped.

@@ -67,25 +67,17 @@ def test_a_record_of_other_code_is_stale_and_made_anew_only_when_asked(
     assert lacks(plan, results, "stale") == {**expected, "train": [old.trial]}
 
 
-@pytest.mark.parametrize("status", ["error", "oom", "timeout", "killed"])
-def test_a_failed_trial_is_tried_again_only_when_asked(
-    plan: Plan, results: Results, status: str
+def test_a_failed_trial_is_tried_again_only_when_asked_and_one_that_went_badly_never(
+    plan: Plan, results: Results
 ) -> None:
     bad, good = plan.wanted.values()
-    results.write(record_of(bad, status=status, reason="bad luck", measures={}))
-    results.write(record_of(good))
     expected = {"train": [], "measure": [], "stale": [], "failed": [bad.trial]}
-    assert lacks(plan, results) == lacks(plan, results, "stale") == expected
-    assert lacks(plan, results, "failed") == {**expected, "train": [bad.trial]}
-
-
-@pytest.mark.parametrize("status", ["diverged", "stuck"])
-def test_a_training_that_went_badly_is_a_result_not_a_failure(
-    plan: Plan, results: Results, status: str
-) -> None:
-    for want in plan.wanted.values():
-        results.write(record_of(want, status=status))
-    assert not any(lacks(plan, results, "failed").values())
+    for status in ("error", "oom", "timeout", "killed"):
+        results.write(record_of(bad, status=status, reason="bad luck", measures={}))
+        for trained in ("ok", "diverged", "stuck"):
+            results.write(record_of(good, status=trained))
+            assert lacks(plan, results) == lacks(plan, results, "stale") == expected
+            assert lacks(plan, results, "failed") == {**expected, "train": [bad.trial]}
 
 
 def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(

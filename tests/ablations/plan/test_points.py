@@ -35,12 +35,6 @@ def test_a_budget_of_tokens_makes_the_batch() -> None:
     assert {p["tokens"] for p in found} == {64}
 
 
-def test_batches_stand_beside_budgets_and_are_told_apart() -> None:
-    found = at(length=[8, 16], batch=[2], tokens=[32])
-    expected = [(8, 2, None), (16, 2, None), (8, 4, 32), (16, 2, 32)]
-    assert [(p["length"], p["batch"], p.get("tokens")) for p in found] == expected
-
-
 # As far as a profile goes.
 
 

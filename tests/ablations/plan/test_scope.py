@@ -58,21 +58,10 @@ def test_of_one_claim_only_its_own_arms_are_asked_for(file: str) -> None:
 
 def test_a_level_that_no_prediction_looks_at_is_left_out_with_its_control(ask: Ask) -> None:
     across = {"size": {"8": {"model.d_model": 8}, "16": {"model.d_model": 16}}}
-    claim = {
-        "id": "position.needed",
-        "predicts": [{"worse": "without", "across": {"size": "16"}}],
-    }
+    claim = {"id": "position.needed", "predicts": [{"worse": "without", "across": {"size": "16"}}]}
     settings = {"model.n_heads": 4, "train.steps": 4}
     plan = planned(ask(across=across, claims=[claim], settings=settings))
     assert {cell.across["size"] for cell in plan.tables["small"].cells} == {"16"}
-
-
-def test_arms_that_are_asked_for_later_join_the_table(file: str, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    for scope in ({"claims": ["position.needed"]}, {}, {"claims": ["position.learned-equal"]}):
-        assert merge_into(results, planned(file, **scope)) == []
-        (table,) = results.read_plan()["ablations"].values()
-    assert {cell["label"] for cell in table["cells"]} == {"with", "without", "learned"}
 
 
 def test_an_arm_of_other_settings_is_not_taken_for_one_that_was_left_out(
@@ -140,15 +129,6 @@ def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others
     assert times > 1
     assert steps(settings={"train.steps": 10}) == 10 * times
     assert steps(settings={}) == read_profile("full").settings.values["g2p"]["train.steps"]
-
-
-def test_all_arms_leave_the_tuned_table_of_those_that_were_tuned(tmp_path: Path) -> None:
-    """Only the arms that decide have their settings committed."""
-    tables = make_plan(["position"], "quick", {}, [300], scope=Scope("all")).tables
-    assert set(tables) == {"position", "position [tuned]"}
-    fixed, tuned = ({cell.label for cell in table.cells} for table in tables.values())
-    assert tuned < fixed
-    assert len(fixed) == 9
 
 
 def test_a_named_question_beside_a_claim_of_another_has_its_own_arms(file: str) -> None:

@@ -12,7 +12,7 @@ from small_plans import planned
 from ablations.plan.document import document
 from ablations.plan.merge import PlannedArm, arms_of
 from ablations.plan.profile import read_profile
-from ablations.plan.question import catalogue, read_ablation
+from ablations.plan.question import read_ablation
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tuning import (
     Choice,
@@ -91,10 +91,7 @@ def test_a_wrong_grid_is_named_with_its_line(ask: Ask) -> None:
         ({"tune": {RATE: 3e-3}}, "tune.train.optimiser.rate: expected a list"),
         ({"tune": {RATE: [3e-3, 3e-3]}}, "two different values"),
         ({"tune": {"model.position": ["none", "learned"]}}, "a variant sets it"),
-        (
-            {"claims": [{"id": "norm.helps", "predicts": [tuned]}]},
-            "the question names no tune",
-        ),
+        ({"claims": [{"id": "norm.helps", "predicts": [tuned]}]}, "the question names no tune"),
         (
             {"tune": {RATE: RATES}, "claims": [{"id": "norm.helps", "predicts": [tuned, fixed]}]},
             "all arms fixed, or all tuned",
@@ -165,20 +162,6 @@ def test_a_grid_that_has_grown_since_is_told_and_nothing_is_tuned_anew(
     assert {cell.role for table in plan.tables.values() for cell in table.cells} == {"report"}
 
 
-def test_the_plan_tells_the_grid_as_declared_and_what_was_tried_with_its_losses(
-    ask: Ask, tmp_path: Path
-) -> None:
-    file, results = ask(tune={RATE: RATES[:2]}), Results(tmp_path / "run")
-    ablation, _ = read_ablation(Path(file))
-    losses = tried((2, 2), (1, 1), (3, None))  # a third rate, which the grid had then
-    made = [choose(arm, ablation, "smoke", losses) for arm in arms(file)]
-    keep_choices(results, "small", made)
-    entry = document(make_plan([file], "smoke", {}, [300], results=results))["small [tuned]"]
-    assert entry["grid"] == {RATE: RATES[:2]}
-    told = [(each["set"][RATE], each["losses"]) for each in entry["tuning"][0]["tried"]]
-    assert told == list(zip(RATES, ([2, 2], [1, 1], [3, None]), strict=False))
-
-
 def test_each_claim_stands_in_the_table_whose_arms_decide_it(ask: Ask, tmp_path: Path) -> None:
     worse = [{"worse": "without", "by": 0.0}]
     claims = [
@@ -227,13 +210,6 @@ def test_committed_choices_are_of_the_question_as_it_stands_at_quick(tmp_path: P
             values = [each["set"] for each in choice.tried]
             assert choice.chosen in values
             assert all(len(each["losses"]) == 2 for each in choice.tried)
-
-
-def test_every_grid_of_rates_goes_to_a_tenth() -> None:
-    for name in TUNED:
-        rates = read_ablation(catalogue()[name])[0].tune[RATE]
-        assert rates[0] == 1e-3, name
-        assert 1e-1 in rates, name
 
 
 def test_the_control_of_every_task_has_the_rate_that_tuning_chose(ask: Ask) -> None:

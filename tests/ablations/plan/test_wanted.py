@@ -47,17 +47,6 @@ def test_time_is_taken_beside_the_control_of_the_same_crossing(ask: Ask) -> None
         assert plan.wanted[reference].config["model"]["position"]["name"] == "sinusoidal"
 
 
-def test_a_trial_with_two_controls_is_timed_beside_each(ask: Ask) -> None:
-    two = {"post": {"model.residual": "post"}, "with": {}}
-    plan = planned(
-        ask("one", measures=BOTH), ask("two", measures=BOTH, control="post", variants=two)
-    )
-    (control,) = [c.trial for c in plan.tables["one"].cells if c.label == "with"]
-    (other,) = [c.trial for c in plan.tables["two"].cells if c.label == "post"]
-    beside = {("throughput", reference): [HERE] for reference in (control, other)}
-    assert plan.wanted[control].timings == beside
-
-
 def test_where_two_questions_ask_for_one_time_it_is_taken_at_the_places_of_both(ask: Ask) -> None:
     points = [{"throughput": {"length": lengths}} for lengths in ([4, 8], [8, 12])]
     files = [ask(f"q{i}", measures=BOTH, points=each) for i, each in enumerate(points)]
