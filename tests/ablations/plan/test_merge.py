@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
@@ -310,33 +309,6 @@ def test_a_value_of_the_wrong_type_is_named_by_file_and_line(
         del lines[8]  # what stood below
     file = written(tmp_path, "", "\n".join(lines) + "\n")
     assert problems(file)[0].startswith(f"{file}:{line}: ")
-
-
-def test_no_value_of_the_environment_gets_in_by_any_field(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
-    trap = "${oc.env:SECRET_TOKEN}"
-    for changes in (
-        {"question": trap},
-        {"control": trap},
-        {"measures": [trap]},
-        {"claims": [{"id": trap, "statement": trap}]},
-        {"variants": {"with": {}, trap: {}}},
-        {"variants": {"with": {"model.n_heads": trap}}},
-        {"variants": {"with": {"model.position": {"name": trap}}}},
-        {"variants": {"with": {"model.position": {"name": "sinusoidal", "base": trap}}}},
-        {"settings": {"task": trap}},
-        {"settings": {"model": {"name": "transformer", "norm": {"name": "layer", "eps": trap}}}},
-        {"across": {trap: {trap: {"train.steps": trap}}}},
-    ):
-        file = ask(**changes)
-        try:
-            ablation, _ = read_ablation(Path(file))
-            told = f"{ablation}" + json.dumps([cell.config for cell in cells(file)])
-        except ConfigError as error:
-            told = str(error)
-        assert "hunter2" not in told
 
 
 def test_a_reference_follows_the_level_it_is_crossed_with(ask: Ask) -> None:
