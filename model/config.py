@@ -114,6 +114,8 @@ def _is_plain(value: Any, hint: Any) -> bool:
     """Whether a value needs no conversion to be what a simple hint says."""
     if hint in (list[Any], dict[str, Any]):
         return type(value) is get_origin(hint)
+    if get_origin(hint) is Literal:
+        return type(value) is str and value in get_args(hint)
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return type(value) in kinds and type(value) in (int, float, bool, str, NoneType)
 

@@ -17,17 +17,19 @@ _FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.inf|\.nan",
 _DIGITS = 400  # no number needs more, and Python reads no more than 4,300
 _INT = re.compile(r"[-+]?(0|[1-9]\d*)")
 _VALUES = 100_000  # in one file, every alias written out
+_DEEPEST = 100  # collections in each other; many more would break the C parser, which recurses
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """YAML without its traps: `1e-3` is a number, `no` is a word, a key stands once."""
 
+    name = ""
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (SafeLoader's own attribute)
 
 
 def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
     text = node.value
-    if node.style is not None:  # quoted: words stay words
+    if node.style:  # quoted: words stay words
         return text
     if text in ("", "~", "null"):
         return None
@@ -36,8 +38,8 @@ def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
     if not _FLOAT.fullmatch(text):
         return text
     if len(text) > _DIGITS:
-        mark = node.start_mark
-        raise ConfigError([f"{mark.name}:{mark.line + 1}: a number of {len(text)} digits"])
+        line = node.start_mark.line + 1
+        raise ConfigError([f"{loader.name}:{line}: a number of {len(text)} digits"])
     if _INT.fullmatch(text):
         return int(text)
     return float(re.sub(r"\.(?=inf|nan)", "", text, flags=re.IGNORECASE))
@@ -49,7 +51,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
         key = str(loader.construct_object(key_node, deep=True))
         if key in seen:
             line = key_node.start_mark.line + 1
-            raise ConfigError([f"{key_node.start_mark.name}:{line}: '{key}' stands twice"])
+            raise ConfigError([f"{loader.name}:{line}: '{key}' stands twice"])
         seen[key] = loader.construct_object(value_node, deep=True)
     return seen
 
@@ -78,19 +80,18 @@ class Source:
 
 def parse_yaml(text: str, name: str) -> Source:
     try:
+        _refuse_deep(text, name)
         loader = _Loader(text)
         loader.name = name
         node = loader.get_single_node()
         if node is not None:
-            _size(node, {})
+            _size(node, name, {})
         values = {} if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError([f"{name}:{line}: {error.problem}"]) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeEncodeError) as error:  # half a character of a typed word
         raise ConfigError([f"{name}: {str(error).splitlines()[0]}"]) from None
-    except RecursionError:
-        raise ConfigError([f"{name}: nested too deeply"]) from None
     if not isinstance(values, dict):
         raise ConfigError([f"{name}:1: expected `key: value` lines"])
     source = Source(name, values)
@@ -99,7 +100,16 @@ def parse_yaml(text: str, name: str) -> Source:
     return source
 
 
-def _size(node: yaml.Node, known: dict[int, int]) -> int:
+def _refuse_deep(text: str, name: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ConfigError([f"{name}:{event.start_mark.line + 1}: nested too deeply"])
+
+
+def _size(node: yaml.Node, name: str, known: dict[int, int]) -> int:
     """Values in a node with every alias written out: aliases of aliases multiply."""
     if id(node) not in known:
         known[id(node)] = _VALUES  # of a node that holds itself
@@ -108,12 +118,10 @@ def _size(node: yaml.Node, known: dict[int, int]) -> int:
             below = [each for pair in node.value for each in pair]
         elif isinstance(node, yaml.SequenceNode):
             below = node.value
-        size = 1 + sum(_size(each, known) for each in below)
+        size = 1 + sum(_size(each, name, known) for each in below)
         if size > _VALUES:
-            mark = node.start_mark
-            raise ConfigError(
-                [f"{mark.name}:{mark.line + 1}: more than {_VALUES:,} values, aliases written out"]
-            )
+            line = node.start_mark.line + 1
+            raise ConfigError([f"{name}:{line}: more than {_VALUES:,} values, aliases written out"])
         known[id(node)] = size
     return known[id(node)]
 

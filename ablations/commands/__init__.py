@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ablations.commands import clean, diff, listing, plan, run, show, status, trying
+from ablations.commands import clean, diff, listing, plan, run, show, status
 from ablations.plan.source import parse_overrides
 from ablations.store.schema import RecordError
 from ablations.sweep.launch import Changed
@@ -89,8 +89,8 @@ COMMANDS = {
     ),
     "try": Command(
         "a trained model's answer to your own input",
-        trying.act,
-        trying.arguments,
+        show.try_act,
+        show.try_arguments,
         is_verbatim=True,
         examples=(
             "try position:sinusoidal transformer --profile smoke",
@@ -98,15 +98,6 @@ COMMANDS = {
         ),
     ),
 }
-
-
-GONE = {
-    "--until": "seeds are fixed beforehand; use --seeds N",
-    "--budget": "stop with Ctrl-C at any time; the same command goes on from there",
-    "--follow": "use `watch python -m ablations status`",
-    "--figure": "try prints what each token looked at most",
-}
-"""Options that were, and what to do instead."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -164,9 +155,6 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     )
     parser.allow_abbrev = False
     COMMANDS[word].arguments(parser)
-    for each in words[: words.index("--") if "--" in words else None]:
-        if (option := each.partition("=")[0]) in GONE:
-            raise ConfigError([f"{option} is gone: {GONE[option]}"])
     if COMMANDS[word].is_verbatim:
         return word, parser.parse_intermixed_args(words)
     takes = {o for a in parser._actions if a.nargs is None for o in a.option_strings}

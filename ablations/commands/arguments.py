@@ -150,8 +150,6 @@ def machine_of(options: Namespace) -> Machine:
     device, devices = pick_device(options.device), getattr(options, "devices", 1)
     check_devices(devices, device)
     if device.type == "cpu":
-        if devices > max(2, cores()):
-            raise ConfigError([f"--devices {devices}: this machine has {cores()} cores"])
         jobs = options.jobs or _room(cores(), devices)
         return Machine(device, jobs, pack=packing_of(options), devices=devices)
     from ablations.train.device import how_many
@@ -225,18 +223,16 @@ def devices(text: str) -> int:
 
 
 def pack(text: str) -> int:
-    if text == "auto":
-        raise ArgumentTypeError("--pack auto is gone: name a number of seeds, such as --pack 5")
-    return 1 if text == "never" else count(text, "--pack")
+    return count(text, "--pack")
 
 
-def duration(text: str, option: str = "--limit") -> float:
+def duration(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise ArgumentTypeError(f"{option} {text}: expected a number of seconds above 0")
+        raise ArgumentTypeError(f"--limit {text}: expected a number of seconds above 0")
     return seconds
 
 
@@ -273,23 +269,20 @@ def plan_of(options: Namespace, tuning: bool = False) -> Plan:
         try:
             return make_plan(words, options.profile, *settings, results, scope, tuning)
         finally:
+            gc.freeze()
             gc.enable()
 
 
 def import_modules(options: Namespace) -> None:
     """Parts of the user's own register themselves."""
     for module in options.imports:
-        _import(module)
-
-
-def _import(module: str) -> None:
-    sys.path.insert(0, os.getcwd())
-    try:
-        importlib.import_module(module)
-    except (KeyboardInterrupt, MemoryError):
-        raise
-    except BaseException as error:  # whatever a module of the user's raises: SystemExit, too
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ConfigError([f"--import {module}: {what}"]) from None
-    finally:
-        sys.path.pop(0)
+        sys.path.insert(0, os.getcwd())
+        try:
+            importlib.import_module(module)
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as error:  # whatever a module of the user's raises: SystemExit, too
+            what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise ConfigError([f"--import {module}: {what}"]) from None
+        finally:
+            sys.path.pop(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Collection, Sequence
 
@@ -14,24 +15,21 @@ def print_columns(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
 ) -> None:
     """Print rows under their headings; the columns named in `right` are aligned to the right."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich.cells import cell_len, set_cell_size
 
+    told = [list(headings), *([_cut(in_one_line(cell)) for cell in row] for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*told, strict=True)]
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in headings:
-        table.add_column(
-            heading,
-            justify="right" if heading in right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-        )
-    for row in rows:
-        cells = [in_one_line(cell) for cell in row]
-        cells = [cell if len(cell) <= WIDEST else f"{cell[: WIDEST - 1]}…" for cell in cells]
-        table.add_row(*map(Text, cells))
-    console = Console(width=None if is_terminal else 1_000_000)
-    with console.capture() as printed:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in printed.get().splitlines()))
+    for row in told:
+        cells = [
+            " " * (width - cell_len(cell)) + cell
+            if heading in right
+            else set_cell_size(cell, width)
+            for heading, cell, width in zip(headings, row, widths, strict=True)
+        ]
+        line = "  ".join(cells).rstrip()
+        print(set_cell_size(line, shutil.get_terminal_size().columns) if is_terminal else line)
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= WIDEST else f"{cell[: WIDEST - 1]}…"

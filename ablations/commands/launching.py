@@ -49,7 +49,7 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
             raise ConfigError([f"--{name.replace('_', '-')} is for --on {place}: leave it out"])
     if options.on == "local":
         on = machine_of(options)
-        return local_launcher(on, on.jobs), on
+        return _local_launcher(on), on
     import torch
 
     pack = packing_of(options)
@@ -90,12 +90,12 @@ def device_of(word: str, devices: int) -> torch.device:
     return device
 
 
-def local_launcher(on: Machine, jobs: int) -> LocalLauncher:
+def _local_launcher(on: Machine) -> LocalLauncher:
     """Workers of this machine, each with an accelerator where there are several."""
     from ablations.sweep.launch.local import LocalLauncher
 
     preload = ["torch", "ablations.sweep.preload"]
     if on.accelerators == 1:
-        return LocalLauncher(jobs, preload=preload)
+        return LocalLauncher(on.jobs, preload=preload)
     settle = "ablations.train.device:settle"
-    return LocalLauncher(jobs, preload=preload, devices=on.accelerators, settle=settle)
+    return LocalLauncher(on.jobs, preload=preload, devices=on.accelerators, settle=settle)

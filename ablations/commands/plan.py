@@ -83,16 +83,10 @@ def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[Any]]:
     """What the whole plan costs, and each variant."""
-    from ablations.plan.estimate import (
-        disk,
-        kept_rate,
-        seconds_each,
-        seconds_timing,
-        side_by_side,
-    )
+    from ablations.plan.estimate import disk, rate_of, seconds_each, seconds_timing, side_by_side
 
     groups = [(word, group) for word, t in plan.tables.items() for group in _by(t.cells)]
-    took = seconds_each(lacks.train, plan, results, on.device, lambda: kept_rate(on.device))
+    took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
     each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
     counted = [want for want in lacks.train if each[want.trial] is not None]
     rows: list[dict[str, Any]] = []
@@ -121,7 +115,7 @@ def price(
         "training": training_time,
         "device_hours": sum(s for s in each.values() if s is not None) / 3600,
         "timing": timing_time,
-        "bytes": disk(counted, results, on.jobs),
+        "bytes": disk(counted, on.jobs),
     }
     return totals, rows
 

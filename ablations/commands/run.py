@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import Machine, devices, duration, plan_of, results_of, trials
 from ablations.commands.launching import launcher_of, launching
+from ablations.plan.question import catalogue
 from model.arguments import complain
+from model.config import ConfigError
 
 if TYPE_CHECKING:
-    from ablations.plan.wanted import Plan
+    from ablations.plan.wanted import Plan, PlannedTable
     from ablations.store.results import Results
     from ablations.sweep.launch import Launcher
 
@@ -53,8 +55,6 @@ def act(options: Namespace) -> int:
         held.enter_context(launcher)
         sweep = Sweep(options, results, launcher, on)
         if options.tune:
-            from ablations.commands.tuning import tune
-
             tune(plan, options, results, sweep)
             plan = plan_of(options)
         sweep.tell_days(plan)
@@ -114,7 +114,7 @@ class Sweep:
 
     def tell_days(self, plan: Plan) -> None:
         """Say so before a plan that takes days is begun; what a cluster needs, only it can say."""
-        from ablations.plan.estimate import DAY, kept_rate, seconds_each, side_by_side
+        from ablations.plan.estimate import DAY, rate_of, seconds_each, side_by_side
         from ablations.plan.missing import missing
         from ablations.sweep.progress import roughly
 
@@ -122,7 +122,36 @@ class Sweep:
             return
         rest = missing(plan, self.results, self.options.rerun).train
         device = self.on.device
-        each = seconds_each(rest, plan, self.results, device, lambda: kept_rate(device))
+        each = seconds_each(rest, plan, self.results, device, lambda: rate_of(device))
         seconds = side_by_side([took or 0.0 for took in each], self.on.at_once)
         if seconds >= DAY:
             complain(f"This takes {roughly(seconds)} on {self.on}; it may be stopped.")
+
+
+def tune(plan: Plan, options: Namespace, results: Results, sweep: Sweep) -> None:
+    """Tune every question of a plan that names a grid; ConfigError where none does."""
+    grids = [table.ablation.tune for table in plan.tables.values() if table.ablation.tune]
+    if not grids:
+        raise ConfigError(["--tune: none of these questions names what to tune"])
+    if set_here := [path for grid in grids for path in grid if path in options.overrides]:
+        raise ConfigError([f"--tune: {set_here[0]} is set on the command line: leave one out"])
+    tried = plan_of(options, tuning=True)
+    sweep(tried)
+    for table in tried.tables.values():
+        _conclude(table, options, results)
+
+
+def _conclude(table: PlannedTable, options: Namespace, results: Results) -> None:
+    """Choose for every arm, keep the choices, and say what they are."""
+    from ablations.plan.tuning import choose, committed, in_words, keep_choices, tried
+
+    made = [
+        choose(arm, table.ablation, options.profile, tried(table.cells, arm, results))
+        for arm in table.tried
+    ]
+    path = keep_choices(results, table.question, made)
+    for choice in made:
+        complain(f"{table.question}: {in_words(choice)}")
+    complain(f"{table.question}: tuned settings kept in {path}")
+    if table.question in catalogue() and not (options.overrides or options.factors):
+        complain(f"To go by them elsewhere: cp {path} {committed(table.question, options.profile)}")

@@ -1,4 +1,4 @@
-"""show: one trial's record."""
+"""show: one trial's record; try: its trained model's answer to your own input."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ablations.commands.arguments import import_modules, imports, place, results
 from ablations.commands.naming import trial_of
 from ablations.store.record import Record
 from ablations.store.results import Results
+from model.arguments import working
 from model.config import ConfigError
 
 
@@ -37,3 +38,24 @@ def find(options: Namespace) -> tuple[Results, Record]:
     if record is None:  # a link that leads nowhere, or deleted since
         raise ConfigError([f"no trial '{trial}…' in {results.root}"])
     return results, record
+
+
+def try_arguments(parser: ArgumentParser) -> None:
+    arguments(parser)
+    parser.add_argument("input", help="what to ask, such as a word; after -- if it starts with -")
+
+
+def try_act(options: Namespace) -> int:
+    results, record = find(options)
+    with working("Loading torch"):
+        from ablations.commands.answer import answer
+
+    with working(f"Reading the data and the weights of {record.trial}"):
+        reply = answer(record, results, options.input)
+    said = f"{options.input} → {reply.text}    probability {reply.probability:.2g}"
+    if reply.runner_up is not None:
+        said += " (next: {} with {:.2g})".format(*reply.runner_up)
+    print("".join(c if c.isprintable() else "�" for c in said.replace("\n", "⏎")))
+    for token, symbol, weight in reply.looked_at():
+        print(f"{token} ← {symbol} ({weight:.2g})")
+    return 0

@@ -1,18 +1,17 @@
 """What a plan will cost on this machine: time by counted work, disk and memory by sizes.
 
 A finished trial of the same task in the results folder says how long a unit of work takes; where
-there is none, a few steps of a small model do, which are taken once and kept for the machine.
+there is none, a few steps of a small model do.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,7 @@ import psutil
 
 from ablations.plan.missing import Missing
 from ablations.plan.wanted import Plan, Want
-from ablations.store.files import read_file, write_atomic
 from ablations.store.identity import freeze
-from ablations.store.machine import HOST
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -87,30 +84,13 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
     return {task: seconds / done for task, (seconds, done) in sums.items()}
 
 
-def kept_rate(device: torch.device) -> float | None:
-    """Seconds for an operation of this machine's processor: measured once, then kept in a file.
+@cache
+def rate_of(device: torch.device) -> float | None:
+    """Seconds for an operation of this machine's processor, measured.
 
     None for an accelerator, on which a small model says little of a large one.
     """
-    import torch
-
-    if device.type != "cpu":
-        return None
-    path, key = _cache_folder() / "speed.json", f"{HOST}, torch {torch.__version__}"
-    try:
-        held = json.loads(read_file(path))
-        return float(held[key])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):  # as if there were none
-        rate = _measured_rate()
-        with contextlib.suppress(OSError):  # a folder that cannot be written: measure again
-            write_atomic(path, json.dumps({key: rate}) + "\n")
-        return rate
-
-
-def _cache_folder() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    above = Path(named) if os.path.isabs(named) else Path("~/.cache").expanduser()
-    return above / "attention-ablated"
+    return _measured_rate() if device.type == "cpu" else None
 
 
 def _measured_rate() -> float:
@@ -140,7 +120,12 @@ def _measured_rate() -> float:
 def may_fit(want: Want, device_type: str) -> bool:
     """Whether this machine's memory holds the weights and their gradients."""
     needed = 2 * want.parameters * _FLOAT
-    return device_type != "cpu" or needed <= psutil.virtual_memory().total
+    return device_type != "cpu" or needed <= _memory()
+
+
+@cache
+def _memory() -> int:
+    return int(psutil.virtual_memory().total)
 
 
 def memory_of(want: Want, device: str, devices: int = 1) -> int:
@@ -174,19 +159,14 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
     return sum(min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values())
 
 
-def disk(wants: Iterable[Want], results: Results, jobs: int) -> int:
+def disk(wants: Iterable[Want], jobs: int) -> int:
     """Bytes that these trials will take: checkpoints, records, and trainings in progress."""
     each = list(wants)
     sizes = [want.parameters * _FLOAT for want in each if want.trained]
-    records = len(each) * _typical_record(results)
+    records = len(each) * RECORD
     # Each has one checkpoint before its last.
     in_progress = 2 * _STATES * sum(sorted(sizes)[-jobs:])
     return sum(sizes) + records + in_progress
-
-
-def _typical_record(results: Results) -> int:
-    sizes = [path.lstat().st_size for path in results.trials.glob("*.json")]
-    return sum(sizes) // len(sizes) if sizes else RECORD
 
 
 def free_disk(folder: Path) -> int:

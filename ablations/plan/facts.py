@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ablations.plan.own_parts import one_line_of_own_parts
+from ablations.store.identity import decisive, freeze, identity
 from ablations.store.stamp import is_counted
+from ablations.tasks import TASK
 from ablations.tasks.cache import load_task
 
 
@@ -87,3 +90,15 @@ def cost_facts(frozen_model: str, frozen_task: str) -> CostFacts:
     with torch.device("meta"):
         cost = count(model, source_length, task.longest)
     return CostFacts(cost.flops_per_token, cost.kept_bytes / cost.tokens)
+
+
+def decisive_parts(config: Mapping[str, Any], trained: bool = True) -> dict[str, str]:
+    """What decides a trial's numbers besides its seed, with what is known of its task's data."""
+    digest = task_facts(freeze(config["task"])).digest
+    return decisive(config, digest, TASK.part(config["task"]["name"]).files, trained)
+
+
+def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
+    """The id by the data itself, which is read: nothing that was known before counts."""
+    task = load_task(freeze(config["task"]))
+    return identity(decisive(config, task.digest(), task.files, trained), config["seed"])

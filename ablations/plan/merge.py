@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from ablations.plan.identity import decisive_parts
+from ablations.plan.facts import decisive_parts
 from ablations.plan.matching import MATCHED, asks_match, matched_width
 from ablations.plan.profile import Profile
 from ablations.plan.question import Ablation

@@ -1,11 +1,14 @@
-"""Parts of the user's own: a mistake in one is reported in one line, before anything trains."""
+"""Parts and files of the user's own: a mistake in one is one line, before anything trains."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import filecmp
+import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ablations.store.files import open_file
 from model.config import ConfigError
 
 if TYPE_CHECKING:
@@ -65,3 +68,52 @@ def check_declarations(model: Any, task: TaskFacts) -> None:
 def in_short(error: Exception) -> str:
     words = " ".join(str(error).split())[:300]
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def refused(task: Mapping[str, Any]) -> list[str]:
+    """A line for each file that cannot be what was meant."""
+    given = _given(task)
+    problems = [
+        f"task.{other}={given[other]}: the same as task.{one}: what was learned by heart tests "
+        "nothing; name another file"
+        for one, other in _pairs(given)
+        if "train" in (_split(one), _split(other))
+        and filecmp.cmp(given[one], given[other], shallow=False)
+    ]
+    return problems + [
+        f"task.{option}={path}:1: no tab in it, though it is called .tsv; write "
+        "word<TAB>p h o n e s, or call it .txt if it is WORD  P H O N E S"
+        for option, path in given.items()
+        if path.lower().endswith(".tsv") and not _has_tab(path)
+    ]
+
+
+def _given(task: Mapping[str, Any]) -> dict[str, str]:
+    """Option → path, of files that are there; others are for their readers to complain of."""
+    from ablations.tasks import TASK
+
+    names = TASK.part(task["name"]).files
+    found = {name: task[name] for name in names if isinstance(task.get(name), str)}
+    return {name: path for name, path in found.items() if "\0" not in path and os.path.isfile(path)}
+
+
+def _split(option: str) -> str:
+    """`train` of `train_source`."""
+    return option.partition("_")[0]
+
+
+def _pairs(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Files that stand in the same place of two splits."""
+    for number, one in enumerate(given):
+        for other in list(given)[number + 1 :]:
+            if one.partition("_")[2] == other.partition("_")[2]:
+                yield one, other
+
+
+def _has_tab(path: str) -> bool:
+    """Whether the first line that says anything has two columns."""
+    with open_file(path) as file:
+        for line in file:
+            if line.strip() and not line.lstrip().startswith((b"#", b";;;")):
+                return b"\t" in line
+    return True  # an empty file is another mistake

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ablations.measure import Place, Timing, discover
+from ablations.measure.timing import TimingConfig
 from ablations.plan.question import Ablation
 from ablations.store.identity import freeze
 from model.config import ConfigError, nearest
-
-if TYPE_CHECKING:
-    from ablations.measure import Place, Timing
-    from ablations.measure.timing import TimingConfig
 
 TOKENS = "tokens"  # of a batch: instead of how many sequences it has
 
 
 def places(measure: str, ablation: Ablation, timing: TimingConfig) -> list[Place]:
     """Every place at which a measure is timed."""
-    from ablations.measure import discover
-
     part: type[Timing] = discover().part(measure)
     given = ablation.points.get(measure, {})
     _check(measure, given, part)

@@ -18,11 +18,6 @@ from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
 
-RETIRED = {
-    "equal": "write step_times, the measured ratio of each variant's step time to the control's",
-    "seeds_from": "reported seeds are the same for every question",
-}
-"""Keys that were, and what to do instead."""
 PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
 
 
@@ -65,19 +60,17 @@ class Ablation:
             hint = nearest_label(self.control, self.variants)
             raise ConfigError([f"control: no variant '{self.control}'. {hint}"])
         problems = [
-            f"variants.{label}: expected {{path: value}}, got {paths!r}"
-            for label, paths in self.variants.items()
+            f"across.{factor}: expected levels, got {levels!r}"
+            for factor, levels in self.across.items()
+            if not isinstance(levels, Mapping)
+        ]
+        crossings = {f"across.{name}": levels for name, levels in self.across.items()}
+        problems += [
+            f"{place}.{label}: expected {{path: value}}, got {paths!r}"
+            for place, arms in ({"variants": self.variants} | crossings).items()
+            for label, paths in (arms.items() if isinstance(arms, Mapping) else ())
             if not isinstance(paths or {}, Mapping)
         ]
-        for factor, levels in self.across.items():
-            if not isinstance(levels, Mapping):
-                problems.append(f"across.{factor}: expected levels, got {levels!r}")
-                continue
-            problems += [
-                f"across.{factor}.{level}: expected {{path: value}}, got {paths!r}"
-                for level, paths in levels.items()
-                if not isinstance(paths or {}, Mapping)
-            ]
         problems += [
             f"tune.{path}: expected a list of two different values or more, got {values!r}"
             for path, values in self.tune.items()
@@ -239,8 +232,6 @@ def read_ablation(path: Path) -> tuple[Ablation, Source]:
 @lru_cache(maxsize=512)
 def _read(text: str, name: str) -> tuple[Ablation, Source]:
     source = parsed(text, name)
-    if gone := [key for key in RETIRED if key in source.values]:
-        raise ConfigError([f"{source.place(key)}: {key} is gone: {RETIRED[key]}" for key in gone])
     try:
         return validate(Ablation, source.values, ""), source
     except ConfigError as error:

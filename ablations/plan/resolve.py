@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any
 
 from ablations.plan.facts import model_facts, task_facts
-from ablations.plan.own_files import refused
-from ablations.plan.own_parts import check_declarations, one_line_of_own_parts
+from ablations.plan.own_parts import check_declarations, one_line_of_own_parts, refused
 from ablations.store.identity import freeze
 from model.config import ConfigError, nearest, validate
 

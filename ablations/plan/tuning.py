@@ -33,8 +33,6 @@ from ablations.store.results import Results
 from ablations.store.words import quoted
 from model.config import ConfigError, validate
 
-_ALIKE = 3  # settings, the best ones, whose spread between seeds is taken together
-
 Setting = dict[str, Any]
 Grid = dict[str, list[Any]]
 
@@ -57,13 +55,8 @@ class Choice:
     profile: str
     regime: str
     chosen: Setting
-    runner_up: Any
-    """The next best setting where it is within one standard error of the best, else null: reported
-    beside the choice, and not trained again."""
     at_edge: bool
     """Whether the best is at an end of the grid."""
-    error: Any
-    """The standard error of a mean, from the best settings."""
     tried: list[Any] = field(default_factory=list)
 
     @property
@@ -128,18 +121,14 @@ def _loss(results: Results, cell: Cell) -> float | None:
 
 def choose(arm: PlannedArm, ablation: Ablation, profile: str, tried: Sequence[Tried]) -> Choice:
     """The setting of lowest mean loss, of those with which the fewest seeds fail."""
-    ranked = sorted(tried, key=_rank)
-    best, error = ranked[0], _error(ranked)
-    runner_up = next((t for t in ranked[1:] if _is_within(t, best, error)), None)
+    best = min(tried, key=_rank)
     return Choice(
         arm.label,
         arm.across,
         profile,
         regime(arm, ablation),
         best.set,
-        None if runner_up is None else runner_up.set,
         _is_at_edge(best.set, tried),
-        error,
         [asdict(each) for each in tried],
     )
 
@@ -147,20 +136,6 @@ def choose(arm: PlannedArm, ablation: Ablation, profile: str, tried: Sequence[Tr
 def _rank(each: Tried) -> tuple[int, float]:
     whole = [loss for loss in each.losses if loss is not None]
     return len(each.losses) - len(whole), statistics.fmean(whole) if whole else math.inf
-
-
-def _error(ranked: Sequence[Tried]) -> float | None:
-    """Of a mean over the seeds; two seeds say little of a spread, so the best settings share it."""
-    whole = [each.losses for each in ranked if None not in each.losses][:_ALIKE]
-    if not whole or len(whole[0]) < 2:
-        return None
-    return math.sqrt(statistics.fmean(map(statistics.variance, whole)) / len(whole[0]))
-
-
-def _is_within(one: Tried, best: Tried, error: float | None) -> bool:
-    fails, mean = _rank(one)
-    least_fails, least = _rank(best)
-    return error is not None and fails == least_fails and mean <= least + error
 
 
 def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
@@ -184,17 +159,12 @@ def untried(choice: Choice, arm: PlannedArm, grid: Grid) -> list[Setting]:
 
 
 def in_words(choice: Choice) -> str:
-    """What was chosen, and what else did about as well, with their losses."""
-    scores = {freeze(t["set"]): _rank(Tried(**t))[1] for t in choice.tried}
-
-    def told(setting: Setting) -> str:
-        each = ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in setting.items())
-        return f"{each} (loss {scores.get(freeze(setting), math.nan):.4g})"
-
+    """What was chosen, with its loss."""
+    told = ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in choice.chosen.items())
+    loss = next(_rank(Tried(**each))[1] for each in choice.tried if each["set"] == choice.chosen)
     edge = ", at the edge of the grid" if choice.at_edge else ""
-    other = f"; next {told(choice.runner_up)}" if choice.runner_up else ""
     place = ":".join((choice.label, *choice.across.values()))
-    return f"{quoted(place)} {told(choice.chosen)}{edge}{other}"
+    return f"{quoted(place)} {told} (loss {loss:.4g}){edge}"
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ablations.measure import Measure, Place, discover, is_timing, quantities_of
+from ablations.measure.timing import TimingConfig
 from ablations.plan.code import code, measure_code
 from ablations.plan.facts import cost_facts, model_facts
 from ablations.plan.ledger import ledger
@@ -19,12 +21,9 @@ from ablations.store.identity import DECIDING, freeze
 from ablations.store.results import Results
 from ablations.store.stamp import Stamp
 from ablations.store.words import listed, quoted
+from ablations.tasks import TASK
 from ablations.tasks.cache import load_task
 from model.config import ConfigError, nearest, validate
-
-if TYPE_CHECKING:
-    from ablations.measure import Place
-    from ablations.measure.timing import TimingConfig
 
 LARGE = 20_000  # trials; whoever wants more says so
 AXES = ("position", "norm", "heads", "scale", "smoothing", "recurrent")
@@ -214,10 +213,10 @@ def make_plan(
                 own = scope if trained else replace(scope, arms=scope.arms or profile.untrained)
                 tables = _tables(plan, name, ablation, arms, draws, results, own)
                 tables = own.narrowed(tables, profile)
-            timing = _timing(profile)
+            timing = validate(TimingConfig, profile.timing, "timing")
             for table in tables:
                 _check_metric(table.ablation, table.cells)
-                for measure in filter(_is_timing, table.ablation.measures):
+                for measure in filter(is_timing, table.ablation.measures):
                     places(measure, table.ablation, timing)
         except ConfigError as error:
             problems |= dict.fromkeys(f"{name}: {problem}" for problem in error.problems)
@@ -330,14 +329,12 @@ def measures_of(table: PlannedTable, cell: Cell) -> list[str]:
     if cell.role == "tune":
         return []
     is_timed = table.arms == "fixed" and cell.seed == table.cells[0].seed
-    return [name for name in table.ablation.measures if is_timed or not _is_timing(name)]
+    return [name for name in table.ablation.measures if is_timed or not is_timing(name)]
 
 
 def is_trained(ablation: Ablation) -> bool:
     """Whether its models are trained: one that only counts, probes or times them needs no
     training."""
-    from ablations.measure import Measure, discover
-
     parts = [discover().part(name, "measures") for name in ablation.measures]
     return not parts or any(issubclass(part, Measure) for part in parts)
 
@@ -345,16 +342,12 @@ def is_trained(ablation: Ablation) -> bool:
 def draws_of(ablation: Ablation) -> Sequence[int]:
     """The seeds of a question that trains nothing, at every profile: all where one of its numbers
     depends on the first weights, else one."""
-    from ablations.measure import quantities_of
-
     read = quantities_of(ablation.measures).values()
     return DECIDING if any(each.repeats == "seeds" for each in read) else DECIDING[:1]
 
 
 def metrics_of(ablation: Ablation, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
     """All that is read for a question: the task's scores, and what its measures read besides."""
-    from ablations.measure import discover
-    from ablations.tasks import TASK
 
     def told(quantity: Any) -> dict[str, Any]:
         found = {key: getattr(quantity, key) for key in ("unit", "better", "label")}
@@ -377,21 +370,8 @@ def _check_metric(ablation: Ablation, cells: Sequence[Cell]) -> None:
         raise ConfigError([f"metric: no '{ablation.metric}'. {nearest(ablation.metric, metrics)}"])
 
 
-def _timing(profile: Profile) -> TimingConfig:
-    from ablations.measure.timing import TimingConfig
-
-    config: TimingConfig = validate(TimingConfig, profile.timing, "timing")
-    return config
-
-
-def _is_timing(measure: str) -> bool:
-    from ablations.measure import is_timing
-
-    return is_timing(measure)
-
-
 def _want(plan: Plan, table: PlannedTable) -> None:
-    timing = _timing(plan.profile)
+    timing = validate(TimingConfig, plan.profile.timing, "timing")
     controls = {
         (cell.seed, freeze(cell.across)): cell.trial
         for cell in table.cells
@@ -403,7 +383,7 @@ def _want(plan: Plan, table: PlannedTable) -> None:
         new = Want(cell.trial, cell.config, title, cell.frozen, cell.trained)
         want = plan.wanted.setdefault(cell.trial, new)
         for measure in measures_of(table, cell):
-            if _is_timing(measure):
+            if is_timing(measure):
                 pair = (measure, controls[cell.seed, freeze(cell.across)])
                 held = want.timings.setdefault(pair, [])
                 held += [at for at in places(measure, table.ablation, timing) if at not in held]
@@ -428,7 +408,7 @@ def everything(profile: str, arms: str | None = None) -> list[str]:
         if is_trained(found[name]):
             turn = 1 if is_of_axes else 3
         else:
-            is_timed = any(map(_is_timing, found[name].measures))
+            is_timed = any(map(is_timing, found[name].measures))
             turn = 0 if is_of_axes or not is_timed else 2
         return turn, min((order[each] for each in ids), default=math.inf)
 

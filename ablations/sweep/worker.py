@@ -24,7 +24,7 @@ from ablations.measure import Probe, discover
 from ablations.measure.machine import Watch
 from ablations.measure.session import time_session
 from ablations.measure.timing import TimingConfig
-from ablations.plan.identity import identity_of
+from ablations.plan.facts import identity_of
 from ablations.plan.missing import needs_weights
 from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record

@@ -51,7 +51,7 @@ class Layer(nn.RNNBase):
 
     def start(self, like_BH: Tensor) -> CellState:
         """Zeros, B H each: the hidden vector, and whatever else a layer keeps."""
-        return tuple(torch.zeros_like(like_BH) for _ in range(self.kept))
+        return tuple(like_BH.new_zeros(like_BH.shape) for _ in range(self.kept))
 
     def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """All hidden vectors, and the state after the last position."""

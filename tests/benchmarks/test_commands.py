@@ -23,38 +23,28 @@ from ablations.store.results import Results
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder that knows how fast this machine is."""
-    folder = tmp_path_factory.mktemp("home")
-    ask(folder, "plan", "norm")
-    return folder
-
-
-def ask(home: Path, *words: str) -> str:
+def ask(folder: Path, *words: str) -> str:
     """What a command answers in a process of its own."""
     asked = [sys.executable, "-m", "ablations", *words]
-    env = {**os.environ, "XDG_CACHE_HOME": str(home), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(asked, cwd=home, env=env, capture_output=True, text=True, check=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(asked, cwd=folder, env=env, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 @pytest.mark.usefixtures("all_cores")
-def test_the_whole_catalogue_is_planned(benchmark: Any, home: Path) -> None:
-    told = benchmark.pedantic(ask, (home, "plan"), rounds=3)
+def test_the_whole_catalogue_is_planned(benchmark: Any, tmp_path: Path) -> None:
+    told = benchmark.pedantic(ask, (tmp_path, "plan"), rounds=3)
     assert "trials, 0 done; the rest takes about" in told
 
 
 @pytest.mark.usefixtures("all_cores")
-def test_two_variants_are_compared(benchmark: Any, home: Path) -> None:
-    told = benchmark.pedantic(ask, (home, "diff", "norm:pre", "norm:post"), rounds=3)
+def test_two_variants_are_compared(benchmark: Any, tmp_path: Path) -> None:
+    told = benchmark.pedantic(ask, (tmp_path, "diff", "norm:pre", "norm:post"), rounds=3)
     assert "parameters" in told
 
 
 @pytest.mark.usefixtures("all_cores")
-def test_a_folder_of_four_hundred_trials_is_looked_at(
-    benchmark: Any, home: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_four_hundred_trials_is_looked_at(benchmark: Any, tmp_path: Path) -> None:
     results = Results(tmp_path / "out")
     plan = make_plan(everything("smoke"), "smoke", {}, None)
     merge_into(results, plan)
@@ -63,7 +53,7 @@ def test_a_folder_of_four_hundred_trials_is_looked_at(
         results.write(
             Record(want.trial, "ok", want.config, env={"code": want.code}, readings=curve)
         )
-    told = benchmark.pedantic(ask, (home, "status", "--results", str(results.root)), rounds=3)
+    told = benchmark.pedantic(ask, (tmp_path, "status", "--results", str(results.root)), rounds=3)
     assert f"{len(plan.wanted)} ok" in told
     first = next(iter(results.read_plan()["ablations"].values()))["cells"][0]
     assert variant_of(first) in told

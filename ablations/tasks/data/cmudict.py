@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -85,20 +85,21 @@ def choose(
     Words come in the order of their sha256, so that a smaller choice is the start of a larger one.
     """
     asked = {"train": train, "valid": valid, "test": test}
-    chosen: dict[str, list[str]] = {split: [] for split in asked}
-    wanting = set(asked)
-    for word in _in_order():
-        split = _split_by(by, word)
-        if split in wanting:
-            chosen[split].append(word)
-            if len(chosen[split]) == asked[split]:
-                wanting.remove(split)
-                if not wanting:
-                    break
-    return {split: tuple(words) for split, words in chosen.items()}
+    rest, found = _splitting(by)
+    while any(size is None or len(found[split]) < size for split, size in asked.items()):
+        word = next(rest, None)
+        if word is None:
+            break
+        found[_split_by(by, word)].append(word)
+    return {split: tuple(found[split][:size]) for split, size in asked.items()}
 
 
 @cache
+def _splitting(by: str) -> tuple[Iterator[str], dict[str, list[str]]]:
+    """The words that no choice has come to yet, and the others by their split."""
+    return iter(_in_order()), {"train": [], "valid": [], "test": []}
+
+
 def _split_by(by: str, word: str) -> str:
     return _split_of(stem(word) if by == "stem" else word)
 

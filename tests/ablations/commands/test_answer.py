@@ -178,29 +178,6 @@ def test_a_class_is_drawn_with_the_attention_that_its_head_reads(pool: str, tmp_
     assert sum(reply.weights[0]) == pytest.approx(1, rel=1e-4)
 
 
-def test_a_key_is_looked_up_from_the_token_that_asks(trial: Callable[[str], Trained]) -> None:
-    results, record = trial("recall")
-    short, long = (answer(record, results, f"3=1 5=0 {rest}") for rest in ("5", "5 .1 5"))
-    assert short.weights is not None
-    assert long.weights is not None
-    assert short.read == ["3=1", "5=0", "5"]
-    assert math.isclose(sum(short.weights[0]), 1, rel_tol=1e-4)
-    assert min(long.weights[0]) > 0
-
-
-@pytest.mark.parametrize(
-    ("name", "text"), [("text", "And God said"), ("translation", "And he said")]
-)
-def test_text_is_answered_whole_and_drawn_in_pieces(
-    name: str, text: str, trial: Callable[[str], Trained]
-) -> None:
-    results, record = trial(name)
-    reply = answer(record, results, text)
-    spelt = "".join(piece for piece in reply.written if piece != "end")
-    assert spelt == reply.text.replace(" ", "␣").replace("\n", "⏎")
-    assert "".join(reply.read).removesuffix("end") == text.replace(" ", "␣")
-
-
 @pytest.mark.parametrize(("bias", "length"), [(-100.0, 9), (100.0, 0)])
 def test_an_end_is_drawn_where_it_came(
     bias: float, length: int, trial: Callable[[str], Trained], tmp_path: Path
@@ -228,16 +205,6 @@ def test_a_model_without_attention_looks_at_nothing(
     assert "←" not in capsys.readouterr().out
 
 
-def test_what_a_terminal_would_obey_is_not_printed(
-    trial: Callable[[str], Trained], capsys: pytest.CaptureFixture[str]
-) -> None:
-    results, _ = trial("text")
-    assert main(["try", "aaaa", "\x1b[2J\n", "--results", str(results.root)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("�[2J⏎ → ")
-    assert "\x1b" not in said
-
-
 # Refusals
 
 
@@ -260,15 +227,6 @@ def test_what_cannot_be_asked_is_one_line(
 ) -> None:
     for name, text, why in REFUSED:
         assert why in refusal(trial(name)[0], text), (name, text[:20])
-
-
-def test_a_trial_that_is_not_there_or_has_no_checkpoint_says_so(
-    trial: Callable[[str], Trained], tmp_path: Path, refusal: Callable[..., str]
-) -> None:
-    results = Results(tmp_path)
-    assert "no trial 'aaaa…'" in refusal(results, "cat")
-    results.write(trial("g2p")[1])
-    assert "no checkpoint" in refusal(results, "cat")
 
 
 def test_a_diverged_trial_says_why_it_answers_nothing(

@@ -81,22 +81,3 @@ def main_claims(results: Results) -> list[dict[str, Any]]:
     from analysis.evidence import gather
 
     return claims(gather(results.root))
-
-
-def test_many_lines_are_cut_with_where_the_rest_is(
-    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answers, "MOST", 1)
-    plan = make_plan([ask()], "smoke", {}, [300, 301])
-    results = folder(tmp_path, plan, {"with": 0.3, "without": 0.5})
-    last = said(capsys, plan, results).splitlines()[-1]
-    assert last == f"and 1 more: python -m analysis report --results {results.root}"
-
-
-def test_what_is_not_run_is_said_to_be(
-    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = make_plan([ask(claims=[CLAIM])], "smoke", {}, [300, 301, 302])
-    results = Results(tmp_path / "out")
-    merge_into(results, plan)
-    assert "position.needed: not run" in said(capsys, plan, results)

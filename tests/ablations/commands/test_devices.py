@@ -43,6 +43,7 @@ def test_as_many_trials_run_at_once_as_have_a_core_for_each_device(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 8)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
     for devices, jobs, words in ((1, 8, "8 cores"), (2, 4, "8 cores"), (3, 2, "6 cores")):
         on = machine_of(Namespace(device="cpu", jobs=None, devices=devices, pack=1))
         assert (on.jobs, on.at_once, str(on)) == (jobs, jobs, words)

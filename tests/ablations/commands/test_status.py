@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -12,14 +11,10 @@ from typing import Any
 import pytest
 from small import plan_document
 
-from ablations.commands import main
 from ablations.commands import status as command
-from ablations.commands.status import Picture
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.store.schema import seal
 from ablations.sweep.lease import Leases
-from model.config import ConfigError
 
 ROOT = Path(__file__).parents[3]
 TRIALS = [f"{digit}" * 12 for digit in range(6)]
@@ -65,15 +60,6 @@ def test_what_has_no_record_waits_or_runs(results: Results, leases: Leases) -> N
     }  # fmt: skip
     leases.release_all()
     assert (look(results).get("running"), look(results)["waiting"]) == (None, 5)
-
-
-def test_a_trial_that_is_made_anew_runs_and_is_not_counted_twice(
-    results: Results, leases: Leases
-) -> None:
-    write(results, 0, "error", reason="bad luck")
-    leases.take(TRIALS[0])
-    found = command.look(results).counts
-    assert (found["error"], found["running"], sum(found.values())) == (0, 1, 6)
 
 
 def test_a_dead_owner_runs_nothing(results: Results) -> None:
@@ -136,52 +122,6 @@ def test_people_are_told_which_of_the_records_are_stale(results: Results) -> Non
     assert told.text().partition(";")[0] == words
 
 
-def test_a_record_whose_parts_are_not_known_here_is_not_called_stale(
-    results: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any) -> None:
-        raise ConfigError(["no such part"])
-
-    monkeypatch.setattr("ablations.plan.code.code", refuse)
-    write(results, 0)
-    assert "stale" not in look(results)
-
-
-def test_what_was_set_aside_is_named(results: Results) -> None:
-    write(results, 0)
-    kept = results.set_aside(TRIALS[0])
-    state = command.look(results)
-    assert state.set_aside == [kept.name]
-    assert f"set aside, unusable: {kept.name}" in state.text()
-
-
-def test_a_plan_of_another_shape_is_one_line(
-    results: Results, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for plan in (
-        {},
-        {"ablations": []},
-        {"ablations": {"a": {}}},
-        plan_document({"a": []}, cells=[3]),
-        plan_document({"a": [{"trial": "../../secret"}]}),
-    ):
-        results.plan_file.write_bytes(seal({"profile": "smoke", **plan}))
-        for name in ("status", "clean"):
-            assert main([name, "--results", str(results.root)]) == 2
-            said = capsys.readouterr().err
-            assert said.startswith(f"{results.plan_file}: ")
-            assert said.endswith("; move it away and run again: no record is lost\n")
-            assert said.count("\n") == 1
-
-
-def test_many_reasons_are_cut_for_people_and_whole_as_json() -> None:
-    counts = dict.fromkeys(command.STATES, 0) | {"error": 100}
-    state = Picture(counts, {}, 0, 0.0, [f"reason {n}" for n in range(100)], [])
-    assert len(state.text().splitlines()) < 30
-    assert "and 80 more" in state.text()
-    assert len(state.document()["reasons"]) == 100
-
-
 @pytest.fixture
 def measured(results: Results) -> Results:
     """Two trials, of which one ablation asks for a score and the other for the time as well."""
@@ -207,10 +147,3 @@ def test_nothing_is_measured_of_a_failed_trial(measured: Results) -> None:
         for number in (0, 1):
             write(measured, number, status, reason="bad luck")
         assert command.look(measured).unmeasured == 0, status
-
-
-def test_the_document_is_strict_json(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", "--json", "--results", str(results.root)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    told = {"unmeasured", "reasons", "set_aside", "seconds_left", "trials"}
-    assert set(found) == {*command.STATES, *told}

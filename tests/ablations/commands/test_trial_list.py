@@ -14,7 +14,6 @@ from small import plan_document
 
 from ablations.commands import main
 from ablations.commands.columns import print_columns
-from ablations.commands.trial_list import MOST
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 
@@ -99,34 +98,7 @@ def test_the_score_is_the_metric_of_the_question_at_the_last_step(
     assert [each["seed"] for each in found] == [200, 201, 200, 201]
 
 
-def test_a_record_that_is_damaged_has_no_score_and_waits(
-    results: Results, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(results, 0, readings=[per(0.25, 20)])
-    file = results.path(trial(0))
-    file.write_bytes(file.read_bytes().replace(b"0.25", b"0.15"))
-    (first, *_) = json.loads(told(capsys, results, "--json"))["trials"]
-    assert (first["outcome"], first["score"]) == ("waiting", None)
-
-
-def test_many_trials_are_cut_and_a_question_by_its_name_is_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    results = Results(tmp_path / "out")
-    cells = [{"trial": trial(n), "seed": n} for n in range(3 * MOST)]
-    results.write_plan(plan_document({"one": cells[: 2 * MOST], "two": cells[2 * MOST :]}))
-    lines = told(capsys, results).splitlines()
-    assert len(lines) < MOST + 10
-    assert lines[-1] == (
-        f"and {2 * MOST} more, of one, two: `status NAME` lists a question's, --json all"
-    )
-    assert trial(3 * MOST - 1) in told(capsys, results, "two")
-    assert len(json.loads(told(capsys, results, "--json"))["trials"]) == 3 * MOST
-
-
-def test_a_label_of_any_kind_is_one_line_and_lines_up(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_label_of_any_kind_is_one_line_and_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
     print_columns(["a", "n"], [["two\nlines\x1b[31m", "1"], ["漢字", "100"]], right=["n"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3

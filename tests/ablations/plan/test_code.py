@@ -19,23 +19,17 @@ from ablations.store import stamp
 from ablations.store.identity import freeze
 from ablations.train.optimiser import OPTIMISER, SCHEDULE
 
-MODULES = {
-    "optimiser": """
-from ablations.train.optimiser import OPTIMISER, SGD
+MODULE = """
+from ablations.train.optimiser import OPTIMISER, SCHEDULE, SGD, ConstantRate
 
 @OPTIMISER.register("own")
-class Own(SGD):
+class OwnOptimiser(SGD):
     factor = 1
-""",
-    "schedule": """
-from ablations.train.optimiser import SCHEDULE, ConstantRate
 
 @SCHEDULE.register("own")
-class Own(ConstantRate):
+class OwnSchedule(ConstantRate):
     factor = 1
-""",
-}
-FAMILIES = {"optimiser": OPTIMISER, "schedule": SCHEDULE}
+"""
 
 
 def forget(*modules: ModuleType) -> None:
@@ -56,25 +50,27 @@ def fingerprint(**train: Any) -> Any:
     return plan_code.code(*(freeze(config[part]) for part in ("model", "task", "train")))
 
 
-@pytest.fixture(params=MODULES)
-def axis(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    """A part of the user's own, in a module that lies in the folder of the test."""
-    (tmp_path / "own_training.py").write_text(MODULES[request.param])
+@pytest.fixture
+def own_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The user's own module, which lies in the folder of the test."""
+    file = tmp_path / "own_training.py"
+    file.write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     importlib.import_module("own_training")
-    yield request.param
-    del FAMILIES[request.param].parts["own"]
+    yield file
+    for family in (OPTIMISER, SCHEDULE):
+        del family.parts["own"]
     del sys.modules["own_training"]
     forget(stamp, plan_code)
 
 
-def test_a_change_of_the_users_own_optimiser_or_schedule_is_other_code(
-    axis: str, tmp_path: Path
-) -> None:
-    before, plain = fingerprint(**{axis: {"name": "own"}}), fingerprint()
-    assert fingerprint(**{axis: {"name": "own"}}) == before
-    (tmp_path / "own_training.py").write_text(MODULES[axis].replace("factor = 1", "factor = 2"))
-    assert fingerprint(**{axis: {"name": "own"}}) != before
-    assert fingerprint() == plain  # it is not used there
+def test_a_change_of_the_users_own_optimiser_or_schedule_is_other_code(own_training: Path) -> None:
+    cases: list[dict[str, Any]] = [
+        {},
+        {"optimiser": {"name": "own"}},
+        {"schedule": {"name": "own"}},
+    ]
+    before = [fingerprint(**case) for case in cases]
+    own_training.write_text(MODULE.replace("factor = 1", "factor = 2"))
+    after = [fingerprint(**case) for case in cases]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, False]

@@ -75,19 +75,6 @@ def test_of_a_module_that_one_side_lacks_the_inside_is_not_told(found: Any) -> N
     assert not any(name.startswith("encoder.blocks.*.") for name in modules)
 
 
-def test_training_is_compared_too(found: Any) -> None:
-    changed = found("with", "longer")
-    assert changed["settings"] == {"train.steps": ["4", "8"]}
-    assert changed["modules"] == {}
-
-
-def test_people_read_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", "norm:pre", "norm:post", "--profile", "smoke"]) == 0
-    out = capsys.readouterr().out
-    assert "encoder.blocks.*.residual: PreNorm → PostNorm" in out
-    assert "model.residual.name" in out
-
-
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -107,10 +94,7 @@ def test_what_is_no_variant_is_said_in_one_line(
 
 def test_a_claim_names_the_questions_that_decide_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--claim", "norm.pre-better", "--json"]) == 0
-    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [
-        "norm",
-        "text-norm",
-    ]
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == ["norm", "text-norm"]
     assert main(["plan", "--claim", "norm.pre-beter"]) == 2
     assert capsys.readouterr().err == (
         "--claim norm.pre-beter: no such claim. Did you mean 'norm.pre-better'?\n"

@@ -15,7 +15,7 @@ from ablations.plan.question import catalogue
 from ablations.plan.source import parse_overrides
 from ablations.plan.wanted import draws_of, is_trained, make_plan
 from ablations.store.results import Results
-from ablations.store.schema import RecordError, seal
+from ablations.store.schema import RecordError
 
 Ask = Callable[..., str]
 
@@ -48,16 +48,6 @@ def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:
     plan = make_plan([ask()], "smoke", given[0], [0], factors=given[1])
     (entry,) = document(plan).values()
     assert parse_overrides(entry["overrides"]) == given
-
-
-def test_a_plan_joins_the_plans_before_it(ask: Ask, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    merge_into(results, planned(ask("one")))
-    merge_into(results, planned(ask("two", variants=POST)))
-    merge_into(results, planned(ask("one"), seeds=[7]))
-    plan = results.read_plan()
-    assert set(plan["ablations"]) == {"one", "two"}
-    assert plan["ablations"]["one"]["batches"] == [[0, 7]]
 
 
 def test_what_is_written_is_what_a_folder_takes_and_reads_back(ask: Ask, tmp_path: Path) -> None:
@@ -114,19 +104,6 @@ def test_seeds_that_are_asked_later_join_those_before(ask: Ask, tmp_path: Path) 
         assert results.read_plan()["ablations"]["small"]["cells"] == cells, runs
 
 
-def test_of_seeds_that_come_together_those_are_timed_that_their_runs_time(
-    ask: Ask, tmp_path: Path
-) -> None:
-    results, file = Results(tmp_path / "out"), ask(measures=BOTH)
-    runs = [planned(file, seeds=seeds) for seeds in ([3, 4], [5, 6])]
-    for run in runs:
-        merge_into(results, run)
-    wanted = {trial: bool(want.timings) for run in runs for trial, want in run.wanted.items()}
-    cells = results.read_plan()["ablations"]["small"]["cells"]
-    assert {cell["trial"]: "throughput" in cell["measures"] for cell in cells} == wanted
-    assert sum(wanted.values()) == 2 * len(POST)  # the first seed of each run, of each variant
-
-
 def test_a_table_of_other_settings_takes_the_place_of_the_first_and_that_is_said(
     ask: Ask, tmp_path: Path
 ) -> None:
@@ -176,14 +153,6 @@ def test_the_same_question_with_other_overrides_stands_beside_it_under_their_nam
     assert set(results.names().values()) == {"small"}
 
 
-def test_another_profile_in_the_same_folder_is_named_by_it(ask: Ask, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    settings = {**SETTINGS, "task.words": 300}
-    for profile in ("smoke", "quick", "smoke"):
-        merge_into(results, make_plan([ask(settings=settings)], profile, {}, [0]))
-    assert list(results.read_plan()["ablations"]) == ["small", "small [profile=quick]"]
-
-
 def test_a_plan_that_says_nothing_new_is_not_written(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,17 +186,3 @@ def test_a_plan_that_cannot_be_read_is_named_with_the_fix_and_never_written_over
     assert line.endswith("; move it away and run again: no record is lost")
     assert "\n" not in line
     assert results.plan_file.read_text() == text
-
-
-def test_a_plan_whose_cells_are_none_is_one_line(ask: Ask, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    merge_into(results, planned(ask()))
-    for cells in ([3], [{}], [{"label": "with"}], 3):
-        plan = results.read_plan()
-        plan["ablations"]["small"]["cells"] = cells
-        results.plan_file.write_bytes(seal(plan))
-        with pytest.raises(RecordError, match=r"small.*cells.*; move it away") as error:
-            merge_into(results, planned(ask(), seeds=[1]))
-        assert "\n" not in str(error.value)
-        results.plan_file.unlink()
-        merge_into(results, planned(ask()))

@@ -38,12 +38,8 @@ def test_what_needs_no_training_comes_first_but_for_what_is_timed_besides_the_ax
             assert any(map(is_timing, asked(name).measures))
     assert {"length", "crossover"} <= set(late)
     assert order.index("speed") < order.index("position")
-
-
-def test_of_trained_questions_the_six_axes_come_first() -> None:
-    trained = [name for name in everything("quick") if is_trained(asked(name))]
-    is_axis = [first_claim(name).startswith(AXES) for name in trained]
-    assert is_axis == sorted(is_axis, reverse=True)
+    trained = [first_claim(name).startswith(AXES) for name in order if is_trained(asked(name))]
+    assert trained == sorted(trained, reverse=True), "the six axes before the rest"
 
 
 def test_quick_has_no_question_without_a_claim_and_full_has_all() -> None:
@@ -67,22 +63,3 @@ def test_a_question_that_is_too_large_for_a_profile_waits_for_a_larger_one(
     monkeypatch.setattr(module, "read_ablation", at_full)
     assert everything("quick") == []
     assert set(everything("gpu")) == set(catalogue())
-
-
-def test_every_trained_claim_of_the_six_axes_is_tried_on_two_tasks_or_sizes() -> None:
-    """But those whose regime is one of its own: see the reasons."""
-    alone = {
-        "norm.post-needs-warmup": "twelve blocks take three times as long, so they are of full",
-        "scale.quality": "crossed with three widths of a head",
-        "smoothing.confidence": "about an over-confident model, so where words are few",
-        "recurrent.budget": "equal time is measured on one task",
-        "recurrent.distance": "crossed with the distance",
-        "recurrent.lstm-over-rnn": "crossed with the distance",
-    }
-    tried: dict[str, set[str]] = {}
-    for name in everything("quick"):
-        if is_trained(asked(name)):
-            for claim, _ in asked(name).predictions:
-                tried.setdefault(claim.id, set()).add(name)
-    axes = {id: names for id, names in tried.items() if id.startswith(AXES)}
-    assert {id for id, names in axes.items() if len(names) < 2} - set(alone) == set()

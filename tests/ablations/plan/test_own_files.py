@@ -36,10 +36,6 @@ def refusal(ask: Ask, files: dict[str, Path]) -> str:
     return line
 
 
-def test_three_files_are_planned_without_a_word(ask: Ask, files: dict[str, Path]) -> None:
-    assert planned(ask, files).notes == []
-
-
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_a_split_that_is_the_training_file_is_refused(
     ask: Ask, files: dict[str, Path], split: str

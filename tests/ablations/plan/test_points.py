@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import pytest
@@ -30,30 +29,10 @@ def test_what_is_not_asked_is_where_the_measure_says() -> None:
     assert at("padding") == [{"batches": 4, "to": "own"}, {"batches": 4, "to": "longest"}]
 
 
-def test_every_value_meets_every_other_once() -> None:
-    lengths, batches, passes = [8, 16, 32], [1, 4], ["forward", "training"]
-    found = at(length=lengths, batch=batches, **{"pass": passes})
-    expected = [
-        {"length": n, "batch": b, "pass": p} for n, b, p in product(lengths, batches, passes)
-    ]
-    assert len(found) == 12
-    assert all(place in found for place in expected)
-
-
 def test_a_budget_of_tokens_makes_the_batch() -> None:
     found = at(length=[8, 24, 64, 128], tokens=[64])
     assert [(p["length"], p["batch"]) for p in found] == [(8, 8), (24, 2), (64, 1), (128, 1)]
     assert {p["tokens"] for p in found} == {64}
-
-
-def test_batches_stand_beside_budgets_and_are_told_apart() -> None:
-    found = at(length=[8, 16], batch=[2], tokens=[32])
-    expected = [(8, 2, None), (16, 2, None), (8, 4, 32), (16, 2, 32)]
-    assert [(p["length"], p["batch"], p.get("tokens")) for p in found] == expected
-
-
-def test_a_value_that_is_named_twice_is_timed_once() -> None:
-    assert len(at(**{"pass": ["forward", "forward"]})) == 1
 
 
 # As far as a profile goes.
@@ -111,32 +90,13 @@ def test_a_wrong_place_is_answered_in_one_line() -> None:
         ({"length": ["8"]}, "points.layer.length: expected whole numbers that rise"),
         ({"batch": [True]}, "points.layer.batch: expected whole numbers that rise"),
         ({"tokens": [64, 32]}, "points.layer.tokens: expected whole numbers that rise"),
+        ({"pass": ["forwards"]}, "points.layer.pass: no 'forwards'. Did you mean 'forward'"),
     ]:
         with pytest.raises(ConfigError) as error:
             at(**points)
         (line,) = error.value.problems
         assert line.startswith(words)
         assert "\n" not in line
-
-
-def test_a_misspelt_word_is_answered_with_the_nearest() -> None:
-    for measure, points, nearest in [
-        ("layer", {"pass": ["forwards"]}, "forward"),
-        ("decode", {"cache": ["keep"]}, "kept"),
-    ]:
-        with pytest.raises(ConfigError, match=nearest):
-            at(measure, **points)
-
-
-def test_what_has_no_batch_takes_no_budget_of_tokens() -> None:
-    with pytest.raises(ConfigError, match=r"points\.padding\.tokens: is no coordinate"):
-        at("padding", tokens=[64])
-
-
-def test_all_wrong_places_are_told_at_once() -> None:
-    with pytest.raises(ConfigError) as error:
-        at(lenght=[8], batch=[], **{"pass": ["forward"]})
-    assert len(error.value.problems) == 2
 
 
 def test_points_of_what_is_not_measured_are_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from model.config import ConfigError
 from model.strict_yaml import parse_yaml
 
 Ask = Callable[..., str]
-SMALL = {"train.steps": 4}
 
 
 def profile(text: str, required: Collection[str] = ("train.steps",)) -> Profile:
@@ -31,11 +29,6 @@ def problem(spent: Profile, task: str, given: Collection[str] = ()) -> str:
     return said
 
 
-def test_what_a_profile_says_of_a_task_is_what_it_sets() -> None:
-    spent = profile("copy: {train.steps: 4, model.depth: 1}\n")
-    assert spent.of("copy", ()) == {"train.steps": 4, "model.depth": 1}
-
-
 def test_a_task_that_a_small_profile_does_not_make_small_is_refused() -> None:
     for text in ("", "mine:\n", "mine: {model.depth: 1}\n"):
         said = problem(profile(f"copy: {{train.steps: 4}}\n{text}"), "mine")
@@ -43,42 +36,6 @@ def test_a_task_that_a_small_profile_does_not_make_small_is_refused() -> None:
         assert "no train.steps for the task 'mine', which would run at full size" in said
         assert "add `mine: {train.steps: …}` to ablations/profiles/tiny.yaml" in said
         assert "or write train.steps=… on the command line" in said
-
-
-def test_the_question_or_the_command_line_may_say_it_instead() -> None:
-    assert profile("").of("mine", {"train.steps"}) == {}
-
-
-def test_a_profile_that_requires_nothing_leaves_a_task_as_its_base_has_it() -> None:
-    assert profile("", required=()).of("mine", ()) == {}
-
-
-@pytest.fixture
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The smoke profile as it was before anyone thought of g2p."""
-    import ablations.plan.wanted
-
-    def read(name: str) -> Profile:
-        spent = read_profile(name)
-        spent.settings.values.pop("g2p", None)
-        return spent
-
-    monkeypatch.setattr(ablations.plan.wanted, "read_profile", read)
-
-
-@pytest.mark.usefixtures("forgotten")
-def test_a_plan_at_smoke_is_refused_before_it_would_train_at_full_size(ask: Ask) -> None:
-    sizes = {"task.words": 200, "task.valid_words": 40, "task.test_words": 40}
-    file = ask(settings=sizes)
-    with pytest.raises(ConfigError, match=r"smoke\.yaml\S*: no train\.steps for the task 'g2p'"):
-        make_plan([file], "smoke", {}, [0])
-
-    def steps(*asked: Any) -> set[int]:
-        return {want.config["train"]["steps"] for want in make_plan(*asked).wanted.values()}
-
-    assert steps([file], "smoke", SMALL, [0]) == {4}
-    assert min(steps([file], "quick", {}, [0])) > 400
-    assert steps([ask("own", settings={**sizes, **SMALL})], "smoke", {}, [0]) == {4}
 
 
 def test_every_task_has_a_small_size() -> None:
@@ -105,3 +62,16 @@ def test_no_profile_spends_on_a_task_that_is_not_there() -> None:
     for path in (FOLDER / "profiles").glob("*.yaml"):
         unknown = read_profile(path.stem).settings.values.keys() - TASK.parts.keys()
         assert not unknown, f"{path.name}: no task {unknown}"
+
+
+def test_a_plan_is_refused_before_it_would_train_at_full_size(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"task.words": 200, "task.valid_words": 40, "task.test_words": 40}
+    small = profile("")
+    monkeypatch.setattr("ablations.plan.wanted.read_profile", lambda _: small)
+    with pytest.raises(ConfigError, match=r"tiny\.yaml\S*: no train\.steps for the task 'g2p'"):
+        make_plan([ask(settings=sizes)], "tiny", {}, [0])
+    typed = make_plan([ask(settings=sizes)], "tiny", {"train.steps": 4}, [0])
+    asked = make_plan([ask(settings={**sizes, "train.steps": 4})], "tiny", {}, [0])
+    assert set(typed.wanted) == set(asked.wanted)

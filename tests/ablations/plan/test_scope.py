@@ -51,17 +51,6 @@ def test_all_arms_are_trained_where_that_is_said_and_at_full(file: str) -> None:
     assert labels(planned(file, "full")) == set(VARIANTS)
 
 
-def test_what_is_only_timed_has_all_its_arms_but_at_smoke() -> None:
-    deciding = {"transformer", "1 head", "lstm", "gru", "rnn"}
-    assert labels(planned("speed", "smoke"), "speed") == deciding
-    assert labels(planned("speed", "quick"), "speed") > deciding
-    assert labels(planned("speed", "smoke", arms="all"), "speed") > deciding
-
-
-def test_a_question_without_claims_has_all_its_arms(ask: Ask) -> None:
-    assert labels(planned(ask(variants=VARIANTS))) == set(VARIANTS)
-
-
 def test_of_one_claim_only_its_own_arms_are_asked_for(file: str) -> None:
     assert labels(planned(file, claims=["position.needed"])) == {"with", "without"}
     assert labels(planned(file, "full", claims=["position.learned-equal"])) == {"with", "learned"}
@@ -69,28 +58,10 @@ def test_of_one_claim_only_its_own_arms_are_asked_for(file: str) -> None:
 
 def test_a_level_that_no_prediction_looks_at_is_left_out_with_its_control(ask: Ask) -> None:
     across = {"size": {"8": {"model.d_model": 8}, "16": {"model.d_model": 16}}}
-    claim = {
-        "id": "position.needed",
-        "predicts": [{"worse": "without", "across": {"size": "16"}}],
-    }
+    claim = {"id": "position.needed", "predicts": [{"worse": "without", "across": {"size": "16"}}]}
     settings = {"model.n_heads": 4, "train.steps": 4}
     plan = planned(ask(across=across, claims=[claim], settings=settings))
     assert {cell.across["size"] for cell in plan.tables["small"].cells} == {"16"}
-
-
-def test_an_arm_along_a_factor_is_asked_for_at_all_its_levels(ask: Ask) -> None:
-    across = {"size": {"8": {"model.d_model": 8}, "16": {"model.d_model": 16}}}
-    claim = {"id": "position.needed", "predicts": [{"grows": "without", "along": "size"}]}
-    plan = planned(ask(across=across, claims=[claim], settings={"train.steps": 4}))
-    assert {cell.across["size"] for cell in plan.tables["small"].cells} == {"8", "16"}
-
-
-def test_arms_that_are_asked_for_later_join_the_table(file: str, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    for scope in ({"claims": ["position.needed"]}, {}, {"claims": ["position.learned-equal"]}):
-        assert merge_into(results, planned(file, **scope)) == []
-        (table,) = results.read_plan()["ablations"].values()
-    assert {cell["label"] for cell in table["cells"]} == {"with", "without", "learned"}
 
 
 def test_an_arm_of_other_settings_is_not_taken_for_one_that_was_left_out(
@@ -137,7 +108,7 @@ def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
     ablation, source = read_ablation(Path(file))
     choices = [
         Choice(arm.label, arm.across, "quick", regime(arm, ablation),
-               {"train.optimiser.rate": 1e-2}, None, False, None)
+               {"train.optimiser.rate": 1e-2}, False)
         for arm in arms_of(ablation, source, read_profile("quick"), {})
     ]  # fmt: skip
     keep_choices(results, "small", choices)
@@ -160,24 +131,9 @@ def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others
     assert steps(settings={}) == read_profile("full").settings.values["g2p"]["train.steps"]
 
 
-def test_all_arms_leave_the_tuned_table_of_those_that_were_tuned(tmp_path: Path) -> None:
-    """Only the arms that decide have their settings committed."""
-    tables = make_plan(["position"], "quick", {}, [300], scope=Scope("all")).tables
-    assert set(tables) == {"position", "position [tuned]"}
-    fixed, tuned = ({cell.label for cell in table.cells} for table in tables.values())
-    assert tuned < fixed
-    assert len(fixed) == 9
-
-
 def test_a_named_question_beside_a_claim_of_another_has_its_own_arms(file: str) -> None:
     asked = planned(file, claims=["norm.pre-better"])
     assert labels(asked) == labels(planned(file))
-
-
-def test_levels_that_are_typed_are_not_capped(ask: Ask) -> None:
-    factors = {"train.steps": {"100": 100, "200": 200}}
-    plan = make_plan([ask(settings={})], "smoke", {}, [0], factors=factors)
-    assert {want.config["train"]["steps"] for want in plan.wanted.values()} == {100, 200}
 
 
 def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ def value(text: str) -> Any:
     return parse_yaml(f"key: {text}\n", "my.yaml").values["key"]
 
 
-def test_what_looks_like_a_number_is_one() -> None:
+def test_what_looks_like_a_number_is_one_unless_it_is_quoted() -> None:
     for text, number in [
         ("1e-3", 0.001),
         ("3E4", 30000.0),
@@ -39,12 +38,12 @@ def test_what_looks_like_a_number_is_one() -> None:
         ("+2", 2),
         (".inf", float("inf")),
         ("-.inf", float("-inf")),
+        ("true", True),
+        ("~", None),
+        ("", None),
+        *((f'"{word}"', word) for word in ("1e-3", "8", "true", "null", "", "no")),
     ]:
         assert (value(text), type(value(text))) == (number, type(number))
-
-
-def test_a_number_may_be_none_at_all() -> None:
-    assert value(".nan") != value(".nan")
 
 
 WORDS = "no off on yes No OFF y n True 1_000 0x10 0o10 12:30:00 2026-01-02 = << 1e e5 . -x"
@@ -53,26 +52,6 @@ WORDS = "no off on yes No OFF y n True 1_000 0x10 0o10 12:30:00 2026-01-02 = << 
 def test_words_that_yaml_would_take_for_something_else_stay_words() -> None:
     for word in WORDS.split():
         assert value(word) == word
-
-
-def test_what_is_quoted_stays_a_word() -> None:
-    for text in ["1e-3", "8", "true", "null", "", "no"]:
-        assert value(f'"{text}"') == value(f"'{text}'") == text
-
-
-def test_there_is_one_way_to_write_true_and_false_and_a_few_for_nothing() -> None:
-    for text, meaning in [
-        ("true", True),
-        ("false", False),
-        ("null", None),
-        ("~", None),
-        ("", None),
-    ]:
-        assert value(text) is meaning
-
-
-def test_a_leading_zero_does_not_make_a_number_octal() -> None:
-    assert value("010") != 8
 
 
 def test_a_key_that_stands_twice_is_named_by_file_and_line(tmp_path: Path) -> None:
@@ -98,29 +77,25 @@ def test_a_file_that_is_not_utf_8_is_named_by_its_line(tmp_path: Path) -> None:
     assert problem(error) == f"{file}:2: not UTF-8; save the file as UTF-8"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a: [1, 2\nb: 3\n",
-        "a: b: c\n",
-        "\ta: 1\n",
-        "a: *nowhere\n",
-        "a: 'open\n",
-        "a: !mine 3\n",
-        "a: !!python/object/apply:os.getcwd []\n",
-        "a: &a [*a]\n",
-        "--- {a: 1}\n--- {b: 1}\n",
-        "a: bell \x07\n",
-        "a: nul \0\n",
-        pytest.param("a: " + "[" * 5000, id="deep"),
-        pytest.param("a: " + "9" * 5000, id="long number"),
-    ],
-)
-def test_a_broken_file_is_one_line_that_names_it(text: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        parse_yaml(text, "my.yaml")
-    assert problem(error).startswith("my.yaml")
-    assert len(problem(error)) < 300
+BROKEN = [
+    "a: [1, 2\nb: 3\n",
+    "a: b: c\n",
+    "\ta: 1\n",
+    "a: *nowhere\n",
+    "a: 'open\n",
+    "a: !mine 3\n",
+]
+BROKEN += ["a: !!python/object/apply:os.getcwd []\n", "a: &a [*a]\n", "--- {a: 1}\n--- {b: 1}\n"]
+BROKEN += ["a: bell \x07\n", "a: nul \0\n", "a: \udc80\n", "a: " + "9" * 5000]
+BROKEN += ["a: " + "[" * 100_000, "a:\n" + "- " * 100_000, "{a: " * 100_000]
+
+
+def test_a_broken_file_is_one_line_that_names_it() -> None:
+    for text in BROKEN:
+        with pytest.raises(ConfigError) as error:
+            parse_yaml(text, "my.yaml")
+        assert problem(error).startswith("my.yaml"), text[:20]
+        assert len(problem(error)) < 300
 
 
 def test_a_file_must_be_keys_and_values() -> None:
@@ -128,17 +103,6 @@ def test_a_file_must_be_keys_and_values() -> None:
         with pytest.raises(ConfigError) as error:
             parse_yaml(text, "my.yaml")
         assert problem(error) == "my.yaml:1: expected `key: value` lines"
-
-
-def test_an_empty_file_says_nothing() -> None:
-    assert parse_yaml("", "my.yaml").values == parse_yaml("# only prose\n", "my.yaml").values == {}
-
-
-def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.yaml", tmp_path):
-        with pytest.raises(ConfigError) as error:
-            read_yaml(path)
-        assert problem(error).startswith(f"{path}: ")
 
 
 def test_a_value_is_found_at_the_line_of_the_nearest_key_above_it() -> None:
@@ -182,28 +146,13 @@ def test_a_list_has_different_levels_and_no_gap() -> None:
         assert problem(error).startswith(f"model.d_model={text}: expected ")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["=3"],
-        ["a..b=1"],
-        [".a=1"],
-        ["a.=1"],
-        ["1a=2"],
-        ["a b=1"],
-        ["../../x=1"],
-        ["a\0=1"],
-        ["a=["],
-        ["a=b: c"],
-        ["a=1", "a=2"],
-        pytest.param(["-" * 5000 + "=1"], id="long"),
-        pytest.param(["a=" + "9" * 5000], id="long number"),
-    ],
-)
-def test_an_override_that_cannot_be_read_is_one_short_line(words: list[str]) -> None:
-    with pytest.raises(ConfigError) as error:
-        parse_overrides(words)
-    assert len(problem(error)) < 300
+def test_an_override_that_cannot_be_read_is_one_short_line() -> None:
+    words = ["=3", "a..b=1", ".a=1", "a.=1", "1a=2", "a b=1", "../../x=1", "a\0=1", "a=[", "a=b: c"]
+    words += ["-" * 5000 + "=1", "a=" + "9" * 5000, "a=\udc80"]
+    for each in (*([word] for word in words), ["a=1", "a=2"]):
+        with pytest.raises(ConfigError) as error:
+            parse_overrides(each)
+        assert len(problem(error)) < 300
 
 
 def test_what_replaces_leaks_nothing_of_its_sibling() -> None:
@@ -219,15 +168,9 @@ def test_an_option_of_a_bare_name_keeps_the_name() -> None:
     assert after == {"model": {"position": {"name": "sinusoidal", "base": 500.0}}}
 
 
-def test_an_option_of_nothing_makes_its_own_place() -> None:
-    assert replaced({}, "a.b.c", 1) == replaced({"a": None}, "a.b.c", 1) == {"a": {"b": {"c": 1}}}
-
-
 KEYS = st.sampled_from("abc")
 TREES = st.recursive(
-    st.integers(),
-    lambda below: st.dictionaries(KEYS, below, max_size=3),
-    max_leaves=8,
+    st.integers(), lambda below: st.dictionaries(KEYS, below, max_size=3), max_leaves=8
 )
 
 
@@ -239,11 +182,6 @@ def test_what_is_put_in_is_found_and_all_beside_it_stays(
     assert get(after, ".".join(keys)) == new
     for key in tree.keys() - {keys[0]}:
         assert after[key] == tree[key]
-
-
-def test_a_path_to_nowhere_is_a_key_error() -> None:
-    with pytest.raises(KeyError):
-        get({"a": 3}, "a.b")
 
 
 def test_a_reference_takes_the_value_that_stands_there() -> None:
@@ -261,21 +199,13 @@ REFUSED = ["${oc.env:HOME}", "${env:HOME}", "${oc.env:HOME,x}", "a${b}", "${b}a"
 REFUSED += ["${", "${}", "${ b }", "${b", "${c}", "${b.c}", "${oc.decode:b}", "${..b}", "$${b}"]
 
 
-def test_nothing_but_a_whole_reference_is_substituted() -> None:
+def test_nothing_but_a_whole_reference_is_substituted_and_no_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("b", "hunter2")
     for written in REFUSED:
         for nested in (written, [written], {"deep": [{"er": written}]}):
             with pytest.raises(ConfigError) as error:
                 referred(nested, {"b": 1}, "my.yaml:3")
             assert problem(error).startswith("my.yaml:3: ")
-
-
-def test_no_value_of_the_environment_gets_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    for written in REFUSED:
-        monkeypatch.setenv("HOME", "hunter2")
-        monkeypatch.setenv("b", "hunter2")
-        assert os.environ["HOME"] == "hunter2"
-        values, factors = parse_overrides([f"model.d_model={written}"])
-        overrides = values | factors
-        with pytest.raises(ConfigError) as error:
-            referred(overrides, {"b": 1}, "command line")
-        assert "hunter2" not in problem(error) + repr(overrides)
+            assert "hunter2" not in problem(error)

@@ -9,12 +9,9 @@ import pytest
 from small_plans import BOTH, POST, planned
 
 from ablations.measure import Probe, Quantity, discover, quantities_of
-from ablations.measure.timing import TimingConfig
-from ablations.plan.profile import read_profile
-from ablations.plan.source import FOLDER
 from ablations.plan.wanted import LARGE, make_plan
 from ablations.store.identity import DECIDING
-from model.config import ConfigError, validate
+from model.config import ConfigError
 
 Ask = Callable[..., str]
 HERE = {"length": 16, "batch": 64, "pass": "training"}  # where nothing else is asked
@@ -30,24 +27,6 @@ def test_a_control_that_questions_share_is_wanted_once_a_seed(ask: Ask) -> None:
         c.trial for c in two if c.label == "with"
     ]
     assert len(plan.wanted) == 2 * 3
-
-
-def test_the_catalogue_shares_its_controls() -> None:
-    plan = make_plan(["position", "norm", "recurrent"], "smoke", {}, [0])
-    controls = {
-        cell.trial
-        for table in plan.tables.values()
-        for cell in table.cells
-        if (cell.label, cell.role) == (table.ablation.control, "report") and table.arms == "fixed"
-    }
-    assert len(controls) == 1
-
-
-def test_measures_of_all_questions_are_wanted_of_a_shared_trial(ask: Ask) -> None:
-    plan = planned(ask("one", measures=[]), ask("two", variants=POST, measures=BOTH))
-    measured = {cell.label: plan.wanted[cell.trial].measures for table in plan.tables.values()
-                for cell in table.cells}  # fmt: skip
-    assert measured == {"with": ["quality"], "without": [], "post": ["quality"]}
 
 
 def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(ask: Ask) -> None:
@@ -66,17 +45,6 @@ def test_time_is_taken_beside_the_control_of_the_same_crossing(ask: Ask) -> None
         ((_, reference),) = plan.wanted[cell.trial].timings
         assert plan.wanted[reference].config["model"]["depth"] == cell.config["model"]["depth"]
         assert plan.wanted[reference].config["model"]["position"]["name"] == "sinusoidal"
-
-
-def test_a_trial_with_two_controls_is_timed_beside_each(ask: Ask) -> None:
-    two = {"post": {"model.residual": "post"}, "with": {}}
-    plan = planned(
-        ask("one", measures=BOTH), ask("two", measures=BOTH, control="post", variants=two)
-    )
-    (control,) = [c.trial for c in plan.tables["one"].cells if c.label == "with"]
-    (other,) = [c.trial for c in plan.tables["two"].cells if c.label == "post"]
-    beside = {("throughput", reference): [HERE] for reference in (control, other)}
-    assert plan.wanted[control].timings == beside
 
 
 def test_where_two_questions_ask_for_one_time_it_is_taken_at_the_places_of_both(ask: Ask) -> None:
@@ -158,19 +126,6 @@ def grid(*levels: int) -> dict[str, Any]:
     }
 
 
-def test_a_grid_of_a_million_is_refused_before_it_is_made(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fault 30 in small: nothing is expanded."""
-    monkeypatch.setattr("ablations.plan.wanted.arms_of", None)
-    with pytest.raises(ConfigError) as error:
-        planned(ask("vast", across=grid(100, 100, 50)))
-    (line,) = error.value.problems
-    assert "1,000,000 trials" in line
-    assert "'vast'" in line
-    assert "--large" in line
-
-
 def test_the_size_of_a_plan_is_that_of_all_questions_and_seeds(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,12 +144,6 @@ def test_the_size_of_a_plan_is_that_of_all_questions_and_seeds(
             make_plan(files, "smoke", {}, seeds, large)
         assert ("made" in str(error.value)) == is_made
         assert ("--large" in str(error.value)) != is_made
-
-
-def test_every_profile_says_how_to_time() -> None:
-    for path in FOLDER.glob("profiles/*.yaml"):
-        profile = read_profile(path.stem)
-        assert validate(TimingConfig, profile.timing, "timing").blocks >= 2, path.stem
 
 
 # What the command line sets.
