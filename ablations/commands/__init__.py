@@ -100,6 +100,16 @@ COMMANDS = {
 }
 
 
+GONE = {
+    "--until": "seeds are fixed beforehand; use --seeds N",
+    "--budget": "stop with Ctrl-C at any time; the same command goes on from there",
+    "--follow": "use `watch python -m ablations status`",
+    "--figure": "try prints what each token looked at most",
+    "--report": "use `python -m analysis report` when the run has ended",
+}
+"""Options that were, and what to do instead."""
+
+
 def main(argv: Sequence[str]) -> int:
     """The exit code of a command: 2 for the user's mistakes, 1 for the system's troubles."""
     _open_standard_descriptors()
@@ -155,6 +165,9 @@ def _parse(argv: Sequence[str]) -> tuple[str, argparse.Namespace]:
     )
     parser.allow_abbrev = False
     COMMANDS[word].arguments(parser)
+    for each in words[: words.index("--") if "--" in words else None]:
+        if (option := each.partition("=")[0]) in GONE:
+            raise ConfigError([f"{option} is gone: {GONE[option]}"])
     if COMMANDS[word].is_verbatim:
         return word, parser.parse_intermixed_args(words)
     takes = {o for a in parser._actions if a.nargs is None for o in a.option_strings}

@@ -51,10 +51,8 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
             print(f"and {len(arms) - MOST} more: {rest}")
 
 
-def next_command(results: Results, has_page: bool) -> str:
-    """What to type next: where the page is made already, what it says of each claim."""
-    command = "claims" if has_page else "report"
-    return f"Next: python -m analysis {command} --results {results.root}"
+def next_command(results: Results) -> str:
+    return f"Next: python -m analysis report --results {results.root}"
 
 
 def _arm_rows(evidence: Evidence, names: Collection[str]) -> list[list[str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from contextlib import ExitStack
@@ -40,7 +38,6 @@ def arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="choose the settings of every arm that is asked for anew, then run",
     )
-    parser.add_argument("--report", action="store_true", help="write the page at the end")
 
 
 def act(options: Namespace) -> int:
@@ -68,19 +65,8 @@ def act(options: Namespace) -> int:
         from ablations.commands.answers import next_command, print_answers
 
         print_answers(plan, results, options.claim)
-        print(f"\n{next_command(results, options.report)}")
-    if options.report and (code := _write_page(results)):
-        return code
+        print(f"\n{next_command(results)}")
     return 1 if earlier or any(counts[status] for status in FAILED) else 0
-
-
-def _write_page(results: Results) -> int:
-    """The page of all that there is now, by a process of its own; its exit code."""
-    words = [sys.executable, "-m", "analysis", "report", "--results", str(results.root)]
-    code = subprocess.run(words, stdout=subprocess.DEVNULL, check=False).returncode
-    if code == 0:
-        complain(f"The report: {results.root / 'report' / 'index.html'}")
-    return code
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,11 @@ from ablations.store.words import nearest_label
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source
 
+RETIRED = {
+    "equal": "write step_times, the measured ratio of each variant's step time to the control's",
+    "seeds_from": "reported seeds are the same for every question",
+}
+"""Keys that were, and what to do instead."""
 PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
 
 
@@ -232,6 +237,8 @@ def read_ablation(path: Path) -> tuple[Ablation, Source]:
 @lru_cache(maxsize=512)
 def _read(text: str, name: str) -> tuple[Ablation, Source]:
     source = parsed(text, name)
+    if gone := [key for key in RETIRED if key in source.values]:
+        raise ConfigError([f"{source.place(key)}: {key} is gone: {RETIRED[key]}" for key in gone])
     try:
         return validate(Ablation, source.values, ""), source
     except ConfigError as error:

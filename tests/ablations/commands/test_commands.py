@@ -77,6 +77,21 @@ def test_a_misspelt_name_is_answered_with_the_nearest(say: Say) -> None:
         assert line.endswith("no such claim. Did you mean 'norm.pre-better'?")
 
 
+def test_what_is_gone_is_answered_with_what_replaces_it(say: Say, ask: Ask) -> None:
+    for words in (
+        ["run", "norm", "--until", "decided"],
+        ["plan", "norm", "--budget=45m"],
+        ["status", "--follow"],
+        ["try", "norm:pre", "word", "--figure", "x.svg"],
+        ["plan", ask(equal="time")],
+        ["plan", ask(seeds_from=210)],
+    ):
+        assert " is gone: " in refusal(say, *words)
+    assert refusal(say, "run", "--until", "decided") == (
+        "--until is gone: seeds are fixed beforehand; use --seeds N"
+    )
+
+
 def test_results_that_are_a_file_are_one_line_from_every_command(say: Say, tmp_path: Path) -> None:
     file = tmp_path / "a file"
     file.write_text("mine")
