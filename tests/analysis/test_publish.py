@@ -34,13 +34,7 @@ REFERENCE = ROOT / "results" / "reference"
 
 
 @pytest.fixture(scope="module")
-def evidence(shown: Path) -> Evidence:
-    """A folder whose report is written."""
-    return gather(shown.parents[1])
-
-
-@pytest.fixture(scope="module")
-def published(evidence: Evidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(shown: Path, evidence: Evidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
     to = tmp_path_factory.mktemp("published")
     paths = publish(evidence, to)
     assert {path for path in to.rglob("*") if path.is_file()} == set(paths)
