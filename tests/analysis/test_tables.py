@@ -26,7 +26,6 @@ from analysis.evidence import Evidence, gather
 from analysis.load import load
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-ATTACKS = ['=HYPERLINK("http://x","y")', "+1+1", "@SUM(A1)", "\t=1", "\r=1"]
 HOSTILE = [
     "a|b\nc\\",
     "</td><script>alert(1)</script>",
@@ -52,14 +51,6 @@ def shown(name: str) -> pd.DataFrame:
     return pd.DataFrame([{"variant": name, "score": "0.3", "note": name}])
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
-def test_a_name_stays_one_cell_of_markdown(name: str) -> None:
-    row = tables.markdown(shown(name)).splitlines()[2]
-    assert len(re.split(r"(?<!\\)(?:\\\\)*\|", row)) == 5
-    assert "<" not in row
-    assert not re.search(r"(?<!\\)[*`\[_]", row)
-
-
 class Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -72,7 +63,11 @@ class Tags(HTMLParser):
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
-def test_whatever_a_name_holds_a_fragment_has_our_tags_alone(name: str) -> None:
+def test_whatever_a_name_holds_it_stays_one_cell_and_brings_no_tag(name: str) -> None:
+    row = tables.markdown(shown(name)).splitlines()[2]
+    assert len(re.split(r"(?<!\\)(?:\\\\)*\|", row)) == 5
+    assert "<" not in row
+    assert not re.search(r"(?<!\\)[*`\[_]", row)
     found = Tags(tables.html_file({name: shown(name)}, name)).found
     assert set(found) - {"p"} == {"h3", "table", "thead", "tr", "th", "tbody", "td"}
     assert found.count("td") == 3
@@ -90,10 +85,6 @@ def test_latex_has_no_command_of_a_name(name: str) -> None:
 def test_a_table_in_latex_takes_no_bracket_of_a_name_for_an_option() -> None:
     text = tables.latex_file({"norm": shown("[0pt] x")})
     assert "\n{[}0pt] x & 0.3 & " in text
-    assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
-
-
-def test_an_empty_table_says_so_in_every_form() -> None:
     nothing = {"norm": tables.contrasts_view([])}
     for form in (tables.markdown_file, tables.latex_file, tables.html_file):
         assert "Nothing yet." in form(nothing)
@@ -116,27 +107,6 @@ def test_in_csv_a_text_is_text_and_a_number_is_that_number(
         assert (float(row["number"]), row["count"]) == (number, str(count))
         assert row["differences"].startswith("[")
     assert float(row["mixed"]) == number
-
-
-def test_no_cell_of_any_csv_file_starts_like_a_formula(folder: Any) -> None:
-    for attack in ATTACKS:
-        metric = {"name": "per", "split": "valid", "better": "lower", "label": attack}
-        names = {"task": attack, "metric": metric, "crossings": [{attack: attack}]}
-        folder.ablation(attack, ["control", attack], seeds=[0, 1], **names)
-        for label, score in (("control", 0.3), (attack, 0.2)):
-            for seed in (0, 1):
-                timed = folder.timing(0.9, session=attack)
-                cell = {"across": {attack: attack}, "unit": attack, "env": {"device": attack}}
-                folder.record(label, seed, score + 0.01 * seed, readings=timed, **cell)
-    evidence = gather(folder.root)
-    numbers = {*tables.contrasts_frame(evidence).select_dtypes("number")}
-    numbers |= {*evidence.speeds.select_dtypes("number")}
-    for path in tables.write(evidence):
-        if path.suffix == ".csv":
-            rows = rows_of(path.read_bytes().decode())
-            assert {f"'{attack}" for attack in ATTACKS} <= {row["label"] for row in rows}
-            for name, cell in ((name, cell) for row in rows for name, cell in row.items()):
-                assert name in numbers or not cell.startswith(FORMULA), (path.name, name)
 
 
 # --- numbers
@@ -260,29 +230,6 @@ def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> Non
         }
         assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
         assert json.loads(row["place"]) == {"length": 16, "batch": 64}
-
-
-def test_csv_gives_back_the_very_numbers(evidence: Evidence, written: dict[str, Path]) -> None:
-    forms = {f"{n}.{form}" for n in ("contrasts", "speed") for form in ("csv", "md", "tex", "html")}
-    assert set(written) == forms | {"readings.csv.gz", "readings.md"}
-    for name, frame, column in (
-        ("contrasts", evidence.contrasts, "difference"),
-        ("contrasts", evidence.contrasts, "mean"),
-        ("speed", evidence.speeds, "ratio"),
-    ):
-        rows = rows_of(written[f"{name}.csv"].read_text())
-        found = [float(row[column] or "nan") for row in rows]
-        assert found == pytest.approx(frame[column].tolist(), rel=0, abs=0, nan_ok=True)
-
-
-def test_each_crossing_starts_with_its_own_control(evidence: Evidence) -> None:
-    view = tables.contrasts_views(evidence)["heads"]
-    assert list(view["variant"]) == [
-        "8 heads [data=3k] (control)",
-        "1 head [data=3k]",
-        "8 heads [data=30k] (control)",
-        "1 head [data=30k]",
-    ]
 
 
 def test_several_timed_points_or_another_time_leave_the_step_time_empty(folder: Any) -> None:
