@@ -18,8 +18,6 @@ CAPTION = (
     "small dots: single seeds; ×: a seed that failed, or no number, on top. Shaded: between which "
     "lengths a line crosses the baseline, by the 95 % band of their ratio."
 )
-APART = 0.012  # of the axis, between the bars of two lines at one place
-MOST = 14  # lines whose bars stand side by side
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -33,13 +31,11 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
         ax.axvline(told["upright"], color=style.TEXT, linewidth=0.8, ls=":", zorder=1)
     if told.get("floor") is not None:
         _floor(ax, *told["floor"])
-    names = list(dict.fromkeys(frame["name"]))
-    for i, name in enumerate(names):
+    for name in dict.fromkeys(frame["name"]):
         own = known[known["name"] == name].sort_values("x")
-        side = APART * (i - (len(names) - 1) / 2) if len(names) <= MOST else 0.0
         if len(own):
             _line(ax, own, told.get("joined", True))
-            _bars(ax, own, side)
+            _bars(ax, own)
         _failures(ax, frame[frame["name"] == name])
         _crossing(ax, own)
     ends = known.sort_values("x").groupby("name", sort=False).tail(1)
@@ -110,22 +106,15 @@ def _dash(row: pd.Series) -> Any:
     return (0, row["dash"]) if row["dash"] else "-"
 
 
-def _bars(ax: Axes, own: pd.DataFrame, side: float) -> None:
-    """Intervals, and beside them the seeds: each line's a little to the side."""
+def _bars(ax: Axes, own: pd.DataFrame) -> None:
+    """Intervals and single seeds."""
     for row in listed(own):
-        x = _aside(ax, row["x"], side)
         if row["n"] >= canvas.LEAST and math.isfinite(row["low"]):
-            ax.plot([x, x], [row["low"], row["high"]], color=row["colour"], lw=style.BAR, zorder=3)
+            ax.plot([row["x"]] * 2, [row["low"], row["high"]], color=row["colour"], lw=style.BAR,
+                    zorder=3)  # fmt: skip
         if len(row["points"]) > 1:
-            beside = [_aside(ax, row["x"], side + APART / 2)] * len(row["points"])
-            ax.plot(beside, row["points"], "o", ms=style.SEED, mew=0, alpha=0.75,
-                    color=row["colour"], zorder=3)  # fmt: skip
-
-
-def _aside(ax: Axes, x: float, by: float) -> float:
-    """A place so much of the axis to the right."""
-    at = ax.transAxes.inverted().transform(ax.transData.transform((x, ax.get_ylim()[0])))[0]
-    return float(ax.transData.inverted().transform(ax.transAxes.transform((at + by, 0)))[0])
+            ax.plot([row["x"]] * len(row["points"]), row["points"], "o", ms=style.SEED, mew=0,
+                    alpha=0.75, color=row["colour"], zorder=3)  # fmt: skip
 
 
 def _failures(ax: Axes, own: pd.DataFrame) -> None:
