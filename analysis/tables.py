@@ -31,8 +31,7 @@ CAPTION = (
 )
 Row = dict[str, Any]
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-OTHER_ARMS = {"fixed": "difference, fixed settings", "tuned": "difference, each tuned"}
-SOMETIMES = ("tokens/s", "peak memory", "step time", "tuned to", *OTHER_ARMS.values())
+SOMETIMES = ("tokens/s", "peak memory", "step time", "tuned to")
 """Columns that a table has only where a variant has such a value."""
 
 
@@ -177,7 +176,7 @@ def contrasts_frame(evidence: Evidence) -> pd.DataFrame:
         empty: Any = "" if name == "verdict" else math.nan
         found = [empty if row.get("verdict") == SAME else row.get(name, empty) for row in own]
         frame[f"step_time_{name}"] = found
-    return _with_other_arms(frame, entries)
+    return frame
 
 
 def _tuned(evidence: Evidence) -> dict[tuple[str, str, str], dict[str, Any]]:
@@ -196,22 +195,6 @@ def _timed(evidence: Evidence) -> dict[tuple[str, str, str], Row]:
     key = ["ablation", "label", "across"]
     alone = frame[~frame.duplicated(key, keep=False)]
     return {(r["ablation"], r["label"], r["across"]): r for r in alone.to_dict("records")}
-
-
-def _with_other_arms(frame: pd.DataFrame, entries: Mapping[str, Any]) -> pd.DataFrame:
-    """The differences with fixed and with tuned arms beside each other, where both were run."""
-    asked_as = [
-        (entries[name]["profile"], *entries[name]["overrides"]) for name in frame["ablation"]
-    ]
-    key = [frame["question"], pd.Series(asked_as, index=frame.index, dtype=object)]
-    key += [frame["label"], frame["across"]]
-    where = pd.Series(list(zip(*key, strict=True)), index=frame.index, dtype=object)
-    for arms in OTHER_ARMS:
-        own = frame["arms"] == arms
-        for name in ("difference", "low", "high"):
-            held = dict(zip(where[own], frame.loc[own, name], strict=True))
-            frame[f"{arms}_{name}"] = [held.get(place, math.nan) for place in where]
-    return frame
 
 
 def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
@@ -237,14 +220,12 @@ def contrasts_view(rows: list[Row]) -> pd.DataFrame:
 
 
 def _variant_line(row: Row) -> dict[str, str]:
-    other = "fixed" if row["arms"] == "tuned" else "tuned"
     ends = ("difference", "low", "high")
     return {
         "variant": short(row["name"]),
         "mark": row["mark"],
         **_arm_cells(row, row.__getitem__),
         "difference (95 % interval)": with_interval(*(row[name] for name in ends)),
-        OTHER_ARMS[other]: with_interval(*(row[f"{other}_{name}"] for name in ends)),
         "n": f"{row['n']} of {row['planned']}",
         "failures": row["failures"],
         "step time": times(row["step_time_ratio"], row["step_time_low"], row["step_time_high"]),

@@ -173,6 +173,10 @@ def limits(evidence: Evidence, question: str) -> list[str]:
             "Each arm chose among the same few settings; a finer grid may choose others, and this "
             "choice is in no interval."
         )
+    edges = [choice["label"] for choice in entry["tuning"] if choice["at_edge"]]
+    if edges:
+        names = joined([named(label) for label in dict.fromkeys(edges)])
+        found.append(f"The best setting stood at the edge of the grid for {names}.")
     if entry.get("moves") not in (None, "", "nothing"):
         found.append(f"Not held fixed: {entry['moves']}.")
     outcomes = trials["outcome"].value_counts()

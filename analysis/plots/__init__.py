@@ -20,7 +20,6 @@ from ablations.store.files import write_atomic
 from analysis.evidence import Evidence
 from analysis.names import safe
 from analysis.plots import (
-    bars,
     calibration,
     canvas,
     coordinates,
@@ -60,7 +59,6 @@ class Kind:
 KINDS = {
     "overview": Kind(overview.CAPTION, overview.panels, ("svg", "pdf", "png")),
     "forest": Kind(forest.CAPTION, forest.panels),
-    "bars": Kind(bars.CAPTION, bars.panels),
     "learning": Kind(coordinates.LEARNING_CAPTION, coordinates.learning),
     "lines": Kind(lines.CAPTION, coordinates.panels),
     "heatmap": Kind(heatmap.CAPTION, heatmap.panels),

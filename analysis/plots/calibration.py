@@ -1,9 +1,9 @@
-"""How sure a model is against how often it is right, and its loss against its score."""
+"""How sure a model is against how often it is right."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -12,9 +12,7 @@ from analysis.load import listed
 from analysis.names import cell_name
 from analysis.plots import canvas, style
 from analysis.plots.canvas import FACET, Panel
-from analysis.plots.coordinates import mean_of
-from analysis.scores import FINE, final_readings
-from analysis.units import after_heading
+from analysis.scores import FINE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
 CAPTION = (
     "How often single labels are right (up) against how sure the model was (across), by bins of "
     "confidence; below the diagonal it is too sure. Marks: all seeds; thin: single seeds; grey: "
-    "share of the labels. Or the score of each seed against its loss in test, which is never "
-    "smoothed; thin lines join one seed's; large marks: means with 95 % intervals."
+    "share of the labels."
 )
 FEWEST = 20  # labels, for a bin to be shown
 TRIAL = ["ablation", "label", "across", "seed"]
@@ -31,10 +28,6 @@ BIN = ["lower", "upper", "confidence", "accuracy", "count"]
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    return [*_reliability(evidence), *_likelihood(evidence)]
-
-
-def _reliability(evidence: Evidence) -> list[Panel]:
     frame = evidence.loaded.readings
     shown = frame[(frame["metric"] == "reliability") & frame["values"].notna()]
     shown = shown[shown["status"] == FINE].drop_duplicates(TRIAL, keep="last")
@@ -61,7 +54,7 @@ def _reliability(evidence: Evidence) -> list[Panel]:
         rows_ = math.ceil(own["label"].nunique() / across_)
         found.append(
             Panel(
-                kind="calibration", ablation=str(name), frame=drawn, plot=plot_reliability,
+                kind="calibration", ablation=str(name), frame=drawn, plot=plot,
                 title=canvas.heading(name, across, "accuracy by confidence"),
                 subtitle="of single labels in test",
                 note=f"calibration error, mean over seeds: {told}",
@@ -84,7 +77,7 @@ def pooled(own: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def plot_reliability(frame: pd.DataFrame, ax: Axes) -> Axes:
+def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     """`seed`, `lower`, `upper`, `confidence`, `accuracy`, `count`: of one variant."""
     import seaborn as sns
 
@@ -105,58 +98,4 @@ def plot_reliability(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="", xlabel="confidence")
     ax.set_xticks([0, 0.5, 1], ["0", "½", "1"])
     ax.set_yticks([0, 0.5, 1], ["0", "½", "1"])
-    return ax
-
-
-def _likelihood(evidence: Evidence) -> list[Panel]:
-    """Score and loss of each seed, of questions that ask how sure a model should be."""
-    frame, found = evidence.loaded.readings, []
-    for name in dict.fromkeys(frame[frame["metric"] == "calibration_error"]["ablation"]):
-        metric = evidence.loaded.ablations[name]["metric"]
-        keys = ["ablation", "label", "across", "seed"]
-        losses, scores = (
-            final_readings(evidence.loaded, name, each, metric["split"], {})[[*keys, "value"]]
-            for each in ("loss", metric["name"])
-        )
-        both = losses.rename(columns={"value": "loss"}).merge(scores, on=keys)
-        for across, own in both.groupby("across", sort=False):
-            if own["label"].nunique() < 2:
-                continue
-            told = own.assign(loss=own["loss"].astype(float), value=own["value"].astype(float))
-            drawn = canvas.dressed(told.assign(name=told["label"]).reset_index(drop=True), evidence)
-            n = drawn.groupby("label")["seed"].size()
-            note = canvas.counted(pd.DataFrame({"n": n}))
-            found.append(
-                Panel(
-                    kind="calibration", ablation=str(name), frame=drawn, plot=plot_likelihood,
-                    title=canvas.heading(name, across, f"{metric['label']} against loss"),
-                    subtitle=metric["label"] + after_heading(metric["unit"]), note=note,
-                )
-            )  # fmt: skip
-    return found
-
-
-def plot_likelihood(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`label`, `seed`, `loss`, `value`."""
-    import seaborn as sns
-    from matplotlib.ticker import MaxNLocator
-
-    looks = frame.drop_duplicates("label").set_index("label")
-    for _, pair in frame.groupby("seed", sort=False):
-        ax.plot(pair["loss"], pair["value"], color=style.TIE, lw=0.5, alpha=0.6, zorder=1)
-    sns.scatterplot(
-        data=frame, x="loss", y="value", hue="label", palette=looks["colour"].to_dict(), s=9,
-        alpha=0.75, linewidth=0, legend=False, ax=ax, zorder=2,
-    )  # fmt: skip
-    ends: list[dict[str, Any]] = []
-    for label, own in frame.groupby("label", sort=False):
-        x, y, look = mean_of(own["loss"]), mean_of(own["value"]), looks.loc[label]
-        ax.plot([x["low"], x["high"]], [y["value"]] * 2, color=look["colour"], lw=style.BAR)
-        ax.plot([x["value"]] * 2, [y["low"], y["high"]], color=look["colour"], lw=style.BAR)
-        ax.plot(x["value"], y["value"], marker=look["marker"], ms=style.MEAN, color=look["colour"])
-        ends.append({**look.to_dict(), "name": label, "value": y["value"]})
-    canvas.scale_values(ax, "", log=False)
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    ax.set_xlabel("loss in test (nats/token)")
-    canvas.name_lines(ax, pd.DataFrame(ends), 1.6)
     return ax

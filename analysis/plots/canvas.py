@@ -228,13 +228,13 @@ def name_lines(ax: Axes, ends: pd.DataFrame, inches: float) -> None:
         )  # fmt: skip
 
 
-def put_ticks(ax: Axes, places: Sequence[float], names: Sequence[str], facets: int = 1) -> None:
+def put_ticks(ax: Axes, places: Sequence[float], names: Sequence[str]) -> None:
     """Ticks at places that were measured, as many as stand clear of each other."""
     shown: list[tuple[float, str]] = []
     last = -math.inf
     for place, name in sorted(zip(places, names, strict=True)):
         at = float(ax.transAxes.inverted().transform(ax.transData.transform((place, 1.0)))[0])
-        room = 0.045 * facets * max(map(len, name.split("\n"))) / 2
+        room = 0.045 * max(map(len, name.split("\n"))) / 2
         if at - room >= last:
             shown.append((place, name))
             last = at + room + 0.03

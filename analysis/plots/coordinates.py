@@ -23,7 +23,7 @@ from analysis.units import after_heading
 LEARNING_CAPTION = (
     "Loss on validation data by training step, unsmoothed. Line: mean over the seeds that ended "
     "well; band: 95 % interval, from three of them on; thin: single seeds; ×: where a seed that "
-    "failed ended."
+    "failed ended. Of a crossed question its last place."
 )
 READ = {
     "depth": "depth, in blocks",
@@ -41,7 +41,11 @@ TIMED = {
     "saved_bytes": "bytes kept for the backward pass",
     "peak_memory": "peak bytes of a step",
 }
-RATE = "train.optimiser.rate"
+SHARES = {
+    "flops_share": "share of the FLOPs, by part",
+    "time_share": "share of the time of a forward pass, by part",
+    "preset_flops_share": "share of the FLOPs that mixing takes, by model",
+}
 MULTIPLIED = 3  # times the smallest level: from there on levels are multiplied, not added
 ARM = ["ablation", "label", "across"]
 CURVE = ["ablation", "across", "metric", "series"]
@@ -49,12 +53,12 @@ Rows = list[dict[str, Any]]
 
 
 def learning(evidence: Evidence) -> list[Panel]:
-    """Validation loss of every question and crossing that was trained."""
+    """Validation loss of every question that was trained; of a crossed one at its last place."""
     points = _validation(evidence)
+    drawn = points[points["value"].notna()].drop_duplicates(["ablation", "across"])
     found = []
-    for (name, across), own in points.groupby(["ablation", "across"], sort=False):
-        if not own["value"].notna().any():
-            continue
+    for name, across in drawn.groupby("ablation", sort=False)["across"].last().items():
+        own = points[(points["ablation"] == name) & (points["across"] == across)]
         told = own.assign(name=own["label"])
         means = [row for _, arm in told.groupby("label", sort=False) for row in _means(arm)]
         frame = pd.concat([pd.DataFrame(means), told]) if means else told
@@ -118,9 +122,8 @@ def panels(evidence: Evidence) -> list[Panel]:
     return [
         *_read(evidence),
         *_crossed(evidence),
-        *_tuning(evidence),
         *_walked(evidence),
-        *_ratios(evidence),
+        *_shares(evidence),
     ]
 
 
@@ -156,6 +159,7 @@ def _split(frame: pd.DataFrame, keys: Sequence[str]) -> list[pd.DataFrame]:
 def _read(evidence: Evidence) -> list[Panel]:
     """Along depth, width of a head, source, length past the trained one, and heads removed."""
     frame = places.points(evidence, list(READ))
+    frame = frame[(frame["along"] != "past") | frame["metric"].str.endswith("_ratio")]
     is_removed = frame["along"] == "removed"
     way = frame["series"].str.removeprefix("by: ")
     frame = frame.rename(columns={"seeds": "points"}).assign(
@@ -260,93 +264,58 @@ def _of_seeds(own: pd.DataFrame) -> dict[str, Any]:
     return {**own.iloc[0].to_dict(), **mean, "points": fine, "lost": lost}
 
 
-def _tuning(evidence: Evidence) -> list[Panel]:
-    """What tuning has tried for each variant: the loss by learning rate, the choice ringed."""
-    rows: Rows = []
-    for name, entry in evidence.loaded.ablations.items():
-        asked = {(cell["label"], crossing(cell["across"])) for cell in entry["cells"]}
-        for choice in entry["tuning"]:
-            across = crossing(choice["across"])
-            for tried in choice["tried"] if (choice["label"], across) in asked else []:
-                others = {k: v for k, v in tried["set"].items() if k != RATE}
-                if RATE not in tried["set"]:
-                    continue
-                words = [f"{key.split('.')[-1]} {value}" for key, value in others.items()]
-                fine = [float(loss) for loss in tried["losses"] if loss is not None]
-                told = {"ablation": name, "label": choice["label"], "across": across}
-                told |= {
-                    "name": ", ".join([choice["label"], *words]),
-                    "x": float(tried["set"][RATE]),
-                }
-                lost = [math.inf] * (len(tried["losses"]) - len(fine))
-                mean = sum(fine) / len(fine) if fine and not lost else math.nan
-                told |= {"value": mean, "low": math.nan, "high": math.nan, "n": len(fine)}
-                chosen = tried["set"] == choice["chosen"]
-                rows.append({**told, "points": fine, "lost": lost, "chosen": chosen})
-    found = []
-    for own in _split(pd.DataFrame(rows), ["ablation", "across"]) if rows else []:
-        first = own.iloc[0]
-        edges = [own["x"].min(), own["x"].max()]
-        at_edge = own[own["chosen"] & own["x"].isin(edges)]["name"]
-        panel = _panel(
-            own, evidence, canvas.heading(first["ablation"], first["across"], "tuning"),
-            "loss on validation data, by tuning seeds (nats/token)", "learning rate", "seeds",
-            x_log=True,
-        )  # fmt: skip
-        if len(at_edge):
-            names = ", ".join(canvas.cut(each, 30) for each in at_edge)
-            panel = _noted(panel, f"the best rate is at the edge of the grid: {names}")
-        found.append(panel)
-    return found
-
-
-def _noted(panel: Panel, words: str) -> Panel:
-    return replace(panel, note="; ".join(part for part in (panel.note, words) if part))
-
-
 def _walked(evidence: Evidence) -> list[Panel]:
-    """Times and bytes by length or position, and of what is counted what a question is about."""
+    """Times and bytes by length or position, and of what is counted what a question is about; of
+    times also where a line and the baseline change places."""
     frame, known = curves(evidence), evidence.loaded.ablations
     asked = frame["metric"] == frame["ablation"].map(lambda name: known[name]["metric"]["name"])
     shown = frame[(frame["metric"].isin(TIMED) | asked) & ~(frame["value"] <= 0)]
+    where = crossings(frame[frame["logs"].map(len) > 0])
+    where = where[[*CURVE, "label", "changes", "low", "high"]]
+    where = where.rename(columns={end: f"cross_{end}" for end in ("low", "high")})
     found = []
-    for own in _split(shown.assign(logs=shown["log_seconds"]), CURVE):
-        first = own.iloc[0]
+    for own in _split(shown.merge(where, on=[*CURVE, "label"], how="left"), CURVE):
+        first, logs = own.iloc[0], own["log_seconds"]
         told = known[first["ablation"]]["metrics"].get(first["metric"], {})
-        unit = told.get("unit") or ("s" if own["logs"].map(len).any() else "")
-        found.append(_curve(own, evidence, TIMED.get(first["metric"]) or told["label"], unit=unit))
+        unit = told.get("unit") or ("s" if logs.map(len).any() else "")
+        points = [[math.exp(log) for log in each] for each in logs]
+        panel = _panel(
+            own.assign(name=own["label"], n=logs.map(len), points=points), evidence,
+            canvas.heading(first["ablation"], TIMED.get(first["metric"]) or told["label"]),
+            ", ".join(part for part in (first["across"], first["series"]) if part),
+            str(first["along"]), "processes", x_log=True, y_log=True, unit=unit,
+        )  # fmt: skip
+        crossed = [
+            f"{canvas.cut(row['label'], 24)} crosses the baseline at "
+            + "–".join(f"{row[f'cross_{end}']:,.0f}" for end in ("low", "high"))
+            for row in listed(own[own["changes"] == 1].drop_duplicates("label"))
+        ]
+        found.append(replace(panel, note="; ".join(filter(None, (panel.note, *crossed)))))
     return found
 
 
-def _ratios(evidence: Evidence) -> list[Panel]:
-    """Times over the baseline's by length, with where the two change places."""
-    known = curves(evidence)
-    known = known[known["logs"].map(len) > 0]
-    where = crossings(known)[[*CURVE, "label", "changes", "low", "high", "at"]]
-    where = where.rename(columns={end: f"cross_{end}" for end in ("low", "high", "at")})
-    drawn = known.drop(columns=["value", "low", "high"]).rename(
-        columns={"ratio": "value", "ratio_low": "low", "ratio_high": "high"}
-    )
-    drawn = drawn[drawn["label"] != drawn["control"]]
+def _shares(evidence: Evidence) -> list[Panel]:
+    """Shares of the work or the time by the length: of a variant a line for each of its parts, of
+    published models a line for what mixing takes of each."""
+    frame, rows = evidence.loaded.readings, []
+    for row in listed(frame[frame["metric"].isin(SHARES)]):
+        part, preset = row["at"].get("part"), row["at"].get("preset")
+        each = row["values"] if isinstance(row["values"], list) else [row["value"]]
+        if "tokens_over_width" in row["at"] and (preset is None or part == "mixing"):
+            told = {name: row[name] for name in (*ARM, "metric")}
+            told |= {"name": preset or part, "x": row["at"]["tokens_over_width"], "n": 1}
+            value = sum(each) / len(each) if None not in each else math.nan
+            rows.append({**told, "value": value, "low": math.nan, "high": math.nan})
     found = []
-    for own in _split(drawn.merge(where, on=[*CURVE, "label"], how="left"), CURVE):
+    for own in _split(pd.DataFrame(rows), [*ARM, "metric"]) if rows else []:
         first = own.iloc[0]
-        what = f"{TIMED.get(first['metric'], first['metric'])} over {first['control']}"
-        panel = _curve(own, evidence, what, unit="", level=1.0)
-        for row in listed(own[own["changes"] == 1].drop_duplicates("label")):
-            ends = "–".join(f"{row[end]:,.0f}" for end in ("cross_low", "cross_high"))
-            panel = _noted(panel, f"{canvas.cut(row['label'], 24)} crosses the baseline at {ends}")
-        found.append(panel)
+        known = style.looks(list(dict.fromkeys(own["name"])), [set(own["name"])])
+        panel = _panel(
+            own, evidence, canvas.heading(first["ablation"], first["across"], first["label"]),
+            SHARES[first["metric"]], "tokens, in widths of the model", "seeds", x_log=True,
+            y_log=False,
+        )  # fmt: skip
+        for key in ("colour", "marker", "dash"):
+            panel.frame[key] = [getattr(known[name], key) for name in own["name"]]
+        found.append(replace(panel, note=""))
     return found
-
-
-def _curve(own: pd.DataFrame, evidence: Evidence, what: str, **attrs: Any) -> Panel:
-    """Of one timed or counted quantity, on two logarithmic axes; `logs` are its processes."""
-    first = own.iloc[0]
-    points = [[math.exp(log) for log in logs] for logs in own["logs"]]
-    return _panel(
-        own.assign(name=own["label"], n=own["logs"].map(len), points=points), evidence,
-        canvas.heading(first["ablation"], what),
-        ", ".join(part for part in (first["across"], first["series"]) if part),
-        str(first["along"]), "processes", x_log=True, y_log=True, **attrs,
-    )  # fmt: skip

@@ -174,9 +174,6 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     _scale(frame, ax, base)
     ax.axvline(base, color=style.INK, linewidth=0.9, zorder=1)
     _points(frame, ax, places)
-    if frame.attrs.get("bars"):
-        colours = [COLOURS.get(mark, style.TIE) for mark in frame["mark"]]
-        ax.barh(places, frame["value"], height=0.65, color=colours, alpha=0.35, zorder=1)
     for row, y in zip(listed(frame), places, strict=True):
         _row(ax, row, y)
     for y, words in headings:

@@ -1,4 +1,4 @@
-"""Values over two coordinates: ratios of times, attention, loss surfaces, positions."""
+"""Values over two coordinates: attention, loss surfaces, positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.curves import curves
 from analysis.evidence import Evidence
 from analysis.load import Loaded, listed
 from analysis.names import cell_name, printable
@@ -22,20 +21,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CAPTION = (
-    "A value over two coordinates: the darker, the higher; of ratios and cosines blue is low, "
-    "orange high. Empty: not timed, not finite, or took too long."
+    "A value over two coordinates: the darker, the higher; of cosines blue is low, orange high. "
+    "Empty: not finite."
 )
 CELL = 0.2  # inches
 MOST = 32  # positions
 SIGNED = (style.BETTER, "#F1F1EE", style.WORSE)
 AMOUNTS = ("#F7F7F5", "#8FB1DA", style.BETTER, "#0B2038")
-COLUMNS = ["name", "row", "column", "row_name", "column_name", "value", "text", FACET]
 ARM = ["ablation", "label", "across"]
 
 
 def panels(evidence: Evidence) -> list[Panel]:
     return [
-        *_ratios(evidence),
         *_attention(evidence.loaded),
         *_surfaces(evidence.loaded),
         *_positions(evidence.loaded),
@@ -43,19 +40,15 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`row`, `column`, `value`, and `text` where a cell says more than its colour."""
+    """`row`, `column`, `value`: one picture."""
     import seaborn as sns
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
     told = frame.attrs
     table = frame.pivot(index="row", columns="column", values="value").sort_index().astype(float)
-    words = frame.pivot(index="row", columns="column", values="text").sort_index()
     colours = LinearSegmentedColormap.from_list("", SIGNED if told["signed"] else AMOUNTS)
     scale = (LogNorm if told.get("log") else Normalize)(told["least"], told["most"])
-    sns.heatmap(
-        table, ax=ax, cmap=colours, norm=scale, cbar=False, fmt="", linewidths=told.get("gap", 0),
-        annot=words.fillna("") if frame["text"].any() else None, annot_kws={"size": style.NOTE},
-    )  # fmt: skip
+    sns.heatmap(table, ax=ax, cmap=colours, norm=scale, cbar=False)
     rows = frame.drop_duplicates("row").set_index("row").loc[table.index, "row_name"]
     columns = frame.drop_duplicates("column").set_index("column").loc[table.columns, "column_name"]
     _names(ax.xaxis, list(columns), told.get("across", 12))
@@ -63,8 +56,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.tick_params(length=0, labelsize=style.NOTE)
     ax.tick_params(axis="x", rotation=90 if told.get("turned") else 0)
     ax.tick_params(axis="y", rotation=0)
-    ax.set_xlabel(told.get("x_label", ""))
-    ax.set_ylabel(told.get("y_label", ""))
+    ax.set(xlabel="", ylabel="")
     return ax
 
 
@@ -75,68 +67,37 @@ def _names(axis: Any, names: list[str], most: int) -> None:
 
 
 def _panel(
-    ablation: str, frame: pd.DataFrame, title: str, subtitle: str, note: str = "", **attrs: Any
-) -> Panel:
-    """A panel of one picture, or of several that share a scale."""
-    whole = frame.reindex(columns=COLUMNS).assign(text=frame.get("text", ""))
-    if FACET not in frame:
-        whole = whole.drop(columns=FACET)
-    low, high = float(whole["value"].min()), float(whole["value"].max())
-    whole.attrs |= {"least": low, "most": high if high > low else low + 1, "signed": False, **attrs}
-    facets = frame[FACET].nunique() if FACET in frame else 1
+    ablation: object, cells: list[dict[str, Any]], title: str, subtitle: str, note: str,
+    **attrs: Any,
+) -> Panel:  # fmt: skip
+    """Pictures that share a scale, one for each facet."""
+    frame = pd.DataFrame(cells)
+    frame.attrs |= {"signed": False, **attrs}
+    facets = frame[FACET].nunique()
     across = canvas.abreast(facets)
-    side = (style.WIDTH - 0.3) / across / whole["column"].nunique()
-    each = max(whole["row"].nunique() * min(CELL, side), 0.5) + (0.3 if facets > 1 else 0.1)
-    tall = math.ceil(facets / across) * each + 1.15
+    side = (style.WIDTH - 0.3) / across / frame["column"].nunique()
+    each = max(frame["row"].nunique() * min(CELL, side), 0.5) + (0.3 if facets > 1 else 0.1)
     return Panel(
-        kind="heatmap", ablation=ablation, frame=whole, plot=plot, title=title, subtitle=subtitle,
-        note=note, size=(style.WIDTH, tall),
+        kind="heatmap", ablation=str(ablation), frame=frame, plot=plot, title=title,
+        subtitle=subtitle, note=note, size=(style.WIDTH, math.ceil(facets / across) * each + 1.15),
     )  # fmt: skip
-
-
-def _split(frame: pd.DataFrame, keys: list[str]) -> list[tuple[list[str], pd.DataFrame]]:
-    groups = frame.groupby(keys, sort=False) if len(frame) else []
-    return [([str(key) for key in found], own.reset_index(drop=True)) for found, own in groups]
-
-
-def _ratios(evidence: Evidence) -> list[Panel]:
-    """Times of a step over the baseline's, by length and batch."""
-    frame = curves(evidence)
-    is_step = (frame["metric"] == "step_time") & ~frame["series"].str.contains("tokens")
-    timed = frame[is_step & frame["ratio"].notna() & (frame["label"] != frame["control"])]
-    timed = timed.assign(
-        rest=timed["series"].str.replace(r"batch \d+,? ?", "", regex=True), value=timed["ratio"],
-        row=timed["batch"], column=timed["x"], row_name=timed["batch"].map(canvas.number),
-        column_name=timed["x"].map(canvas.number), text=timed["ratio"].map("{:.2g}".format),
-    )  # fmt: skip
-    found = []
-    for (name, across, rest, _), own in _split(timed, ["ablation", "across", "rest", "label"]):
-        if own["batch"].nunique() < 2 or own.duplicated(["batch", "x"]).any():
-            continue
-        reach = max(2.0, float(np.exp(np.log(own["value"]).abs().max())))
-        first = own.iloc[0]
-        where = ", ".join(part for part in (across, rest) if part)
-        found.append(
-            _panel(
-                name, own, canvas.heading(name, f"{first['name']}, time of a step"),
-                f"over {first['control']}; {where}", signed=True, log=True, least=1 / reach,
-                most=reach, x_label=str(first["along"]), y_label="batch", gap=0.5,
-            )
-        )  # fmt: skip
-    return found
 
 
 def _attention(loaded: Loaded) -> list[Panel]:
-    """Attention weights of each table's baseline, first seed, in one example: a panel a layer."""
+    """Attention weights of each table's baseline, first seed, in one example: a panel for the last
+    layer of each stack and kind."""
     frame, found = loaded.readings, []
     shown = frame[(frame["metric"] == "attention") & frame["values"].notna()]
     for name, own in shown[shown["status"] == FINE].groupby("ablation", sort=False):
         rows = [row for row in listed(own) if row["label"] == loaded.ablations[name]["control"]]
+        last: dict[tuple[str, ...], dict[str, Any]] = {}
         for row in rows:
             same = all(row[key] == rows[0][key] for key in ("across", "seed"))
-            if not same or row["at"]["example"] != rows[0]["at"]["example"]:
-                continue
-            axes, layer = row["axes"], row["at"]["layer"]
+            if same and row["at"]["example"] == rows[0]["at"]["example"]:
+                stack, *_, kind = str(row["at"]["layer"]).split(".")
+                last[stack, kind] = row
+        for row in last.values():
+            axes = row["axes"]
             queries, keys = ([_token(word) for word in axes[side]] for side in ("query", "key"))
             cells = [
                 {"name": f"head {axes['head'][h]}, {queries[i]} on {keys[j]}", "row": i,
@@ -146,8 +107,7 @@ def _attention(loaded: Loaded) -> list[Panel]:
             ]  # fmt: skip
             found.append(
                 _panel(
-                    str(name), pd.DataFrame(cells),
-                    canvas.heading(name, f"attention, layer {layer}"),
+                    name, cells, canvas.heading(name, f"attention, layer {row['at']['layer']}"),
                     f"{row['label']}: a row is a query, a column a key",
                     f"seed {row['seed']}, one example; white 0, darkest 1", least=0.0, most=1.0,
                     turned=True,
@@ -173,9 +133,9 @@ def _surfaces(loaded: Loaded) -> list[Panel]:
         for row in listed(first):
             who = row["label"] if row["status"] == FINE else f"{row['label']} ({row['status']})"
             cells += _places(row, row["axes"]["x"], row["axes"]["y"], who)
-        panel = pd.DataFrame(cells)
-        if panel["value"].notna().any():
-            low, high = panel["value"].min(), panel["value"].max()
+        known = [cell["value"] for cell in cells if math.isfinite(cell["value"])]
+        if known:
+            low, high = min(known), max(known)
             mine = bent[(bent["ablation"] == name) & (bent["across"] == across)]
             means = mine.groupby("label", sort=False)["value"].apply(
                 lambda v: v.astype(float).mean()
@@ -183,10 +143,11 @@ def _surfaces(loaded: Loaded) -> list[Panel]:
             curvature = ", ".join(f"{canvas.cut(k, 20)} {v:.3g}" for k, v in means.items())
             found.append(
                 _panel(
-                    str(name), panel, canvas.heading(name, across, "loss around trained weights"),
+                    name, cells, canvas.heading(name, across, "loss around trained weights"),
                     f"loss{after_heading(first['unit'].iloc[0])}, along two random directions",
                     f"first seed; white {low:.3g}, darkest {high:.3g}; mean curvature: {curvature}",
-                    log=bool(low > 0 and high > 10 * low), across=3, down=3,
+                    log=low > 0 and high > 10 * low, across=3, down=3, least=low,
+                    most=high if high > low else low + 1,
                 )
             )  # fmt: skip
     return found
@@ -205,8 +166,7 @@ def _positions(loaded: Loaded) -> list[Panel]:
         ]
         found.append(
             _panel(
-                str(name), pd.DataFrame(cells),
-                canvas.heading(name, across, "how alike positions are"),
+                name, cells, canvas.heading(name, across, "how alike positions are"),
                 "cosine between the vectors of two positions",
                 "first seed; blue −1, white 0, orange +1", signed=True, least=-1.0, most=1.0,
                 across=5, down=5,

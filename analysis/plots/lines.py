@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "A value along a coordinate. Line: mean; bar: 95 % interval, from three seeds or processes on; "
-    "small dots: single seeds; ×: a seed that failed, or no number, on top. Ring: a "
-    "chosen setting, or where two lines cross, with its interval shaded."
+    "small dots: single seeds; ×: a seed that failed, or no number, on top. Shaded: between which "
+    "lengths a line crosses the baseline, by the 95 % band of their ratio."
 )
-APART = 0.012  # of the axis, between the bars of two lines at one place
-MOST = 14  # lines whose bars stand side by side
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -33,13 +31,11 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
         ax.axvline(told["upright"], color=style.TEXT, linewidth=0.8, ls=":", zorder=1)
     if told.get("floor") is not None:
         _floor(ax, *told["floor"])
-    names = list(dict.fromkeys(frame["name"]))
-    for i, name in enumerate(names):
+    for name in dict.fromkeys(frame["name"]):
         own = known[known["name"] == name].sort_values("x")
-        side = APART * (i - (len(names) - 1) / 2) if len(names) <= MOST else 0.0
         if len(own):
-            _line(ax, own)
-            _bars(ax, own, side)
+            _line(ax, own, told.get("joined", True))
+            _bars(ax, own)
         _failures(ax, frame[frame["name"] == name])
         _crossing(ax, own)
     ends = known.sort_values("x").groupby("name", sort=False).tail(1)
@@ -93,37 +89,32 @@ def scales(frame: pd.DataFrame, ax: Axes) -> None:
         ax.set_xlim(first - span, last + span)
 
 
-def _line(ax: Axes, own: pd.DataFrame) -> None:
+def _line(ax: Axes, own: pd.DataFrame, joined: bool) -> None:
     import seaborn as sns
 
     first = own.iloc[0]
     face = "white" if first.get("hollow") else first["colour"]
     sns.lineplot(
         data=own, x="x", y="value", estimator=None, errorbar=None, legend=False, ax=ax,
-        color=first["colour"], linestyle=(0, first["dash"]) if first["dash"] else "-",
+        color=first["colour"], linestyle=_dash(first) if joined else "",
         marker=first["marker"], markersize=4.0, markeredgecolor=first["colour"],
         markeredgewidth=0.7, markerfacecolor=face, zorder=4,
     )  # fmt: skip
-    for row in listed(own[own["chosen"]]) if "chosen" in own else []:
-        ax.plot(row["x"], row["value"], "o", ms=8, mew=1.0, mfc="none", color=first["colour"])
 
 
-def _bars(ax: Axes, own: pd.DataFrame, side: float) -> None:
-    """Intervals, and beside them the seeds: each line's a little to the side."""
+def _dash(row: pd.Series) -> Any:
+    return (0, row["dash"]) if row["dash"] else "-"
+
+
+def _bars(ax: Axes, own: pd.DataFrame) -> None:
+    """Intervals and single seeds."""
     for row in listed(own):
-        x = _aside(ax, row["x"], side)
         if row["n"] >= canvas.LEAST and math.isfinite(row["low"]):
-            ax.plot([x, x], [row["low"], row["high"]], color=row["colour"], lw=style.BAR, zorder=3)
+            ax.plot([row["x"]] * 2, [row["low"], row["high"]], color=row["colour"], lw=style.BAR,
+                    zorder=3)  # fmt: skip
         if len(row["points"]) > 1:
-            beside = [_aside(ax, row["x"], side + APART / 2)] * len(row["points"])
-            ax.plot(beside, row["points"], "o", ms=style.SEED, mew=0, alpha=0.75,
-                    color=row["colour"], zorder=3)  # fmt: skip
-
-
-def _aside(ax: Axes, x: float, by: float) -> float:
-    """A place so much of the axis to the right."""
-    at = ax.transAxes.inverted().transform(ax.transData.transform((x, ax.get_ylim()[0])))[0]
-    return float(ax.transData.inverted().transform(ax.transAxes.transform((at + by, 0)))[0])
+            ax.plot([row["x"]] * len(row["points"]), row["points"], "o", ms=style.SEED, mew=0,
+                    alpha=0.75, color=row["colour"], zorder=3)  # fmt: skip
 
 
 def _failures(ax: Axes, own: pd.DataFrame) -> None:
@@ -138,14 +129,12 @@ def _failures(ax: Axes, own: pd.DataFrame) -> None:
 
 def _crossing(ax: Axes, own: pd.DataFrame) -> None:
     """Where a line and the baseline change places: shaded between the ends of its interval."""
-    first = own.iloc[0] if len(own) and "cross_at" in own else {}
+    first = own.iloc[0] if len(own) and "changes" in own else {}
     if not len(first) or not first["changes"] > 0:
         return
     left, right = ax.get_xlim()
     ends = [min(max(float(first[end]), left), right) for end in ("cross_low", "cross_high")]
     ax.axvspan(*ends, color=first["colour"], alpha=0.12, linewidth=0, zorder=0)
-    if math.isfinite(first["cross_at"]):
-        ax.plot(first["cross_at"], 1, "o", ms=8, mew=1.0, mfc="none", color=style.INK, zorder=6)
 
 
 def _floor(ax: Axes, value: float, words: str) -> None:
@@ -175,7 +164,7 @@ def plot_learning(frame: pd.DataFrame, ax: Axes) -> Axes:
         ax.plot(
             middle["x"], middle["value"], color=first["colour"], zorder=4, marker=first["marker"],
             ms=3.6, mew=0, markevery=max(1, len(middle) // 6),
-            ls=(0, first["dash"]) if first["dash"] else "-",
+            ls=_dash(first),
         )  # fmt: skip
         ax.fill_between(middle["x"], middle["low"], middle["high"], color=first["colour"],
                         alpha=0.18, linewidth=0)  # fmt: skip

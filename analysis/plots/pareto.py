@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ablations.store.identity import freeze
 from ablations.store.record import TRAINED
 from analysis.evidence import Evidence
 from analysis.load import Loaded, listed
@@ -24,31 +23,29 @@ CAPTION = (
     "Score against what it cost, of all variants that were trained and scored on the same data, "
     "whichever question asked. Dot: mean over seeds; bar: 95 % interval, from three on. The "
     "line is the front: nothing else is both cheaper and better, by the means. Hollow: some seeds "
-    "failed, so it is not on the front. Cost: FLOPs of training, tuning not counted, or the time "
-    "of a training step."
+    "failed, so it is not on the front. Cost: FLOPs of training, tuning not counted."
 )
-FLOPS, SECONDS = "work of training", "time of a training step"
+COST = "work of training"
 FEWEST = 4  # variants
 ARM = ["ablation", "label", "across"]
-KEYS = ["task", "metric_label", "split", "unit", "better", "data", "cost_of"]
+KEYS = ["task", "metric_label", "split", "unit", "better", "data"]
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """A panel for each task, data, score and kind of cost."""
-    arms = _arms(evidence)
-    timed = arms.assign(cost_of=SECONDS, cost=arms["model"].map(_step_times(evidence)))
-    whole = pd.concat([arms.assign(cost_of=FLOPS), timed[timed["cost"].notna()]])
-    found = []
-    for (task, label, _, unit, better, data, cost_of), own in whole.groupby(KEYS, sort=False):
-        if own["value"].notna().sum() < FEWEST or own["cost"].nunique() < 2:
+    """A panel for each task and score: of the data that most variants were trained on."""
+    found, seen = [], set()
+    groups = _arms(evidence).groupby(KEYS, sort=False)
+    for (task, label, _, unit, better, data), own in sorted(groups, key=lambda each: -len(each[1])):
+        if (task, label) in seen or own["value"].notna().sum() < FEWEST:
             continue
+        if own["cost"].nunique() < 2:
+            continue
+        seen.add((task, label))
         frame = own.reset_index(drop=True).assign(is_front=_front(own))
-        frame.attrs |= {"x_label": cost_of, "x_unit": "s" if cost_of == SECONDS else "FLOP"}
-        tables = frame["ablation"].unique()
         found.append(
             Panel(
-                kind="pareto", ablation=str(tables[0]), frame=frame, plot=plot,
-                title=canvas.heading(task, f"{label} against {cost_of}"),
+                kind="pareto", ablation=str(frame["ablation"].iloc[0]), frame=frame, plot=plot,
+                title=canvas.heading(task, f"{label} against {COST}"),
                 subtitle=f"{label}{after_heading(unit)}; {better} is better",
                 note=f"{len(frame)} variants on data {data}; {canvas.counted(frame)}",
                 size=(style.WIDTH, 2.9),
@@ -75,7 +72,7 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
             tokens = train.get("steps", math.nan) * train.get("batch_tokens", math.nan)
             rows.append(
                 {
-                    **{key: row[key] for key in (*KEYS[:5], "ablation", "across")},
+                    **{key: row[key] for key in (*KEYS[:-1], "ablation", "across")},
                     **{"label": label, "name": cell_name(label, row["across"]), "n": n},
                     "value": row[f"{side}mean"],
                     "low": low if n >= canvas.LEAST else math.nan,
@@ -84,12 +81,11 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
                     "cost": 3.0 * row[f"{side}flops_per_token"] * tokens,
                     "points": _seeds(evidence.loaded, row, label),
                     "data": str(record.data.get("sha256", ""))[:8],
-                    "model": freeze([row["task"], record.config["model"]]),
                     "settings": first[arm]["settings"],
                 }
             )
-    columns = [*KEYS[:-1], *ARM, "name", "n", "value", "low", "high", "points", "is_broken", "cost"]
-    frame = pd.DataFrame(rows, columns=[*columns, "model", "settings"])
+    columns = [*KEYS, *ARM, "name", "n", "value", "low", "high", "points", "is_broken", "cost"]
+    frame = pd.DataFrame(rows, columns=[*columns, "settings"])
     frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]
     most = frame.sort_values("n", ascending=False, kind="stable")
     return most.drop_duplicates(["settings", "split", "metric_label"]).sort_index()
@@ -98,18 +94,6 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
 def _seeds(loaded: Loaded, row: dict[str, Any], label: str) -> list[float]:
     held = scores(loaded, row["ablation"], label, row["across"], row["metric"], row["split"], {})
     return list(held.values())
-
-
-def _step_times(evidence: Evidence) -> dict[str, float]:
-    """Model → seconds of a training step, at the place where most models were timed."""
-    frame = evidence.speeds
-    timed = frame[(frame["metric"] == "step_time") & frame["seconds"].notna()]
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    for row in listed(timed[timed["at"].str.contains("training")]):
-        model = evidence.loaded.records[row["trial"]].config["model"]
-        key = freeze([row["task"], model])
-        found.setdefault((row["machine"], row["at"]), {}).setdefault(key, row["seconds"])
-    return max(found.values(), key=lambda own: (len(own), max(own.values())), default={})
 
 
 def _front(own: pd.DataFrame) -> list[bool]:
@@ -140,10 +124,9 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     short = span < 4
     ticks = MaxNLocator(3, steps=[1, 2, 5, 10]) if short else LogLocator(10, numticks=5)
     ax.xaxis.set_major_locator(ticks)
-    unit = frame.attrs.get("x_unit", "")
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: canvas.amount(x, unit)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: canvas.amount(x, "FLOP")))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel(frame.attrs.get("x_label", ""))
+    ax.set_xlabel(COST)
     looks = {"colour": style.INK, "marker": "o", "dash": [style.SOLID] * len(front)}
     names = front["ablation"] + ": " + front["name"]
     canvas.name_lines(ax, front.assign(name=names, **looks), 1.7)

@@ -32,28 +32,12 @@ class Look:
     dash: tuple[float, ...]
 
 
-KNOWN = {
-    **dict.fromkeys(("lstm", "t5", "fused, t5", "sandwich"), Look(AMBER, "s", SOLID)),
-    **dict.fromkeys(("lstm matched", "lstm, step by step"), Look(AMBER, "s", DASHED)),
-    **dict.fromkeys(("gru", "rotary", "post"), Look(PLUM, "^", SOLID)),
-    **dict.fromkeys(("gru matched", "gru, step by step"), Look(PLUM, "^", DASHED)),
-    **dict.fromkeys(("rnn", "alibi", "fused, alibi", "no norm"), Look(TEAL, "D", SOLID)),
-    **dict.fromkeys(("sqrt d_model", "16 heads", "0.1"), Look(TEAL, "D", SOLID)),
-    "1 head": Look(PLUM, "^", SOLID),
-    **dict.fromkeys(("rnn matched", "rnn, step by step"), Look(TEAL, "D", DASHED)),
-    **dict.fromkeys(("attention, explicit", "explicit"), Look(INK, "o", DASHED)),
-    "learned": Look(INK, "X", DOTTED),
-    "none": Look(TIE, "v", SOLID),
-    "index": Look(TIE, "P", DOTTED),
-}  # fmt: skip
-"""The look of a variant in every figure in which it is not the baseline."""
-
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 FREE = tuple(product((SOLID, DASHED, DOTTED, (4.0, 1.5, 1.0, 1.5)), (PLUM, AMBER, TEAL, TIE)))
 
 
 def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> dict[str, Look]:
-    """A look for each label of a folder: from the table, or the one least like its neighbours.
+    """A look for each label of a folder: the one least like its neighbours.
 
     Neighbours are labels that stand `together` in one table.
     """
@@ -61,14 +45,13 @@ def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> di
     for group in together:
         for label in group:
             beside[label] |= set(group) - {label}
-    found = {label: KNOWN[label] for label in beside if label in KNOWN}
+    found: dict[str, Look] = {}
     for label in beside:
-        if label not in found:
-            near = [found[other] for other in sorted(beside[label]) if other in found]
-            taken = [(look.dash, look.colour) for look in near]
-            dash, colour = min(FREE, key=taken.count)
-            markers = [look.marker for look in near]
-            found[label] = Look(colour, min(MARKERS, key=markers.count), dash)
+        near = [found[other] for other in sorted(beside[label]) if other in found]
+        taken = [(look.dash, look.colour) for look in near]
+        dash, colour = min(FREE, key=taken.count)
+        markers = [look.marker for look in near]
+        found[label] = Look(colour, min(MARKERS, key=markers.count), dash)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,9 @@ from ablations.store.schema import FAILED
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 
-import probe_lab
-from speed_lab import build_lab
-from study_lab import build_study
-from training_lab import build_training
+import labs
+
+from analysis.evidence import Evidence, gather
 
 ENV = {
     "commit": "0f3c2d1",
@@ -193,41 +192,18 @@ def folder(tmp_path: Path) -> Folder:
 
 
 @pytest.fixture(scope="session")
-def everything() -> Callable[[Path], Folder]:
-    return build_everything
-
-
-def build_everything(root: Path) -> Folder:
-    """A sweep with all that any figure draws."""
-    folder = build_sweep(root)
-    build_training(folder)
-    build_study(folder)
-    return folder
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    """One sweep with all that a page, a table or a figure shows; nobody changes its records."""
+    folder = build_sweep(tmp_path_factory.mktemp("sweep") / "run")
+    labs.build(folder)
+    return gather(folder.root)
 
 
 @pytest.fixture(scope="session")
-def study() -> Callable[[Path], Folder]:
-    """Only the questions of the study lab."""
-
-    def build(root: Path) -> Folder:
-        folder = Folder(root)
-        build_study(folder)
-        return folder
-
-    return build
-
-
-@pytest.fixture(scope="session")
-def sweep() -> Callable[[Path], Folder]:
-    return build_sweep
-
-
-@pytest.fixture(scope="session")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of such a sweep, among all that it links to; of each kind one figure is drawn, and
-    the others are copies."""
+def shown(evidence: Evidence) -> Path:
+    """Its page, among all that it links to; of each kind one figure is drawn, and the others are
+    copies."""
     from analysis import plots, report
-    from analysis.evidence import gather
 
     drawn: dict[str, list[Path]] = {}
 
@@ -240,11 +216,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 if copy != path:
                     shutil.copy(path, copy)
 
-    root = build_sweep(tmp_path_factory.mktemp("shown") / "run").root
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "save_all", save_all)
-        *_, page = report.write(gather(root))
-    assert page == root / "report" / "index.html"
+        *_, page = report.write(evidence)
+    assert page == evidence.loaded.root / "report" / "index.html"
     return page
 
 
@@ -311,14 +286,14 @@ def build_sweep(root: Path) -> Folder:
         seeds=seeds,
         crossings=[{"data": "3k"}, {"data": "30k"}],
         metric={"name": "loss", "split": "valid", "better": "lower", "label": "loss"},
-        metrics=probe_lab.METRICS,
+        metrics=labs.METRICS,
     )
     for seed in seeds:
         for size, gain in (("3k", 0.02), ("30k", 0.11)):
             plain = {"across": {"data": size}, "metric": "loss", "unit": "nats/token"}
             base = 1.9 + draw.gauss(0, 0.02)
-            folder.record("8 heads", seed, base, readings=probe_lab.probed(seed), **plain)
-            looked = {"readings": probe_lab.probed(seed, 1.5)}
+            folder.record("8 heads", seed, base, readings=labs.probed(seed), **plain)
+            looked = {"readings": labs.probed(seed, 1.5)}
             folder.record("1 head", seed, base + gain + draw.gauss(0, 0.012), **looked, **plain)
 
     folder.ablation("depth", ["deep", "shallow"], question="Does depth help?", seeds=[0, 1, 2])
@@ -331,5 +306,4 @@ def build_sweep(root: Path) -> Folder:
     folder.record("d 128", 7, 0.21)
 
     folder.ablation("scale", ["scaled", "raw"], question="Do scores need scaling?")
-    build_lab(folder)
     return folder

@@ -108,10 +108,12 @@ def test_fewer_than_three_seeds_decide_nothing(two: tuple[Any, Any]) -> None:
     assert words(compared(a, b)) == {"few seeds"}
 
 
-OTHERWISE = {
-    "code": {**ENV, "code": {"model/norm.py": "bbb"}},
-    "torch": {**ENV, "numerics": "torch 3, NEON"},
-    "data": ENV,
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "code": {"env": {**ENV, "code": {"model/norm.py": "bbb"}}},
+    "torch": {"env": {**ENV, "numerics": "torch 3, NEON"}},
+    "data": {},
+    "settings": {},
+    "metric": {"metric": "wer", "changes": {"metric": {**PER, "name": "wer"}}},
 }
 
 
@@ -119,25 +121,16 @@ OTHERWISE = {
 def test_what_is_unlike_besides_luck_is_listed(two: tuple[Any, Any], kind: str) -> None:
     a = fill(two[0], OLD)
     two[1].data = "f" * 64 if kind == "data" else two[0].data
-    b = fill(two[1], OLD, env=OTHERWISE[kind])
-    document = compared(a, b)
-    assert [[*each["unlike"]] for each in document["arms"]] == [[kind], [kind]]
-    assert words(document) == {"not comparable" if kind == "data" else "identical"}
-    (text,) = [line for line in lines(document) if line.startswith(f"Other {kind} in 2 arms")]
-    assert ("not comparable" in text) == (kind == "data")
-
-
-def test_other_settings_are_named_with_both_values(two: tuple[Any, Any]) -> None:
-    a = fill(two[0], OLD)
-    two[1].configs["pre"] = {"model": {"label": "pre"}, "train": {"steps": 300}}
-    b = fill(two[1], OLD)
-    assert arm(compared(a, b), "pre")["unlike"] == {"settings": "train.steps unset → 300"}
-
-
-def test_other_metrics_are_not_compared(two: tuple[Any, Any]) -> None:
-    a = fill(two[0], OLD)
-    b = fill(two[1], OLD, metric="wer", changes={"metric": {**PER, "name": "wer"}})
-    assert words(compared(a, b)) == {"not comparable"}
+    if kind == "settings":
+        two[1].configs["pre"] = {"model": {"label": "pre"}, "train": {"steps": 300}}
+    document = compared(a, fill(two[1], OLD, **OTHERWISE[kind]))
+    unlike = arm(document, "pre")["unlike"]
+    assert list(unlike) == [kind]
+    assert kind != "settings" or unlike[kind] == "train.steps unset → 300"
+    is_comparable = kind not in ("data", "metric")
+    assert words(document) == {"identical" if is_comparable else "not comparable"}
+    (text,) = [line for line in lines(document) if line.startswith(f"Other {kind} in ")]
+    assert ("not comparable" in text) != is_comparable
 
 
 def test_what_stands_on_one_side_only_is_named(two: tuple[Any, Any]) -> None:
@@ -164,16 +157,6 @@ def test_a_claim_with_another_verdict_and_a_seed_that_failed_are_told(
     assert "  ended otherwise: norm: post: no failure → 1 of 4 diverged" in lines(compared(a, b))
 
 
-def test_what_one_side_has_not_run_yet_is_no_change(two: tuple[Any, Any]) -> None:
-    a, b = fill(two[0], OLD), two[1]
-    a.record("post", 300, status="diverged", reason="loss is NaN")
-    b.ablation("norm", list(OLD), seeds=list(LUCK))
-    document = compared(a, b)
-    assert words(document) == {"one side only"}
-    assert not any(claim["changed"] for claim in document["claims"])
-    assert not any("ended otherwise" in line for line in lines(document))
-
-
 @pytest.mark.parametrize("machines", [("cpu one", "cpu one"), ("cpu one", "cpu two")], ids=str)
 def test_times_are_compared_as_ratios_to_the_control_of_one_machine(
     two: tuple[Any, Any], machines: tuple[str, str]
@@ -194,28 +177,23 @@ def test_times_are_compared_as_ratios_to_the_control_of_one_machine(
         assert any(line.startswith("Other machine in 1 time") for line in lines(document))
 
 
-def test_the_command_prints_lines_or_one_strict_document(
+def test_the_command_prints_one_strict_document_and_refuses_strangers(
     two: tuple[Any, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    a, b = fill(two[0], OLD), fill(two[1], {**OLD, "none": 0.7}, shake=0.001)
-    b.ablation("scale", ["scaled", "raw"])
+    a, b = fill(two[0], OLD), two[1]
+    b.ablation("width", ["d 64", "d 128"])
     roots = [str(a.root), str(b.root)]
-    assert main(["compare", *roots]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first == f"A  {a.root}: profile smoke, 8 of 8 trials done, 8 stale"
+    assert main(["compare", *roots]) == 2
+    assert "no question in common" in capsys.readouterr().err
+    b.ablation("norm", list(OLD), seeds=list(LUCK))
+    a.record("post", 300, status="diverged", reason="loss is NaN")
 
     def refuse(word: str) -> None:
         raise AssertionError(word)
 
     assert main(["compare", *roots, "--json"]) == 0
     document = json.loads(capsys.readouterr().out, parse_constant=refuse)
-    assert document["only_b"]["questions"] == ["scale"]
-
-
-def test_folders_without_a_common_question_are_refused(
-    two: tuple[Any, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(two[0], OLD)
-    two[1].ablation("width", ["d 64", "d 128"])
-    assert main(["compare", str(two[0].root), str(two[1].root)]) == 2
-    assert "no question in common" in capsys.readouterr().err
+    assert document["only_b"]["questions"] == ["width"]
+    assert words(document) == {"one side only"}, "what was not run yet is no change"
+    assert not any(claim["changed"] for claim in document["claims"])
+    assert not any("ended otherwise" in line for line in lines(document))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from speed_lab import METRICS, counts, failed
+from labs import METRICS, counts, failed
 
 from ablations.store.record import Reading
 from analysis import stats
@@ -43,15 +43,6 @@ def timed(folder: Any, control: Any = CONTROL, variant: Any = VARIANT) -> Eviden
 
 def of(frame: pd.DataFrame, label: str) -> pd.DataFrame:
     return frame[frame["label"] == label].set_index("x")
-
-
-def test_the_lab_says_of_its_metrics_what_their_measures_say() -> None:
-    from ablations.measure import quantities_of
-
-    names = ["layer", "throughput", "decode", "memory", "complexity", "share"]
-    told = {name: vars(quantity) for name, quantity in quantities_of(names).items()}
-    for name, known in METRICS.items():
-        assert {field: told[name][field] for field in known} == known
 
 
 @pytest.mark.parametrize(

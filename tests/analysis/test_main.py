@@ -33,15 +33,6 @@ def run(*words: Any) -> int:
     return main([str(word) for word in words])
 
 
-def test_report_ends_with_the_path_of_the_page(
-    small: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("report", "--results", small.root) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert Path(last) == small.root / "report" / "index.html"
-    assert Path(last).read_text(encoding="utf-8").startswith("<!doctype html>")
-
-
 def test_figure_draws_one_kind_and_prints_its_paths(
     small: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,15 +88,6 @@ def test_a_mistake_is_answered_in_one_line(
     out, err = capsys.readouterr()
     assert answer in err
     assert (out, err.count("\n")) == ("", 1)
-
-
-def test_a_misspelt_claim_is_answered_with_the_nearest(
-    small: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("claims", "position.maters", "--results", small.root) == 2
-    err = capsys.readouterr().err
-    assert "position.matters" in err
-    assert err.count("\n") == 1
 
 
 COMMANDS: list[list[Any]] = [
@@ -214,7 +196,6 @@ def test_a_disk_that_takes_no_more_leaves_one_line_and_no_half_file(small: Any) 
 
 STREAMS = {
     '$run claims --results "$results" | head -0; echo ${PIPESTATUS[0]}': "1\n",
-    '$run report --results "$results" >/dev/full; echo $?': "1\n",
     "$run reprot 2>/dev/full; echo $?": "2\n",
 }
 
@@ -240,13 +221,8 @@ def test_a_frame_has_every_reading_with_its_question(small: Any) -> None:
 def test_a_notebook_shows_the_figure_of_one_question(small: Any) -> None:
     figure: Any = analysis.figure("forest", small.root, question="position")
     assert figure._repr_png_().startswith(b"\x89PNG")
-    for name, question, answer in (
-        ("forrest", None, "did you mean 'forest'"),
-        ("forest", "positon", "did you mean 'position'"),
-        ("speed", None, "nothing to draw yet"),
-    ):
-        with pytest.raises(ValueError, match=answer):
-            analysis.figure(name, small.root, question=question)
+    with pytest.raises(ValueError, match="did you mean 'position'"):
+        analysis.figure("forest", small.root, question="positon")
 
 
 def test_the_example_of_the_readme_runs(

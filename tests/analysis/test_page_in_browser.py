@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
 from pathlib import Path
 from typing import Any
 
-import chromium
 import pytest
 
 from analysis import report
@@ -14,128 +17,84 @@ from analysis.claims import VERDICTS
 from analysis.evidence import gather
 
 pytestmark = pytest.mark.soak
-WIDTHS = [390, 800, 1440]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+         "--disable-background-networking", "--allow-file-access-from-files",
+         "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom"]  # fmt: skip
+FRAME = """<title>waiting</title><iframe src="index.html" width="{width}" height="900"></iframe>
+<script>
+onload = async () => {{
+  const view = document.querySelector("iframe").contentWindow, doc = view.document;
+  const images = [...doc.images];
+  images.forEach((each) => {{ each.loading = "eager"; }});
+  await Promise.all(images.map((each) => each.decode()));
+  const rows = () => [...doc.querySelectorAll("#claims-table tbody tr")]
+    .filter((row) => row.offsetHeight);
+  const column = (index) => rows().map((row) => row.cells[index].innerText);
+  const found = (() => {{ {script} }})();
+  document.title = JSON.stringify(found);
+}};
+</script>"""
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Browser]:
-    program = chromium.find()
-    if program is None:
+def shows(page: Path, script: str, width: int = 1440) -> tuple[Any, list[str]]:
+    """What a script finds out in the page, in a frame of this width, and what the browser says."""
+    if CHROMIUM is None:
         pytest.skip("no Chromium here: with Debian's chromium the page is tried in a browser")
-    found = chromium.Browser(program, tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
+    frame = page.with_name("frame.html")
+    frame.write_text(FRAME.format(width=width, script=script), encoding="utf-8")
+    done = subprocess.run([CHROMIUM, *FLAGS, frame.as_uri()], capture_output=True, text=True)
+    title = re.search(r"<title>(.*?)</title>", done.stdout, flags=re.DOTALL)
+    assert title, done.stderr
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return json.loads(unescape(title[1])), said
 
 
-def complaints(browser: chromium.Browser) -> list[Any]:
-    logged = browser.named("Log.entryAdded") + browser.named("Runtime.exceptionThrown")
-    return logged + browser.named("Runtime.consoleAPICalled")
+def test_nothing_complains_and_every_picture_is_shown(shown: Path) -> None:
+    sizes, said = shows(shown, "return images.map((each) => each.naturalWidth);")
+    assert said == []
+    assert len(sizes) > 5
+    assert min(sizes) > 50
 
 
-def column(browser: chromium.Browser, index: int) -> list[str]:
-    rows = "[...document.querySelectorAll('#claims-table tbody tr')]"
-    shown: list[str] = browser.run(
-        f"{rows}.filter(row => row.offsetHeight).map(row => row.cells[{index}].innerText)"
-    )
-    return shown
+def test_a_heading_sorts_its_column_up_and_down(shown: Path) -> None:
+    script = """const head = doc.querySelectorAll('#claims-table thead th')[4];
+        head.querySelector('button').click(); const up = column(4);
+        head.querySelector('button').click(); const down = column(4);
+        const sorted = head.getAttribute('aria-sort');
+        doc.querySelector('#claims-table thead button').click();
+        return [up, down, sorted, column(0)];"""
+    (up, down, sorted_, words), _ = shows(shown, script)
+    assert list(map(int, up)) == sorted(map(int, up))
+    assert down == up[::-1]
+    assert sorted_ == "descending"
+    verdicts = [each.split("\n")[0] for each in words]
+    assert verdicts == sorted(verdicts, key=VERDICTS.index)
 
 
-def all_images_loaded(browser: chromium.Browser) -> bool:
-    images = "[...document.images].map(each => { each.loading = 'eager'; return each.decode(); })"
-    browser.run(f"Promise.all({images}).then(() => true)")
-    return bool(browser.run("[...document.images].every(each => each.naturalWidth > 50)"))
+def test_words_and_verdicts_filter_the_claims(shown: Path) -> None:
+    script = """const all = column(1), find = doc.getElementById('find');
+        const change = () => doc.getElementById('filter').dispatchEvent(new view.Event('input'));
+        find.value = 'POSITION.needed'; change(); const some = column(1);
+        find.value = ''; change();
+        doc.querySelector('#filter [value=undecided]').checked = false; change();
+        return [all, some, column(0)];"""
+    (everyone, some, rest), _ = shows(shown, script)
+    assert some == [words for words in everyone if "position.needed" in words]
+    assert "undecided" not in [words.split("\n")[0] for words in rest]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_nothing_complains_and_nothing_but_the_files_beside_it_is_asked_for(
-    browser: chromium.Browser, shown: Path, dark: bool
-) -> None:
-    browser.open(shown, dark=dark)
-    assert all_images_loaded(browser)
-    assert complaints(browser) == []
-    asked = {each["request"]["url"] for each in browser.named("Network.requestWillBeSent")}
-    beside = shown.parents[1].as_uri()
-    assert all(url == shown.as_uri() or url.startswith(f"{beside}/figures/") for url in asked)
-    ground = browser.run("getComputedStyle(document.body).backgroundColor")
-    assert (sum(map(int, ground[4:-1].split(","))) < 200) == dark
-
-
-def test_a_heading_sorts_its_column_up_and_down_from_the_keyboard_too(
-    browser: chromium.Browser, shown: Path
-) -> None:
-    browser.open(shown)
-    head = "document.querySelectorAll('#claims-table thead th')[4]"
-    browser.run(f"{head}.querySelector('button').click()")
-    up = list(map(int, column(browser, 4)))
-    assert up == sorted(up)
-    browser.run(f"{head}.querySelector('button').focus()")
-    browser.press("Enter")
-    assert list(map(int, column(browser, 4))) == up[::-1]
-    assert browser.run(f"{head}.getAttribute('aria-sort')") == "descending"
-    browser.run("document.querySelector('#claims-table thead button').click()")
-    found = [words.split("\n")[0] for words in column(browser, 0)]
-    assert found == sorted(found, key=VERDICTS.index)
-
-
-def test_words_and_verdicts_filter_the_claims(browser: chromium.Browser, shown: Path) -> None:
-    browser.open(shown)
-    everyone = column(browser, 1)
-    change = "document.getElementById('filter').dispatchEvent(new Event('input'))"
-    browser.run(f"document.getElementById('find').value = 'POSITION.needed'; {change}")
-    assert column(browser, 1) == [words for words in everyone if "position.needed" in words]
-    browser.run(f"document.getElementById('find').value = ''; {change}")
-    browser.run(f"document.querySelector('#filter [value=undecided]').checked = false; {change}")
-    assert "undecided" not in [words.split("\n")[0] for words in column(browser, 0)]
-    hidden = browser.run("document.querySelector('#claims-table tr[data-verdict=undecided]').id")
-    browser.run(f"location.hash = {hidden!r}")
-    browser.run("new Promise(done => setTimeout(done))")  # the page hears of it after this
-    assert column(browser, 1) == everyone, "a link to a claim that is filtered away shows it"
-
-
-def test_without_script_everything_is_in_view(browser: chromium.Browser, shown: Path) -> None:
-    browser.ask("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        browser.open(shown)
-        assert browser.run("document.getElementById('filter').offsetHeight") == 0
-        rows = "[...document.querySelectorAll('tbody tr, figure, .answer')]"
-        assert browser.run(f"{rows}.filter(each => !each.offsetHeight).length") == 0
-        assert browser.run(f"{rows}.length") > 30
-    finally:
-        browser.ask("Emulation.setScriptExecutionDisabled", value=False)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_leaves_the_window_and_nothing_lies_on_anything_else(
-    browser: chromium.Browser, shown: Path, width: int
-) -> None:
-    browser.open(shown, width)
-    assert all_images_loaded(browser)
-    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
-    outside = """[...document.querySelectorAll('main *')]
+@pytest.mark.parametrize("width", [390, 800, 1440])
+def test_nothing_leaves_the_window(shown: Path, width: int) -> None:
+    script = """return [doc.documentElement.scrollWidth - view.innerWidth,
+        ...[...doc.querySelectorAll('main *')]
         .filter(each => !each.closest('.unseen, thead') && each.offsetHeight)
         .filter(each => { const box = each.getBoundingClientRect();
-            return box.left < -0.5 || box.right > innerWidth + 0.5; })
-        .map(each => each.outerHTML.slice(0, 120))"""
-    assert browser.run(outside) == []
-    overlaps = """(() => {
-        const wanted = 'h1, h2, h3, h4, p, li, dt, dd, td, th, img, figcaption, summary, nav.side';
-        const all = [...document.querySelectorAll(wanted)]
-            .filter(each => !each.closest('.unseen') && each.getClientRects().length)
-            .filter(each => !each.closest('nav') || each.matches('nav.side'))
-            .filter(each => each.checkVisibility())  // not what is folded away
-            .filter(each => getComputedStyle(each.closest('thead') || each).clipPath === 'none')
-            .map(each => [each, each.getBoundingClientRect()])
-            .filter(([each, box]) => box.width && box.height);
-        const found = [];
-        all.forEach(([one, a], i) => all.slice(i + 1).forEach(([two, b]) => {
-            const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-            const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-            if (across > 1 && down > 1 && !one.contains(two) && !two.contains(one))
-                found.push(one.outerHTML.slice(0, 80) + ' | ' + two.outerHTML.slice(0, 80));
-        }));
-        return found.slice(0, 5);
-    })()"""
-    assert browser.run(overlaps) == []
+            return box.left < -0.5 || box.right > view.innerWidth + 0.5; })
+        .map(each => each.outerHTML.slice(0, 120))];"""
+    (beyond, *outside), _ = shows(shown, script, width)
+    assert beyond <= 0
+    assert outside == []
 
 
 STEALING = [
@@ -147,43 +106,28 @@ STEALING = [
 ]
 
 
-def test_names_that_try_to_run_do_not(browser: chromium.Browser, folder: Any) -> None:
+def test_names_that_try_to_run_do_not(folder: Any) -> None:
     for name in STEALING:
-        folder.ablation(
-            name,
-            [f"control {name}", name],
-            question=name,
-            task=name,
-            overrides=[name],
-            claims=[folder.claimed(name, "worse", name, than=f"control {name}")],
-            seeds=[0, 1],
-        )
+        claims = [folder.claimed(name, "worse", name, than=f"control {name}")]
+        folder.ablation(name, [f"control {name}", name], question=name, task=name,
+                        overrides=[name], claims=claims, seeds=[0, 1])  # fmt: skip
         wrote = [{"input": name, "target": name, "output": name}]
         data = {"sha256": "0", "files": [], "source": name, "licence": name, "size": {name: name}}
         folder.record(f"control {name}", 0, 0.2, examples=wrote, data=data)
         folder.record(name, 0, 0.3, examples=wrote, data=data)
         folder.record(name, 1, status="error", reason=name)
     *_, page = report.write(gather(folder.root))
-    browser.open(page)
-    assert all_images_loaded(browser)
-    assert browser.run("document.title") == "Attention, Ablated: smoke"
-    assert complaints(browser) == []
-    assert browser.run("document.scripts.length") == 1
-    assert STEALING[0] in browser.run("document.body.innerText")
+    script = "return [doc.title, doc.scripts.length, doc.body.innerText];"
+    (title, scripts, text), said = shows(page, script)
+    assert (title, scripts, said) == ("Attention, Ablated: smoke", 1, [])
+    assert STEALING[0] in text
 
 
-def test_the_policy_refuses_a_script_that_got_in_after_all(
-    browser: chromium.Browser, shown: Path
-) -> None:
-    browser.open(shown)
-    browser.run(
-        """(() => { const late = document.createElement('script');
-        late.textContent = 'window.stolen = true'; document.body.append(late);
-        const image = new Image(); image.src = 'http://localhost:9/x.png';
-        document.body.append(image);
-        document.body.setAttribute('style', 'color: red'); })()"""
-    )
-    assert browser.run("window.stolen === undefined")
-    assert len(complaints(browser)) == 3, "script, picture and style are each refused"
-    stopped = [each["blockedReason"] for each in browser.named("Network.loadingFailed")]
-    assert stopped == ["csp"], "and the picture's address was never called"
+def test_the_policy_refuses_a_script_that_got_in_after_all(shown: Path) -> None:
+    script = """const late = doc.createElement('script');
+        late.textContent = 'window.stolen = true'; doc.body.append(late);
+        const image = doc.createElement('img'); image.src = 'http://localhost:9/x.png';
+        doc.body.append(image); return view.stolen === undefined;"""
+    is_safe, said = shows(shown, script)
+    assert is_safe
+    assert sum("Content Security Policy" in line for line in said) == 2, said

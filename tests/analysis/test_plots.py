@@ -6,29 +6,18 @@ import math
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import labs
+import numpy as np
 import pandas as pd
 import pytest
-import study_lab
-import training_lab
-from probe_lab import DEPTHS, LAYERS, TOO_FAR, loss
 from scipy.stats import t
-from speed_lab import LENGTHS, PARTS, TIMED_OUT, seconds
 
 from analysis import plots
 from analysis.evidence import Evidence, gather
 from analysis.load import listed
-from analysis.plots import Panel, pareto
-
-
-@pytest.fixture(scope="module")
-def evidence(
-    tmp_path_factory: pytest.TempPathFactory, everything: Callable[[Path], Any]
-) -> Evidence:
-    return gather(everything(tmp_path_factory.mktemp("everything")).root)
+from analysis.plots import Panel, calibration, pareto
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +51,6 @@ def test_every_kind_has_something_to_show_under_a_name_of_its_own(every: list[Pa
     for panel in every:
         assert panel.frame["value"].notna().any(), panel.title
         assert (panel.ablation is None) == (panel.kind == "overview")
-
-
-def test_panels_can_be_asked_for_by_kind_and_table(evidence: Evidence, every: list[Panel]) -> None:
-    found = plots.panels(evidence, kinds=["forest", "learning"], ablation="norm")
-    told = [
-        (p.kind, p.name) for p in every if p.ablation == "norm" and p.kind in ("forest", "learning")
-    ]
-    assert [(panel.kind, panel.name) for panel in found] == told
-    assert told
 
 
 def test_a_forest_shows_each_pair_of_seeds_their_mean_and_its_interval(
@@ -138,16 +118,6 @@ def test_a_record_that_cannot_be_read_is_no_failed_seed(folder: Any) -> None:
     assert told == {("a", 1.0): 3, ("a", 2.0): 3, ("b", 1.0): 3, ("b", 2.0): 2}
 
 
-def test_a_difference_that_dwarfs_the_others_asks_for_a_logarithmic_axis(folder: Any) -> None:
-    folder.ablation("size", ["a", "b", "c", "d"])
-    for seed in range(3):
-        for label, score in (("a", 1.0), ("b", 1.01), ("c", 0.98), ("d", 9.0)):
-            folder.record(label, seed, score + 0.001 * seed * len(label))
-    (panel,) = plots.panels(gather(folder.root), ["forest"])
-    assert panel.frame.attrs["linear_to"] == pytest.approx(0.02)
-    assert "logarithmic beyond" in panel.note
-
-
 def test_times_stand_as_ratios_with_each_process(every: list[Panel], evidence: Evidence) -> None:
     frame = the(every, "speed", "position").set_index("label")
     assert "sinusoidal" not in frame.index, "the baseline beside itself is no comparison"
@@ -165,9 +135,9 @@ def test_learning_curves_average_the_seeds_that_ended_well(every: list[Panel]) -
     for label, seeds in (("both", (0, 1, 2)), ("no warm-up", (0, 2))):
         level = {"both": 1.8, "no warm-up": 2.0}[label]
         mean = frame[(frame["label"] == label) & frame["seed"].isna()].sort_values("x")
-        assert mean["x"].tolist() == list(training_lab.STEPS)
+        assert mean["x"].tolist() == list(labs.STEPS)
         for row in listed(mean):
-            told = [training_lab.loss_at(row["x"], seed, level) for seed in seeds]
+            told = [labs.loss_at(row["x"], seed, level) for seed in seeds]
             assert row["value"] == pytest.approx(statistics.mean(told))
             ends = t_interval(told) if len(told) > 2 else (math.nan, math.nan)
             assert (row["low"], row["high"]) == pytest.approx(ends, nan_ok=True)
@@ -179,7 +149,7 @@ def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_n
     every: list[Panel],
 ) -> None:
     frame = the(every, "lines", "heads", "data=3k: gradient norm")
-    assert sorted(set(frame["x"])) == list(DEPTHS)
+    assert sorted(set(frame["x"])) == list(labs.DEPTHS)
     for row in listed(frame[frame["label"] == "8 heads"]):
         told = [0.5 * (1 + 0.02 * (seed % 3) ** 2) * row["x"] ** -0.5 for seed in range(5)]
         assert row["value"] == pytest.approx(statistics.mean(told))
@@ -187,7 +157,7 @@ def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_n
         assert sorted(row["points"]) == pytest.approx(sorted(told))
     past = the(every, "lines", "heads", "data=3k: perplexity past")
     (lost,) = listed(past[past["value"].isna()])
-    assert (lost["label"], lost["x"], lost["reason"]) == ("1 head", 4.0, TOO_FAR)
+    assert (lost["label"], lost["x"], lost["reason"]) == ("1 head", 4.0, labs.TOO_FAR)
     assert past.attrs["level"] == past.attrs["upright"] == 1.0
 
 
@@ -206,7 +176,7 @@ def test_scores_stand_by_what_a_question_is_crossed_with(every: list[Panel]) -> 
     assert sorted(set(frame["x"])) == [4.0, 36.0]
     for row in listed(frame):
         distance = int(row["x"])
-        told = {s: study_lab.recalled(row["label"], distance, s) for s in study_lab.SEEDS}
+        told = {s: labs.recalled(row["label"], distance, s) for s in labs.SEEDS}
         stuck = [seed for seed, right in told.items() if right < 0.5 and seed == 202]
         fine = [right for seed, right in told.items() if seed not in stuck]
         assert sorted(row["points"]) == pytest.approx(sorted(fine))
@@ -217,106 +187,21 @@ def test_scores_stand_by_what_a_question_is_crossed_with(every: list[Panel]) -> 
     assert list(dict.fromkeys(levels["tick"])) == ["3k", "30k"]
 
 
-def test_tuning_shows_every_rate_and_rings_the_choice(every: list[Panel]) -> None:
-    panel = next(p for p in every if p.ablation == "schedule [tuned]" and "tuning" in p.title)
-    frame = panel.frame
-    for row in listed(frame):
-        losses = [training_lab.tried_loss(row["label"], row["x"], seed) for seed in (0, 1)]
-        assert row["points"] == [each for each in losses if each is not None]
-        assert math.isnan(row["value"]) == (None in losses)
-    chosen = frame[frame["chosen"]]
-    assert dict(zip(chosen["label"], chosen["x"], strict=True)) == training_lab.CHOSEN
-    assert panel.note.endswith("the best rate is at the edge of the grid: no decay")
-
-
-def test_times_by_length_are_those_of_the_clock_and_what_failed_has_a_reason(
-    every: list[Panel],
-) -> None:
-    frame = the(every, "lines", "length", "time of one layer; width=64, batch 1, forward")
-    lstm = frame[frame["label"] == "lstm"].sort_values("x")
-    assert lstm["x"].tolist() == list(LENGTHS)
-    for row in listed(lstm):
-        assert row["value"] == pytest.approx(seconds("lstm", row["x"]), rel=0.6)
-        assert len(row["points"]) == row["n"]
-        assert math.prod(row["points"]) ** (1 / row["n"]) == pytest.approx(row["value"])
-    name, width, way, length = TIMED_OUT
-    other = next(
-        p for p in every
-        if p.ablation == "length" and f"layer; width={width}" not in p.title
-        and p.subtitle == f"width={width}, batch 1, {way}" and "over" not in p.title
-    )  # fmt: skip
-    (lost,) = listed(other.frame[other.frame["value"].isna()])
-    assert (lost["label"], lost["x"]) == (name, length)
-    assert "×: time-out" in other.note
-
-
-def test_a_ratio_says_where_a_line_and_the_baseline_change_places(every: list[Panel]) -> None:
-    panel = next(
-        p for p in every
-        if p.ablation == "length" and "over attention" in p.title
-        and p.subtitle == "width=64, batch 1, forward"
-    )  # fmt: skip
-    lstm = panel.frame[panel.frame["label"] == "lstm"]
-    assert 256 < lstm["cross_at"].iloc[0] < 512
-    assert lstm["cross_low"].iloc[0] < lstm["cross_at"].iloc[0] < lstm["cross_high"].iloc[0]
-    assert "lstm crosses the baseline at" in panel.note
-    for row in listed(lstm):
-        told = seconds("lstm", row["x"]) / seconds("attention", row["x"])
-        assert row["value"] == pytest.approx(told, rel=0.05)
-
-
-def test_shares_and_costs_are_what_was_found(every: list[Panel]) -> None:
-    shares = next(p.frame for p in every if p.kind == "bars" and "FLOPs" in p.subtitle)
-    here = shares[shares["x"] == shares["x"].min()].set_index("part")["value"].to_dict()
-    assert set(here) == set(PARTS)
-    assert sum(here.values()) == pytest.approx(1.0, abs=0.02)
-    ladder = the(every, "bars", "ladder")
-    known = ladder[ladder["value"].notna()]
-    assert known["value"].is_monotonic_decreasing, "the dearest first"
-    luck = statistics.mean(0.002 * (seed % 3) for seed in range(4))
-    for row in listed(known):
-        assert row["value"] == pytest.approx(training_lab.WORTH[row["label"]] + luck)
-        assert row["low"] < row["value"] < row["high"]
-
-
 def test_heat_maps_hold_the_recorded_matrices(every: list[Panel]) -> None:
     surface = the(every, "heatmap", "heads", "data=3k: loss around")
     for row in listed(surface):
         x, y = (float(row[f"{side}_name"].replace("−", "-")) for side in ("column", "row"))
-        told = loss(x, y, 0, 1.0 if row["facet"] == "8 heads" else 1.5)
+        told = labs.loss(x, y, 0, 1.0 if row["facet"] == "8 heads" else 1.5)
         assert row["value"] == pytest.approx(math.nan if told is None else told, nan_ok=True)
     layers = [p for p in every if p.kind == "heatmap" and "attention" in p.title]
-    assert [any(layer in p.title for p in layers) for layer in LAYERS] == [True] * 3
+    assert [any(layer in p.title for p in layers) for layer in labs.LAYERS] == [True] * 3
     for panel in layers:
         sums = panel.frame.groupby(["facet", "row"])["value"].sum()
         assert sums.tolist() == pytest.approx([1.0] * len(sums), abs=1e-3)
     alike = the(every, "heatmap", "where")
     assert set(alike["facet"]) == {"sines", "table"}
     for row in listed(alike[alike["facet"] == "table"]):
-        assert row["value"] == pytest.approx(training_lab.cosine(row["row"], row["column"]))
-
-
-def test_calibration_keeps_every_bin_and_pools_seeds_by_their_labels(every: list[Panel]) -> None:
-    frame = the(every, "calibration", "smoothing", "confidence")
-    own = frame[frame["label"] == "none"]
-    told = [study_lab.bins(seed, 0.1) for seed in study_lab.SEEDS]
-    found = [rows["accuracy"].tolist() for _, rows in own.groupby("seed")]
-    for seed, rows in zip(told, found, strict=True):
-        assert rows == pytest.approx(
-            [math.nan if r[3] is None else r[3] for r in seed], nan_ok=True
-        )
-    from analysis.plots.calibration import pooled
-
-    whole = pooled(own)
-    last = [seed[-1] for seed in told]
-    count = sum(row[4] for row in last if row[4])
-    right = sum(row[3] * row[4] for row in last if row[3] is not None and row[4])
-    assert whole["count"].iloc[-1] == count
-    assert whole["accuracy"].iloc[-1] == pytest.approx(right / count)
-    likelihood = the(every, "calibration", "smoothing", "against loss")
-    for row in listed(likelihood):
-        told_ = study_lab.losses(row["label"], row["seed"])
-        assert (row["loss"], row["value"]) == pytest.approx(told_)
+        assert row["value"] == pytest.approx(labs.cosine(row["row"], row["column"]))
 
 
 def test_nothing_on_the_front_is_beaten_and_what_failed_is_not_on_it(every: list[Panel]) -> None:
@@ -357,13 +242,75 @@ def test_the_overview_shows_per_cent_of_the_baseline(
     assert (frame["n"] >= 3).all()
 
 
-def test_what_is_published_stands_beside_ours_and_is_not_blended(every: list[Panel]) -> None:
-    frame = the(every, "published", "longer")
-    theirs = frame[(frame["facet"] == "published") & (frame["label"] == "alibi")]
-    assert theirs["n"].max() == 1
-    ours = frame[(frame["facet"] == "here") & (frame["x"] > 1)]
-    for row in listed(ours):
-        assert row["value"] == pytest.approx(study_lab.PAST[row["label"]][row["x"]])
+def test_times_by_length_are_those_of_the_clock_and_what_failed_has_a_reason(
+    every: list[Panel],
+) -> None:
+    panels = {
+        panel.subtitle: panel
+        for panel in every
+        if (panel.kind, panel.ablation) == ("lines", "length")
+    }
+    assert list(panels) == ["batch 1, forward", "batch 1, training"]
+    frame, note = panels["batch 1, forward"].frame, panels["batch 1, forward"].note
+    lstm = frame[frame["label"] == "lstm"].sort_values("x")
+    assert lstm["x"].tolist() == list(labs.LENGTHS)
+    for row in listed(lstm):
+        assert row["value"] == pytest.approx(labs.seconds("lstm", row["x"]), rel=0.6)
+        assert len(row["points"]) == row["n"]
+        assert math.prod(row["points"]) ** (1 / row["n"]) == pytest.approx(row["value"])
+    assert 256 < lstm["cross_low"].iloc[0] < lstm["cross_high"].iloc[0] < 512
+    assert "lstm crosses the baseline at" in note
+    label, _, length = labs.TIMED_OUT
+    slow = panels["batch 1, training"]
+    (lost,) = listed(slow.frame[slow.frame["value"].isna()])
+    assert (lost["label"], lost["x"]) == (label, length)
+    assert "×: time-out" in slow.note
+
+
+def test_shares_are_what_was_found(every: list[Panel]) -> None:
+    shares = next(p.frame for p in every if p.ablation == "models" and "FLOPs" in p.subtitle)
+    here = shares[shares["x"] == shares["x"].min()].set_index("name")["value"].to_dict()
+    assert sum(here.values()) == pytest.approx(1.0)
+    whole = 1 - labs.PARTS["mixing"] * (1 - labs.RATIOS[0])
+    assert here["feedforward"] == pytest.approx(labs.PARTS["feedforward"] / whole)
+    assert shares["colour"].nunique() == len(labs.PARTS)
+
+
+def test_calibration_keeps_every_bin_and_pools_seeds_by_their_labels(every: list[Panel]) -> None:
+    frame = the(every, "calibration", "smoothing")
+    own = frame[frame["label"] == "none"]
+    told = [labs.bins(seed, 0.1) for seed in labs.SEEDS]
+    found = [rows["accuracy"].tolist() for _, rows in own.groupby("seed")]
+    assert np.array(found) == pytest.approx(
+        np.array([[row[3] for row in rows] for rows in told], dtype=float), nan_ok=True
+    )
+    whole = calibration.pooled(own)
+    last = [rows[-1] for rows in told]
+    count = sum(row[4] or 0 for row in last)
+    right = sum((row[3] or 0) * (row[4] or 0) for row in last)
+    assert whole["count"].iloc[-1] == count
+    assert whole["accuracy"].iloc[-1] == pytest.approx(right / count)
+
+
+def test_what_is_published_stands_beside_ours_each_over_its_own_baseline(
+    every: list[Panel],
+) -> None:
+    longer = the(every, "published", "longer")
+    assert longer[longer["hollow"]]["n"].max() == 1
+    for row in listed(longer[~longer["hollow"] & (longer["x"] > 1)]):
+        assert row["value"] == pytest.approx(labs.PAST[row["label"]][row["x"]])
+    heads = the(every, "published", "text-heads")
+    ours = heads[~heads["hollow"]].set_index("label")["value"]
+    for label, more in labs.MORE.items():
+        ratios = [math.exp(more * (1 + 10 * labs.LUCK[seed])) for seed in (200, 201, 202)]
+        assert ours[label] == pytest.approx(statistics.mean(ratios))
+    theirs = heads[heads["hollow"]].set_index("x")["value"]
+    assert (theirs[8], theirs[1]) == pytest.approx((1.0, 5.29 / 4.92))
+    kept = the(every, "published", "warmup").query("not hollow").set_index("label")["value"]
+    share = (labs.NOTHING - 2.2) / (labs.NOTHING - 2.0)
+    assert kept.to_dict() == pytest.approx(
+        {"pre, none": 1.0, "post, none": 0.0, "post, 150 steps": share}, abs=1e-4
+    )
 
 
 def test_panels_are_found_without_loading_matplotlib() -> None:

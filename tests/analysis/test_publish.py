@@ -34,13 +34,7 @@ REFERENCE = ROOT / "results" / "reference"
 
 
 @pytest.fixture(scope="module")
-def evidence(shown: Path) -> Evidence:
-    """A folder whose report is written."""
-    return gather(shown.parents[1])
-
-
-@pytest.fixture(scope="module")
-def published(evidence: Evidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(shown: Path, evidence: Evidence, tmp_path_factory: pytest.TempPathFactory) -> Path:
     to = tmp_path_factory.mktemp("published")
     paths = publish(evidence, to)
     assert {path for path in to.rglob("*") if path.is_file()} == set(paths)
@@ -106,22 +100,31 @@ def small(folder: Any, capsys: pytest.CaptureFixture[str]) -> Path:
     return folder.root
 
 
-@pytest.mark.parametrize("mine", ["tables/mine.csv", "figures/mine.svg", "report/mine.html", "x"])
+FOREIGN = [
+    *(("tables/mine.csv", "precious"), ("x", "precious"), (MANIFEST, "")),
+    *((MANIFEST, '{"files": []}'), (MANIFEST, '{"files": {"../victim": "0"}}')),
+    (MANIFEST, '{"files": {"/victim": "0"}}'),
+]
+
+
 def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(
-    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mine: str
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    to = tmp_path / "kept"
-    (to / mine).parent.mkdir(parents=True)
-    (to / mine).write_text("precious")
-    assert main(["publish", "--results", str(small), "--to", str(to)]) == 2
-    out, err = capsys.readouterr()
-    assert "name a new or empty folder" in err
-    assert (out, err.count("\n")) == ("", 1)
-    assert files(to) == {mine: b"precious"}
+    (tmp_path / "victim").write_text("precious")
+    for i, (name, content) in enumerate(FOREIGN):
+        to = tmp_path / str(i)
+        (to / name).parent.mkdir(parents=True)
+        (to / name).write_text(content)
+        assert main(["publish", "--results", str(small), "--to", str(to)]) == 2
+        out, err = capsys.readouterr()
+        assert "name a new or empty folder" in err
+        assert (out, err.count("\n")) == ("", 1)
+        assert files(to) == {name: content.encode()}
+    assert (tmp_path / "victim").read_text() == "precious"
 
 
 def test_publishing_again_replaces_its_own_files_and_nothing_else(
-    small: Path, tmp_path: Path
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     to = tmp_path / "kept"
     command = ["publish", "--results", str(small), "--to", str(to)]
@@ -140,37 +143,10 @@ def test_publishing_again_replaces_its_own_files_and_nothing_else(
     mine = {"tables/mine.csv": b"precious", "figures/mine.svg": b"precious"}
     mine["tables/noted.csv"] = b"with my notes"
     assert files(to) == {**first, **mine}
-
-
-def test_a_file_in_the_way_is_named_and_nothing_is_written(
-    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    to = tmp_path / "kept"
-    command = ["publish", "--results", str(small), "--to", str(to)]
-    assert main(command) == 0
-    (to / "tables" / "new.csv").write_text("mine")
-    (small / "tables" / "new.csv").write_text("theirs")
-    before = files(to)
-    capsys.readouterr()
+    (small / "tables" / "mine.csv").write_text("theirs")
     assert main(command) == 2
-    assert "new.csv is in the way" in capsys.readouterr().err
-    assert files(to) == before
-
-
-@pytest.mark.parametrize(
-    "manifest",
-    ["", "[]", '{"files": []}', '{"files": {"../victim": "0"}}', '{"files": {"/victim": "0"}}'],
-)
-def test_a_manifest_that_is_none_of_ours_marks_nothing(
-    small: Path, tmp_path: Path, manifest: str
-) -> None:
-    (tmp_path / "victim").write_text("precious")
-    to = tmp_path / "kept"
-    to.mkdir()
-    (to / MANIFEST).write_text(manifest)
-    assert main(["publish", "--results", str(small), "--to", str(to)]) == 2
-    assert files(to) == {MANIFEST: manifest.encode()}
-    assert (tmp_path / "victim").read_text() == "precious"
+    assert "mine.csv is in the way" in capsys.readouterr().err
+    assert files(to) == {**first, **mine}
 
 
 def test_a_file_as_target_a_missing_report_and_too_many_bytes_are_refused(
@@ -216,12 +192,6 @@ def test_findings_count_every_verdict_and_tell_the_decided_ones(folder: Any) -> 
     assert "refuted (position)" in heads
 
 
-def test_the_claims_of_the_headlines_are_in_the_ledger() -> None:
-    from ablations.plan.ledger import ledger
-
-    assert set(HEADLINES) <= set(ledger())
-
-
 # --- the results beside the code
 
 
@@ -247,7 +217,7 @@ def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Eviden
 
     decided = json.loads(json.dumps(claims(kept)))
     assert json.loads((REFERENCE / "claims.json").read_text()) == decided
-    assert {each["id"] for each in decided} <= set(ledger())
+    assert {*HEADLINES, *(each["id"] for each in decided)} <= set(ledger())
     assert not [each["id"] for each in decided if each["verdict"] == "not run"]
     assert kept.loaded.plan["profile"] == "quick"
     assert not kept.loaded.unreadable

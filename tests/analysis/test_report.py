@@ -13,11 +13,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis import report, tables, text
+from analysis import report, text
 from analysis.claims import VERDICTS
-from analysis.environment import failures
 from analysis.evidence import gather
-from analysis.sentences import bounds, count, duration, number, plain
+from analysis.sentences import plain
 from analysis.tables import CAPTION
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\" onload='x"]
@@ -142,12 +141,6 @@ def test_marks_methods_and_expected_errors_are_explained(page: str) -> None:
     assert not re.search(r"half-width|Holm|99\.5 %", words)
 
 
-def test_seeds_of_today_need_no_word_about_old_ones(folder: Any) -> None:
-    folder.ablation("width", ["64", "128"], seeds=[300])
-    folder.record("64", 300, 0.25)
-    assert report.OLD_SEEDS not in written(folder.root)
-
-
 def test_verdicts_are_counted_and_claims_and_questions_lead_to_each_other(
     page: str, shown: Path
 ) -> None:
@@ -166,7 +159,7 @@ def test_verdicts_are_counted_and_claims_and_questions_lead_to_each_other(
 def test_a_partial_run_says_that_it_is_partial(page: str) -> None:
     words = Page(page).text
     assert re.search(
-        r"This report is partial: 84 of 93 trials are done. Complete passes: \d of 5", words
+        r"This report is partial: \d+ of \d+ trials are done. Complete passes: \d of 5", words
     )
     assert "Partial: 27 of 30 trials done." in words
     assert "Not run yet: 0 of 6 trials done." in words
@@ -223,15 +216,17 @@ def test_hostile_names_are_inert_wherever_they_stand(folder: Any) -> None:
 def test_the_page_is_the_same_when_made_again_and_tells_machines_and_code_apart(
     folder: Any,
 ) -> None:
-    folder.ablation("width", ["64", "128"], seeds=[0])
+    folder.ablation("width", ["64", "128"], seeds=[300])
     stale = {"code": {"model/norm.py": "before"}}
-    folder.record("64", 0, 0.25, env={"torch": "2.13.0", "device": "cpu", "commit": "a"})
-    folder.record("128", 0, 0.20, env={"torch": "2.12.0", "device": "cpu", "commit": "b", **stale})
+    folder.record("64", 300, 0.25, env={"torch": "2.13.0", "device": "cpu", "commit": "a"})
+    other = {"torch": "2.12.0", "device": "cpu", "commit": "b"}
+    folder.record("128", 300, 0.20, env={**other, **stale})
     page = written(folder.root)
     assert written(folder.root) == page
     assert "2 different machines or settings" in page
     assert "2 versions of the code" in page
     assert "1 of the records are stale" in page
+    assert report.OLD_SEEDS not in page
 
 
 def test_a_plan_with_nothing_in_it_still_makes_a_page(folder: Any) -> None:
@@ -297,27 +292,6 @@ def test_one_seed_says_so_and_gives_no_mark(folder: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(("unit", "shown"), [("fraction", ""), ("nats/token", " (nats/token)")])
-def test_a_crossed_variant_has_one_name_and_its_unit_one_word_in_every_place(
-    folder: Any, unit: str, shown: str
-) -> None:
-    across, name = {"depth": "2", "data": "3k"}, "1 head [data=3k, depth=2]"
-    folder.ablation("heads", ["8 heads", "1 head"], seeds=[0, 1], crossings=[across])
-    for label, score in (("8 heads", 0.2), ("1 head", 0.3)):
-        timed = folder.timing(1.1)
-        folder.record(label, 0, score, across=across, unit=unit, readings=timed)
-        folder.record(label, 1, across=across, status="diverged")
-    evidence = gather(folder.root)
-    assert list(evidence.contrasts["name"]) == [name]
-    assert evidence.speeds["name"].iloc[1] == name
-    assert name in [failure["label"] for failure in failures(evidence.loaded.cells)]
-    view = tables.contrasts_views(evidence)["heads"]
-    assert list(view["variant"]) == [f"{name.replace('1 head', '8 heads')} (control)", name]
-    assert f"phone error rate{shown}" in view
-    change = f"0.100{shown.replace('(', '').replace(')', '')} higher"
-    assert change in text.answer(evidence, "heads")
-
-
 def finding(shows: str = "difference", **changes: Any) -> dict[str, Any]:
     told = {"of": ["none"], "than": "sinusoidal", "metric": "per", "at": {}, "across": {}}
     told |= {name: changes.pop(name) for name in list(changes) if name in told}
@@ -340,23 +314,6 @@ def finding(shows: str = "difference", **changes: Any) -> dict[str, Any]:
             "predicted 0.3 to 0.5",
         ),
         (
-            finding("difference of success rates", rates={"none": (0, 5), "sinusoidal": (5, 5)}),
-            "phone error rate: “none” − “sinusoidal” success “none” 0 of 5, “sinusoidal” 5 of 5; "
-            "+0.40 (95 % interval 0.35 to 0.45)",
-        ),
-        (
-            finding(
-                "exponent",
-                than=None,
-                metric="bytes",
-                effect=1.0,
-                low=None,
-                high=None,
-                bounds=(None, -0.0),
-            ),
-            "bytes: “none”, exponent 1.00; predicted below 0",
-        ),
-        (
             finding(effect=None, low=None, high=None, reason="2 of 5 seeds failed"),
             "phone error rate: “none” − “sinusoidal” 2 of 5 seeds failed",
         ),
@@ -367,31 +324,6 @@ def test_what_was_found_for_a_prediction_is_told_with_its_interval(
 ) -> None:
     metrics = {"per": {"label": "phone error rate", "unit": "edits/phone"}}
     assert plain(text.finding_text(found, metrics)) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "half", "shown"),
-    [
-        (0.4137, 0.061, "0.41"),
-        (0.4137, 0.021, "0.414"),
-        (-0.02, 0.05, "−0.02"),
-        (-0.0001, 0.05, "0.00"),
-        (0.25, float("nan"), "0.250"),
-        (float("nan"), 0.1, ""),
-        (1.5e-9, float("nan"), "1.5e−09"),
-    ],
-)
-def test_a_number_has_the_digits_that_its_interval_deserves(
-    value: float, half: float, shown: str
-) -> None:
-    assert number(value, half) == shown
-
-
-def test_intervals_counts_and_durations_are_short() -> None:
-    assert bounds(0.3512, 0.4698) == "0.35 to 0.47"
-    assert [count(n) for n in (241_066, 1.4e6, 999_999, 12)] == ["241 k", "1.4 M", "1 M", "12"]
-    spans = [duration(n) for n in (2e-5, 0.0123, 41, 720, 12_240)]
-    assert spans == ["20 µs", "12.3 ms", "41 s", "12 min", "3.4 h"]
 
 
 # --- examples
@@ -419,14 +351,3 @@ def test_examples_have_the_control_first_and_then_those_that_differ_most(folder:
     assert [output["text"] for output in found[0]["outputs"]] == [f"{name} 0" for name in names]
     assert all(output["is_right"] for output in found[1]["outputs"])
     assert not any(output["is_right"] for output in found[0]["outputs"])
-
-
-def test_only_inputs_that_all_have_answered_are_shown(folder: Any) -> None:
-    folder.ablation("position", ["control", "none"], seeds=[0])
-    folder.ablation("width", ["64", "128"], seeds=[0])
-    folder.record("control", 0, 0.2, examples=wrote("a", "b"))
-    folder.record("none", 0, 0.3, examples=wrote("a"))
-    folder.record("64", 0, 0.2)
-    evidence = gather(folder.root)
-    assert [each["input"] for each in text.examples(evidence, "position")] == ["word 0"]
-    assert text.examples(evidence, "width") == []

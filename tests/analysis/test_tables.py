@@ -8,12 +8,12 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import labs
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,13 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from ablations.store.record import Reading
 from analysis import readings, tables
 from analysis.evidence import Evidence, gather
 from analysis.load import load
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-ATTACKS = ['=HYPERLINK("http://x","y")', "+1+1", "@SUM(A1)", "\t=1", "\r=1"]
 HOSTILE = [
     "a|b\nc\\",
     "</td><script>alert(1)</script>",
@@ -35,11 +33,6 @@ HOSTILE = [
     "**bold** _low_ [link](x) `code`",
     "[0pt] ---",
 ]
-
-
-@pytest.fixture(scope="module")
-def evidence(tmp_path_factory: pytest.TempPathFactory, sweep: Callable[[Path], Any]) -> Evidence:
-    return gather(sweep(tmp_path_factory.mktemp("sweep")).root)
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +51,6 @@ def shown(name: str) -> pd.DataFrame:
     return pd.DataFrame([{"variant": name, "score": "0.3", "note": name}])
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
-def test_a_name_stays_one_cell_of_markdown(name: str) -> None:
-    row = tables.markdown(shown(name)).splitlines()[2]
-    assert len(re.split(r"(?<!\\)(?:\\\\)*\|", row)) == 5
-    assert "<" not in row
-    assert not re.search(r"(?<!\\)[*`\[_]", row)
-
-
 class Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -77,8 +62,12 @@ class Tags(HTMLParser):
         assert not any(name.startswith("on") for name, _ in attrs)
 
 
-@given(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30)))
-def test_whatever_a_name_holds_a_fragment_has_our_tags_alone(name: str) -> None:
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_whatever_a_name_holds_it_stays_one_cell_and_brings_no_tag(name: str) -> None:
+    row = tables.markdown(shown(name)).splitlines()[2]
+    assert len(re.split(r"(?<!\\)(?:\\\\)*\|", row)) == 5
+    assert "<" not in row
+    assert not re.search(r"(?<!\\)[*`\[_]", row)
     found = Tags(tables.html_file({name: shown(name)}, name)).found
     assert set(found) - {"p"} == {"h3", "table", "thead", "tr", "th", "tbody", "td"}
     assert found.count("td") == 3
@@ -96,10 +85,6 @@ def test_latex_has_no_command_of_a_name(name: str) -> None:
 def test_a_table_in_latex_takes_no_bracket_of_a_name_for_an_option() -> None:
     text = tables.latex_file({"norm": shown("[0pt] x")})
     assert "\n{[}0pt] x & 0.3 & " in text
-    assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
-
-
-def test_an_empty_table_says_so_in_every_form() -> None:
     nothing = {"norm": tables.contrasts_view([])}
     for form in (tables.markdown_file, tables.latex_file, tables.html_file):
         assert "Nothing yet." in form(nothing)
@@ -122,27 +107,6 @@ def test_in_csv_a_text_is_text_and_a_number_is_that_number(
         assert (float(row["number"]), row["count"]) == (number, str(count))
         assert row["differences"].startswith("[")
     assert float(row["mixed"]) == number
-
-
-def test_no_cell_of_any_csv_file_starts_like_a_formula(folder: Any) -> None:
-    for attack in ATTACKS:
-        metric = {"name": "per", "split": "valid", "better": "lower", "label": attack}
-        names = {"task": attack, "metric": metric, "crossings": [{attack: attack}]}
-        folder.ablation(attack, ["control", attack], seeds=[0, 1], **names)
-        for label, score in (("control", 0.3), (attack, 0.2)):
-            for seed in (0, 1):
-                timed = folder.timing(0.9, session=attack)
-                cell = {"across": {attack: attack}, "unit": attack, "env": {"device": attack}}
-                folder.record(label, seed, score + 0.01 * seed, readings=timed, **cell)
-    evidence = gather(folder.root)
-    numbers = {*tables.contrasts_frame(evidence).select_dtypes("number")}
-    numbers |= {*evidence.speeds.select_dtypes("number")}
-    for path in tables.write(evidence):
-        if path.suffix == ".csv":
-            rows = rows_of(path.read_bytes().decode())
-            assert {f"'{attack}" for attack in ATTACKS} <= {row["label"] for row in rows}
-            for name, cell in ((name, cell) for row in rows for name, cell in row.items()):
-                assert name in numbers or not cell.startswith(FORMULA), (path.name, name)
 
 
 # --- numbers
@@ -233,13 +197,6 @@ def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> Non
     for label, row in rows.items():
         pairs = [(s, c) for s, c in zip(SCORES[label], SCORES["pre"], strict=True) if s]
         own, control = (np.array(side) for side in zip(*pairs, strict=True))
-        texts = {
-            **{"ablation": "norm", "task": "g2p", "across": "", "name": label, "control": "pre"},
-            **{"metric": "loss", "split": "valid", "metric_label": "loss", "better": "lower"},
-            **{"unit": "nats/token", "mark": TABLE[label]["mark"], "question": "norm"},
-            **{"failures": TABLE[label].get("failures", ""), "control_failures": ""},
-            **{"arms": "fixed", "tuned_to": "{}", "control_tuned_to": "{}"},
-        }
         numbers = {
             **{"parameters": SIZES[label][0], "flops_per_token": SIZES[label][1]},
             **{"control_parameters": 1000, "control_flops_per_token": 20_000},
@@ -250,13 +207,12 @@ def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> Non
             "difference": (own - control).mean(),
             "low": (own - control).mean() - half_width(own - control),
             "high": (own - control).mean() + half_width(own - control),
-            "fixed_difference": (own - control).mean(),
             "tokens_per_second": 3 * 16 * 64 / sum(TIMES[label]),
             "control_tokens_per_second": 3 * 16 * 64 / sum(TIMES["pre"]),
             **{"peak_memory": PEAKS[label], "control_peak_memory": PEAKS["pre"]},
             "step_time_ratio": math.exp(np.log(np.divide(TIMES[label], REFERENCE)).mean()),
         }
-        assert {name: row[name] for name in texts} == texts
+        assert (row["mark"], row["unit"]) == (TABLE[label]["mark"], "nats/token")
         assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
     for row in rows_of(paths["speed.csv"].read_text()):
         own = np.log(TIMES[row["label"]])
@@ -267,38 +223,6 @@ def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> Non
         }
         assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
         assert json.loads(row["place"]) == {"length": 16, "batch": 64}
-
-
-def test_csv_gives_back_the_very_numbers(evidence: Evidence, written: dict[str, Path]) -> None:
-    forms = {f"{n}.{form}" for n in ("contrasts", "speed") for form in ("csv", "md", "tex", "html")}
-    assert set(written) == forms | {"readings.csv.gz", "readings.md"}
-    for name, frame, column in (
-        ("contrasts", evidence.contrasts, "difference"),
-        ("contrasts", evidence.contrasts, "mean"),
-        ("speed", evidence.speeds, "ratio"),
-    ):
-        rows = rows_of(written[f"{name}.csv"].read_text())
-        found = [float(row[column] or "nan") for row in rows]
-        assert found == pytest.approx(frame[column].tolist(), rel=0, abs=0, nan_ok=True)
-
-
-def test_each_crossing_starts_with_its_own_control(evidence: Evidence) -> None:
-    view = tables.contrasts_views(evidence)["heads"]
-    assert list(view["variant"]) == [
-        "8 heads [data=3k] (control)",
-        "1 head [data=3k]",
-        "8 heads [data=30k] (control)",
-        "1 head [data=30k]",
-    ]
-
-
-def test_machines_get_a_column_only_where_there_are_several(folder: Any) -> None:
-    folder.ablation("norm", ["pre", "post"], seeds=[0])
-    for label, device in (("pre", "cpu"), ("post", "cuda")):
-        folder.record(label, 0, 0.2, readings=folder.timing(1.1), env={"device": device})
-    speeds = gather(folder.root).speeds
-    assert "machine" in tables.speed_view(speeds)
-    assert "machine" not in tables.speed_view(speeds.iloc[:1])
 
 
 def test_several_timed_points_or_another_time_leave_the_step_time_empty(folder: Any) -> None:
@@ -314,95 +238,32 @@ def test_several_timed_points_or_another_time_leave_the_step_time_empty(folder: 
     assert len(tables.speed_view(evidence.speeds)) == 6
 
 
-def test_fixed_and_tuned_arms_of_a_question_stand_beside_each_other(folder: Any) -> None:
-    labels, seeds = ["adam", "sgd"], [0, 1, 2]
-    folder.ablation("optimiser", labels, seeds=seeds)
-    folder.ablation("optimiser [tuned]", labels, seeds=seeds, arms="tuned")
-    folder.plan["ablations"]["optimiser [tuned]"]["name"] = "optimiser"
-    for cell in folder.plan["ablations"]["optimiser [tuned]"]["cells"]:
-        tuned, across = {"train.optimiser.rate": 0.3}, {"at": "best"}
-        cell |= {"tuned": tuned, "trial": folder.trial(cell["label"], cell["seed"], across)}
-        cell["settings"] = folder.described(cell["label"], cell["seed"], across).settings
-    folder.results.write_plan(folder.plan)
-    for seed, luck in enumerate((0.0, 0.01, 0.03)):
-        for label, fixed, tuned in (("adam", 0.2, 0.19), ("sgd", 0.7, 0.23)):
-            folder.record(label, seed, fixed + luck * (1 + fixed))
-            folder.record(label, seed, tuned + luck * (1 + tuned), across={"at": "best"})
-    evidence = gather(folder.root)
-    views = tables.contrasts_views(evidence)
-    fixed, tuned = views["optimiser"].iloc[1], views["optimiser [tuned]"].iloc[1]
-    assert fixed["difference (95 % interval)"].startswith("0.507")
-    assert fixed["difference, each tuned"] == tuned["difference (95 % interval)"]
-    assert tuned["difference, fixed settings"] == fixed["difference (95 % interval)"]
-    assert list(views["optimiser [tuned]"]["tuned to"]) == ["rate=0.3", "rate=0.3"]
-    assert "tuned to" not in views["optimiser"]
-    rows = tables.contrasts_frame(evidence).set_index("arms")
-    assert rows.loc["fixed", "tuned_difference"] == rows.loc["tuned", "difference"]
-    assert rows.loc["tuned", "fixed_low"] == rows.loc["fixed", "low"]
-
-
 # --- curves
 
-LENGTHS = (64, 128, 256, 512)
-WOBBLE = (math.exp(0.004), 1.0, math.exp(-0.004))  # of three processes; their geometric mean is 1
 
-
-def seconds(label: str, length: int) -> float:
-    """The control grows with the length, the variant with its square; they meet at 128."""
-    return 1e-3 * length / 64 if label == "lstm" else 0.5e-3 * (length / 64) ** 2
-
-
-def timed(label: str, length: int) -> list[Reading]:
-    wobble = WOBBLE if label == "attention" else (1.0, 1.0, 1.0)
-    reference = [seconds("lstm", length) * 1.01, seconds("lstm", length) / 1.01]
-    return [
-        Reading(
-            "layer_time",
-            "s",
-            at={"length": length, "batch": 1, "pass": "training"},
-            session=f"s1.{process}",
-            samples=[seconds(label, length) * own * noise for noise in (1.01, 1 / 1.01)],
-            reference=reference,
-            twin=reference,
-        )
-        for process, own in enumerate(wobble)
+def test_a_curve_has_its_times_its_growth_and_where_it_crosses(evidence: Evidence) -> None:
+    views = tables.curve_views(evidence, "length")
+    assert list(views) == [
+        f"length, batch 1, {way}: time of a layer" for way in ("forward", "training")
     ]
-
-
-def test_a_curve_has_its_times_its_growth_and_where_it_crosses(folder: Any) -> None:
-    metric = {"name": "layer_time", "split": "test", "better": "lower", "label": "time of a layer"}
-    known = {"layer_time": {**metric, "unit": "s", "repeats": "processes"}}
-    folder.ablation("length", ["lstm", "attention"], seeds=[0], metric=metric, metrics=known)
-    for label in ("lstm", "attention"):
-        points = [each for length in LENGTHS for each in timed(label, length)]
-        if label == "attention":
-            slow = {"length": 1024, "batch": 1, "pass": "training"}
-            reason = "time-out: a call takes 2.1 s"
-            points.append(Reading("layer_time", "s", at=slow, session="s1.0", reason=reason))
-        folder.record(label, 0, readings=points, metric="layer_time", unit="s")
-    evidence = gather(folder.root)
-    ((title, view),) = tables.curve_views(evidence).items()
-    assert title == "length, batch 1, training: time of a layer"
-    view = view.set_index("variant")
-    columns = [f"length {length}" for length in (*LENGTHS, 1024)]
-    assert list(view.columns) == [*columns, "exponent", "changes places at"]
-    for label in view.index:
-        for length in LENGTHS:
-            time, unit, ratio = re.findall(r"[\d.]+|[mµ]?s\b", view.loc[label, f"length {length}"])
+    forward, training = (view.set_index("variant") for view in views.values())
+    lengths = [f"length {length}" for length in labs.LENGTHS]
+    assert list(forward.columns) == [*lengths, "exponent", "changes places at"]
+    for label in forward.index:
+        for length in labs.LENGTHS:
+            time, unit, ratio = re.findall(
+                r"[\d.]+|[mµ]?s\b", forward.loc[label, f"length {length}"]
+            )
             own = float(time) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
-            assert own == pytest.approx(seconds(label, length), rel=0.01)
-            expected = seconds(label, length) / seconds("lstm", length)
-            assert float(ratio) == pytest.approx(expected, abs=0.005)
-    assert list(view["length 1024"]) == ["", "time-out"]
-    assert [cell[:1] for cell in view["exponent"]] == ["1", "2"]
-    low, high = map(float, view.loc["attention", "changes places at"].split(" to "))
-    assert 64 < low <= 128 <= high < 256
-    (row,) = [
-        line
-        for line in tables.markdown(view.reset_index()).splitlines()
-        if line.startswith("| attention")
-    ]
-    assert [cell.strip() for cell in row.strip("|").split("|")][1:] == list(view.loc["attention"])
+            expected = labs.seconds(label, length)
+            assert own == pytest.approx(expected, rel=0.6), "the machine is slow at times"
+            paired = expected / labs.seconds("attention", length)
+            assert float(ratio) == pytest.approx(paired, rel=0.05), "but for both alike"
+    label, _, length = labs.TIMED_OUT
+    assert training.loc[label, f"length {length}"] == "time-out"
+    assert forward.loc["lstm", "exponent"].startswith(("0.9", "1"))
+    low, high = map(float, forward.loc["lstm", "changes places at"].split(" to "))
+    assert 256 < low < high < 512
 
 
 # --- readings

@@ -66,12 +66,6 @@ def test_a_run_holds_the_curve_of_its_trial(
             ("test/loss/length_64", 300): 3.0,
         }
     )
-
-
-def test_a_folder_with_something_in_it_is_not_written_to(
-    trained: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("tensorboardX", reason="an extra: pip install -e '.[tensorboard]'")
     (tmp_path / "mine").write_text("precious")
     assert main(["tensorboard", "--results", str(trained.root), "--to", str(tmp_path)]) == 2
     assert "name a new folder with --to" in capsys.readouterr().err
