@@ -157,23 +157,6 @@ def test_the_zero_mask_gives_what_it_should_hide_a_score_of_zero(path: str) -> N
     assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal=True, hidden=0.0))
 
 
-def test_a_mask_of_zero_leaves_the_future_its_weight_and_infinity_does_not() -> None:
-    x_BTD = random(1, 4, D_MODEL)
-    shares = {}
-    for mask in ("zero", "infinity"):
-        mixer = build("explicit", mask=mask)
-        shown = watched(mixer)
-        mixer(x_BTD, Context(positions(4, x_BTD), causal=True))
-        shares[mask] = shown[0].triu(1).sum(-1)[0, :, :-1]  # of what each query should not see
-    assert shares["zero"].min() > 0.01
-    assert not shares["infinity"].any()
-
-
-def test_the_kernel_refuses_a_mask_that_does_not_hide() -> None:
-    with pytest.raises(ConfigError, match=r"path=fused: .* choose path=explicit"):
-        build("fused", mask="zero")
-
-
 @PATHS
 def test_a_bias_is_added_to_the_scaled_scores(path: str) -> None:
     q, k, v = (random(1, 1, 4, D_HEAD, seed=seed) for seed in range(3))

@@ -99,25 +99,9 @@ def test_lengths_that_do_not_fit_are_refused() -> None:
                 batch(**{side: torch.tensor(lengths)})
 
 
-def test_lengths_of_what_is_not_there_are_refused() -> None:
-    with pytest.raises(ValueError, match="source_lengths must go with as many sequences"):
-        Batch(INPUTS, INPUTS, source_lengths=torch.tensor([1, 1]))
-    with pytest.raises(ValueError, match="lengths must go with as many sequences"):
-        Batch(SOURCE, source=SOURCE, lengths=torch.tensor([1, 1]))
-
-
 def test_a_target_without_a_source_of_its_own_is_refused() -> None:
     with pytest.raises(ValueError, match="inputs and source hold 1 and 2 sequences: give each"):
         batch(inputs=INPUTS[:1])
-
-
-@MODELS
-def test_an_answer_is_not_asked_for_lengths_that_do_not_fit(name: str) -> None:
-    for lengths, words in [([3, 0], "source_lengths holds 0"), ([9, 1], "source_lengths holds 9")]:
-        with pytest.raises(ValueError, match=words):
-            greedy(made(name), Question(SOURCE, torch.tensor(lengths)), max_new=3)
-        with pytest.raises(ValueError, match="source is empty"):
-            greedy(made(name), Question(SOURCE[:, :0]), max_new=3)
 
 
 def test_a_row_that_is_nearly_all_padding_has_no_nan_and_no_nan_gradient() -> None:

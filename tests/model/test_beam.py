@@ -53,14 +53,6 @@ def written(shares: dict[tuple[int, ...], dict[int, float]]) -> Logs:
     return logs
 
 
-def test_an_answer_that_ends_first_does_not_stop_one_that_is_better() -> None:
-    """Saying nothing has a probability of 0.4; A B ends with one of 0.59."""
-    logs = written({(): {EOS: 0.4, A: 0.6}, (A,): {B: 0.99}, (A, B): {EOS: 0.99}})
-    ((best, log_p),) = found(logs, 5, width=1, power=0.0)
-    assert best == [A, B]
-    assert log_p == pytest.approx(torch.tensor(0.6 * 0.99 * 0.99).log().item())
-
-
 def test_a_full_beam_of_ended_answers_does_not_stop_one_that_is_better() -> None:
     """Two of two have ended, and the last word of the third is still to come."""
     shares = {

@@ -98,10 +98,6 @@ def test_aliases_that_multiply_are_refused_with_file_and_line() -> None:
         parse_yaml("a: &a [*a]", "own.yaml")
 
 
-def test_a_plain_alias_stands_for_its_value() -> None:
-    assert parse_yaml("a: &a {b: 1}\nc: *a", "own.yaml").values == {"a": {"b": 1}, "c": {"b": 1}}
-
-
 def test_heads_that_do_not_divide_the_width_are_answered_with_both_ways_out() -> None:
     (problem,) = problems("transformer", n_heads=7, d_model=64)
     assert "does not divide d_model=64" in problem

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from model.build import build
-from model.config import ConfigError
 from model.family import NoOptions
 from model.mixer import MIXER
 from model.mixer.attention import Attention
@@ -67,14 +66,3 @@ def test_cross_attention_has_the_heads_and_biases_that_were_asked_for(name: str)
         "project_memory.weight": (8, 8),  # two of four heads, for keys and for values
         "out.weight": (8, 8),
     }
-
-
-def test_a_mixer_without_such_options_crosses_as_plain_attention_does() -> None:
-    assert shapes(cross("gru")) == shapes(cross("attention"))
-
-
-def test_an_option_that_cross_attention_cannot_have_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="n_kv_heads=3: must divide n_heads=4"):
-        cross({"name": "window", "n_kv_heads": 3})
-    with pytest.raises(ConfigError, match=r"model\.mixer\.n_kv_heads: no such option"):
-        cross({"name": "gru", "n_kv_heads": 2})

@@ -178,19 +178,6 @@ def test_the_bytes_kept_for_backward_are_those_that_autograd_keeps() -> None:
         assert cost.kept_bytes == really_kept(written, M, N)
 
 
-def test_explicit_attention_keeps_its_scores_and_fused_attention_does_not() -> None:
-    def kept(path: str) -> list[int]:
-        return [counted(transformer(path=path, max_len=1024), None, n).kept_bytes
-                for n in (256, 512, 1024)]  # fmt: skip
-
-    fused, explicit = kept("fused"), kept("explicit")
-    assert fused == [fused[0], 2 * fused[0], 4 * fused[0]]
-    scores = DEPTH * (HEADS * 4 + 1)  # bytes for each pair: weights, and the mask of all heads
-    surplus = [more - less for more, less in zip(explicit, fused, strict=True)]
-    linear = surplus[0] - scores * 256**2
-    assert surplus == [scores * n**2 + linear * n // 256 for n in (256, 512, 1024)]
-
-
 def test_counting_leaves_a_model_as_it_was() -> None:
     model = on_meta(transformer(depth=4, path="row")).eval()
     before = {name: set(vars(module)) for name, module in model.named_modules()}
@@ -249,12 +236,6 @@ def test_an_override_replaces_a_choice_whole_in_any_order(
         }  # fmt: skip
 
 
-def test_a_whole_model_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:
-    page = json.loads(run(capsys, "--json", "depth=2", "name=recurrent", "kind=decoder"))
-    assert page["config"]["cell"]["name"] == "lstm"
-    assert (page["length"], page["source_size"]) == (512, None)
-
-
 MISTAKES = {
     "gtp2": "no preset 'gtp2'. Did you mean 'gpt2'?",
     "n_head=8": "model.n_head: no such option. Did you mean 'n_heads'?",
@@ -290,13 +271,3 @@ def test_a_mistake_is_answered_in_one_line(capsys: pytest.CaptureFixture[str]) -
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert MISTAKES[words] in err
-
-
-def test_a_wrong_command_gets_the_right_one_and_none_gets_the_usage(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["descrbe"]) == 2
-    assert capsys.readouterr().err == "no command 'descrbe'. Did you mean 'describe'?\n"
-    assert main([]) == 2
-    assert "describe" in capsys.readouterr().out
-    assert main(["--help"]) == 0

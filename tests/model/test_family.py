@@ -101,12 +101,6 @@ def test_options_are_replaced_whole_and_never_mixed_with_a_sibling() -> None:
     assert front["pressure"] == 2.0  # the part's own default, not what the van puts in front
 
 
-def test_resolving_leaves_what_was_written_as_it_was() -> None:
-    written = {"name": "van", "front": {"name": "rubber"}}
-    CAR.resolve(written)
-    assert written == {"name": "van", "front": {"name": "rubber"}}
-
-
 def test_a_mistake_is_answered_with_its_place_and_the_nearest_right_name() -> None:
     for written, message in [
         ("vam", "car: no car 'vam'. Did you mean 'van'?"),
@@ -155,15 +149,6 @@ def test_all_mistakes_are_listed_at_once() -> None:
     assert len(problems({"name": "van", "doors": 0, "weight": -1})) == 2
 
 
-def test_impossible_values_are_listed_beside_misspelt_names() -> None:
-    assert len(problems({"name": "van", "doors": 0, "colour": "red"})) == 2
-
-
-def test_a_dotted_key_is_no_option() -> None:
-    (problem,) = problems({"name": "van", "front.pressure": 7})
-    assert problem.startswith("car.front.pressure: no such option")
-
-
 def test_a_value_cannot_read_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOORS", "5")
     (problem,) = problems({"name": "van", "doors": "${oc.env:DOORS}"})
@@ -177,14 +162,3 @@ def test_a_part_is_built_from_its_options_and_from_what_its_constructor_names() 
     assert isinstance(built, Rubber)
     assert (built.config.pressure, built.config.spokes, built.width) == (5.0, None, 3)
     assert isinstance(WHEEL.build("wood", width=3), Wood)
-
-
-def test_a_part_that_asks_for_the_unknown_is_a_fault_of_the_program() -> None:
-    with pytest.raises(AssertionError, match=r"wheel Rubber asks for unknown {'width'}"):
-        WHEEL.build("rubber")
-
-
-def test_a_name_is_registered_once() -> None:
-    with pytest.raises(ValueError, match="wheel 'wood' is registered twice"):
-        WHEEL.register("wood")(Rubber)
-    assert WHEEL.parts["wood"] is Wood

@@ -77,14 +77,6 @@ def test_gates_of_an_lstm_are_drawn_apart_and_biases_start_at_zero() -> None:
     assert all(not view.any() for name, view in views.items() if ".bias" in name)
 
 
-def test_gains_start_at_one_and_biases_at_zero() -> None:
-    model = build({"name": "transformer", "d_model": 8, "n_heads": 2}, None, 9, seed=0)
-    norm = model.decoder.norm
-    assert norm.weight.tolist() == [1.0] * 8
-    assert norm.bias.tolist() == [0.0] * 8
-    assert not model.head.project.bias.any()
-
-
 def test_a_value_depends_on_the_seed_and_on_the_name_of_its_parameter() -> None:
     def linear(name: str, seed: int) -> torch.Tensor:
         model = nn.ModuleDict({name: nn.Linear(3, 3)})

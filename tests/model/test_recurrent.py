@@ -10,9 +10,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from model.batch import Batch
-from model.build import build, resolve
-from model.config import ConfigError
-from model.count import parameters
+from model.build import build
 from model.recurrent import CELL, SCORE
 
 torch.set_num_threads(1)
@@ -238,36 +236,4 @@ def test_no_python_loop_runs_over_time() -> None:
         assert len(counts) == 1
 
 
-def test_a_language_model_costs_its_layers_and_its_output() -> None:
-    free, tied = (
-        build({"name": "recurrent", "kind": "decoder", "depth": 3, "tied": tied}, None, 50, 0)
-        for tied in (False, True)
-    )
-    layer = 8 * 64 * 64 + 8 * 64  # four gates, two matrices, two biases
-    assert parameters(free) == 50 * 64 + 3 * layer + 50 * 64 + 50
-    assert parameters(tied) == parameters(free) - 50 * 64
-
-
 # What cannot be built or run.
-
-
-def test_a_bad_option_is_named() -> None:
-    for options, sentence in [
-        ({"kind": "encoder"}, r"model\.kind: expected decoder or encoder_decoder, got 'encoder'"),
-        ({"d_model": 7}, r"model\.d_model=7: must be even"),
-        ({"d_model": 0}, r"model\.d_model=0: must be at least 1"),
-        ({"kind": "decoder", "d_model": -1}, r"model\.d_model=-1: must be at least 1"),
-        ({"depth": 0}, r"model\.depth=0: must be at least 1"),
-        ({"dropout": 1.0}, r"model\.dropout=1\.0: must be from 0 to below 1"),
-        ({"tied": "perhaps"}, r"model\.tied: "),
-        ({"score": "dots"}, r"model\.score: no score 'dots'\. Did you mean 'dot'\?"),
-        ({"score": {"name": "mlp", "width": 3}}, r"model\.score\.width: takes no options"),
-        ({"cell": "lstn"}, r"model\.cell: no cell 'lstn'\. Did you mean 'lstm'\?"),
-        ({"n_heads": 2}, r"model\.n_heads: no such option"),
-    ]:
-        with pytest.raises(ConfigError, match=sentence):
-            resolve({"name": "recurrent", **options})
-
-
-def test_an_odd_width_is_no_trouble_to_a_language_model() -> None:
-    assert resolve({"name": "recurrent", "kind": "decoder", "d_model": 7})["d_model"] == 7

@@ -114,23 +114,6 @@ def test_a_decoder_is_its_equations(residual: str) -> None:
     assert_equals(logits_TV, [linear(token, *affine(model.head.project)) for token in x])
 
 
-@pytest.mark.parametrize("norm", [False, True], ids=["plain", "normed"])
-def test_tokens_are_scaled_placed_and_then_normed(norm: bool) -> None:
-    embedding = made(embedding_norm=norm).decoder.embedding
-    assert (embedding.norm is not None) == norm
-    table = embedding.tokens.weight.tolist()
-    by_hand = [
-        [
-            add([math.sqrt(D_MODEL) * v for v in table[token]], sinusoid(position, D_MODEL))
-            for position, token in enumerate(tokens)
-        ]
-        for tokens in INPUTS.tolist()
-    ]
-    if norm:
-        by_hand = [normed(x, embedding.norm) for x in by_hand]
-    assert_equals(embedding(INPUTS, torch.arange(3)), by_hand)
-
-
 @pytest.mark.parametrize("final_norm", [True, False])
 @pytest.mark.parametrize("residual", ["pre", "post"])
 def test_a_written_final_norm_is_the_last_thing_a_stack_does(
