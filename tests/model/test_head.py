@@ -125,7 +125,7 @@ def test_tables_that_cannot_be_one_are_refused() -> None:
         (
             {"tied": "output", "position": {"name": "learned", "join": "concat"}},
             (9, 9),
-            "tied=output: .* positions that are not concatenated",
+            "tied=output: .* positions not concatenated",
         ),
     ]:
         with pytest.raises(ConfigError, match=words):
