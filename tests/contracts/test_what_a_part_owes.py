@@ -11,7 +11,7 @@ TESTS = Path(__file__).resolve().parents[1] / "model"
 # Where the slow formula of each part stands. Those of cells and scores are read off the part's own
 # weights in test_recurrent.py, which runs over every part by itself.
 FORMULAS = {
-    "model": ["test_transformer.py", "test_recurrent.py"],
+    "model": ["test_recurrent.py", "../parity/test_torch_transformer.py"],
     "position": ["test_positions.py"],
     "norm": ["test_norm_and_feedforward.py"],
     "feedforward": ["test_norm_and_feedforward.py"],

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-import pytest
 import torch
 from torch import nn
 
 from model.build import build
 from model.family import NoOptions
 from model.mixer import MIXER
-from model.mixer.attention import Attention
 
 # What of a mixer's options changes the cross-attention beside it; all others are about its own
 # sequence: how far it sees, how it gets from one position to the next.
@@ -54,15 +52,3 @@ def test_an_option_reaches_cross_attention_where_that_has_the_same() -> None:
     for name, option in CASES:
         plain, changed = cross(name), cross({"name": name, option: OTHER[option]})
         assert (shapes(changed) != shapes(plain)) == (option in REACHES[name])
-
-
-@pytest.mark.parametrize("name", ["attention", "window"])
-def test_cross_attention_has_the_heads_and_biases_that_were_asked_for(name: str) -> None:
-    built = cross({"name": name, "bias": False, "n_kv_heads": 2})
-    assert isinstance(built, Attention)
-    assert built.n_kv_heads == 2
-    assert shapes(built) == {
-        "project.weight": (8, 8),
-        "project_memory.weight": (8, 8),  # two of four heads, for keys and for values
-        "out.weight": (8, 8),
-    }

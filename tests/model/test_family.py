@@ -90,11 +90,6 @@ def test_one_choice_written_in_many_ways_resolves_to_one_form() -> None:
         )  # 4, not 4.0; the order of the Config, not the writer's
 
 
-def test_whole_floats_are_integers_and_integers_are_floats_where_the_option_says_so() -> None:
-    front = CAR.resolve({"name": "van", "front": {"name": "rubber", "spokes": 9.0, "pressure": 1}})
-    assert repr(front["front"]) == repr({"name": "rubber", "pressure": 1.0, "spokes": 9})
-
-
 def test_options_are_replaced_whole_and_never_mixed_with_a_sibling() -> None:
     assert CAR.resolve({"name": "van", "front": "wood"})["front"] == {"name": "wood"}
     front = CAR.resolve({"name": "van", "front": "rubber"})["front"]

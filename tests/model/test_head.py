@@ -69,11 +69,6 @@ def test_tokens_are_scored_at_every_position(transform: bool, bias: bool, scale:
     assert len(list(part.parameters())) == 1 + bias + 4 * transform
 
 
-def test_a_bare_head_gives_the_vectors_themselves() -> None:
-    x_BTD = random(2, 3, 6)
-    assert head("bare")(x_BTD, None) is x_BTD
-
-
 # Kinds of models.
 
 
@@ -104,12 +99,6 @@ def test_tables_are_one_as_far_as_written(tied: str) -> None:
     assert (model.head.project.weight is target) == (tied != "free")
     assert (source is target) == (tied == "all")
     assert model.head.project.bias.shape == (9,)
-
-
-def test_an_encoder_ties_its_only_table_to_its_output() -> None:
-    for tied in ("output", "all"):
-        model: Any = build({**FREE, "kind": "encoder", "tied": tied}, 9, 9, seed=0)
-        assert model.head.project.weight is model.encoder.embedding.tokens.weight
 
 
 def test_tables_that_cannot_be_one_are_refused() -> None:

@@ -389,13 +389,6 @@ def test_without_a_mixer_no_token_learns_of_another() -> None:
         assert (after[0, changed] - before[0, changed]).abs().max() > 1e-3
 
 
-def test_without_a_mixer_the_block_has_no_norm_for_it() -> None:
-    for residual, fewer in [("pre", 1), ("post", 1), ("sandwich", 2), ("parallel", 0), ("none", 1)]:
-        basic, none = (encoder(mixer, residual=residual).encoder for mixer in ("basic", "none"))
-        for with_mixer, without in zip(basic.blocks, none.blocks, strict=True):
-            assert len(with_mixer.residual.norms) - len(without.residual.norms) == fewer
-
-
 def test_both_forms_start_with_the_same_weights_gate_by_gate() -> None:
     for name in STEPS:
         kernel, steps = (

@@ -95,15 +95,6 @@ def test_a_sinusoid_keeps_the_phase_of_far_positions_in_single_precision() -> No
     torch.testing.assert_close(far, exact, rtol=1e-6, atol=1e-6)
 
 
-def test_none_adds_nothing_anywhere() -> None:
-    scheme, at = POSITION.build("none"), torch.arange(3)
-    x_BTD, q, k = drawn(2, 3, 4), drawn(2, 1, 3, 4), drawn(2, 1, 3, 4, seed=2)
-    assert scheme.embed(x_BTD, at) is x_BTD
-    assert scheme.rotate(q, k, at) == (q, k)
-    assert scheme.bias(at, at) is None
-    assert scheme.score(q, at, at) is None
-
-
 def test_learned_takes_the_row_of_its_table() -> None:
     for name in ["learned", "learned appended"]:
         scheme = moved(POSITION.build(ABSOLUTE[name], **SIZES))

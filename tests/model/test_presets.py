@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -11,8 +9,6 @@ from model.build import build, resolve
 from model.config import ConfigError
 from model.count import parameters
 from model.preset import load, names
-
-PARITY = Path(__file__).parent.parent / "parity"
 
 PUBLISHED = {
     "gpt2": 124_439_808,
@@ -52,25 +48,6 @@ def test_a_preset_writes_out_every_value() -> None:
         written = load(name).model
         d_head = written["d_head"] or written["d_model"] // written["n_heads"]
         assert {**written, "d_head": d_head} == resolve(written)
-
-
-def test_another_number_of_heads_needs_no_other_setting_and_no_other_width() -> None:
-    for name in names():
-        preset = load(name)
-        with torch.device("meta"):
-            model = build(
-                {**preset.model, "n_heads": 4}, preset.source_size, preset.target_size, None
-            )
-        is_stated = (
-            preset.model["d_head"] or preset.model["mixer"]["n_kv_heads"]
-        )  # T5's, TinyLlama's
-        assert is_stated or parameters(model) == counted(name)
-
-
-def test_every_preset_is_held_against_another_library() -> None:
-    """`bert-base` by `test_bert.py`: the name of the preset up to its size."""
-    tested = {path.stem.removeprefix("test_") for path in PARITY.rglob("test_*.py")}
-    assert {name.partition("-")[0] for name in names()} <= tested
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest_name() -> None:

@@ -48,6 +48,19 @@ def test_without_segments_all_tokens_are_of_the_first() -> None:
     assert (model(batch(SEGMENTS)) - expected).abs().max() > 1e-3
 
 
+def test_segments_that_are_not_there_are_named() -> None:
+    for wrong, words in [
+        (lambda: made()(batch(SEGMENTS + 1)), "segments holds 3: the model has 0 to 2"),
+        (lambda: made()(batch(SEGMENTS - 1)), "segments holds -1: the model has 0 to 2"),
+        (lambda: made(segments=0)(batch(SEGMENTS)), r"has none: set model\.segments"),
+        (lambda: batch(SEGMENTS[:, :3]), "must go with a source of the same shape"),
+        (lambda: Batch(SOURCE, inputs=SOURCE, segments=SEGMENTS), "must go with a source"),
+        (lambda: made(kind="decoder"), "only a source has segments; choose kind="),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            wrong()
+
+
 def test_the_source_of_an_encoder_decoder_has_segments_too() -> None:
     model = made(kind="encoder_decoder", head="tokens")
     assert model.decoder.embedding.segments is None
@@ -56,16 +69,3 @@ def test_the_source_of_an_encoder_decoder_has_segments_too() -> None:
     assert (model(given) - model(plain)).abs().max() > 1e-6
     decoding = model.begin(2, 4, SOURCE, None)
     torch.testing.assert_close(model.step(SOURCE, decoding)[0], model(plain), rtol=0, atol=1e-9)
-
-
-def test_segments_that_are_not_there_are_named() -> None:
-    with pytest.raises(ValueError, match="segments holds 3: the model has 0 to 2"):
-        made()(batch(SEGMENTS + 1))
-    with pytest.raises(ValueError, match="segments holds -1: the model has 0 to 2"):
-        made()(batch(SEGMENTS - 1))
-    with pytest.raises(ValueError, match=r"the model has none: set model\.segments"):
-        made(segments=0)(batch(SEGMENTS))
-    with pytest.raises(ValueError, match="segments must go with a source of the same shape"):
-        batch(SEGMENTS[:, :3])
-    with pytest.raises(ValueError, match="segments must go with a source of the same shape"):
-        Batch(SOURCE, inputs=SOURCE, segments=SEGMENTS)

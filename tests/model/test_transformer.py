@@ -1,4 +1,4 @@
-"""Blocks, stacks and whole transformers, recomputed one number at a time."""
+"""How tokens enter a transformer, and where each dropout acts."""
 
 from __future__ import annotations
 
@@ -114,18 +114,15 @@ def test_a_decoder_is_its_equations(residual: str) -> None:
     assert_equals(logits_TV, [linear(token, *affine(model.head.project)) for token in x])
 
 
-@pytest.mark.parametrize("final_norm", [True, False])
-@pytest.mark.parametrize("residual", ["pre", "post"])
-def test_a_written_final_norm_is_the_last_thing_a_stack_does(
-    residual: str, final_norm: bool
-) -> None:
-    model = made(residual=residual, final_norm=final_norm, depth=1)
-    stream: list[torch.Tensor] = []
-    model.decoder.blocks[-1].register_forward_hook(lambda *given: stream.append(given[2][0]))
-    logits = model(Batch(INPUTS, INPUTS))
-    (x_BTD,) = stream
-    ends = [normed(x, model.decoder.norm) if final_norm else x for x in x_BTD.tolist()]
-    assert_equals(logits, [[linear(x, *affine(model.head.project)) for x in row] for row in ends])
+def test_tokens_are_scaled_placed_and_then_normed() -> None:
+    for has_norm in [False, True]:
+        embedding = made(embedding_norm=has_norm).decoder.embedding
+        table = embedding.tokens.weight.tolist()
+        for row, tokens in zip(embedding(INPUTS, torch.arange(3)), INPUTS.tolist(), strict=True):
+            for at, (vector, token) in enumerate(zip(row, tokens, strict=True)):
+                scaled = [math.sqrt(D_MODEL) * v for v in table[token]]
+                x = add(scaled, sinusoid(at, D_MODEL))
+                assert_equals(vector, layer_norm(x, *affine(embedding.norm)) if has_norm else x)
 
 
 PLACES = ("embedding", "sublayers", "feedforward", "attention")
