@@ -179,10 +179,7 @@ def steps_on_with_chosen_sequences(subject: Subject) -> None:
 
 def holds_still_in_evaluation(subject: Subject) -> None:
     """Every subject has dropout, which is asleep."""
-    model, batch = subject.moved(), sample(subject)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        first, second = run(model, batch), run(model, batch)
+    first, second = (run(subject.moved(), sample(subject)) for _ in range(2))
     assert_same(second, first, "two evaluations differ", 0.0)
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import positions
-from model.config import ConfigError
 from model.mixer import MIXER, Context
 from model.mixer.attention import Attention
 from model.positions import POSITION
@@ -112,12 +111,6 @@ def test_cross_attention_asks_a_memory(path: str) -> None:
             assert_equals(
                 y_BTD, by_hand(mixer, x_BTD, memory_BSD, lengths or [4] * 3, causal=False)
             )
-
-
-def test_heads_of_keys_that_do_not_divide_the_heads_are_refused() -> None:
-    for n_kv_heads in [-1, 0, 3, 8]:
-        with pytest.raises(ConfigError, match=f"n_kv_heads={n_kv_heads}: must divide n_heads=4"):
-            build("fused", n_heads=4, n_kv_heads=n_kv_heads)
 
 
 @PATHS

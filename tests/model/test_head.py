@@ -35,8 +35,7 @@ def pooled(pool: str, vectors: list[Vector]) -> Vector:
 
 
 @pytest.mark.parametrize("pool", ["first", "last", "mean"])
-@pytest.mark.parametrize("transform", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(("transform", "padded"), [(False, False), (True, True), (False, True)])
 def test_classes_are_read_off_the_real_tokens(pool: str, transform: bool, padded: bool) -> None:
     part, x_BTD = head("classes", pool=pool, transform=transform), random(3, 4, 6)
     lengths = LENGTHS if padded else [4, 4, 4]

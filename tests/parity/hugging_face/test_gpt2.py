@@ -10,6 +10,7 @@ from library_weights import (
     Twin,
     Weights,
     assert_same,
+    assert_same_decoder,
     padded,
     trained,
 )
@@ -54,10 +55,7 @@ TWIN = Twin("gpt2", library, TABLE, turned)
 
 def test_equal_weights_give_the_logits_of_gpt2() -> None:
     theirs, model = TWIN.pair(SMALL, **THEIR_SMALL)
-    tokens, lengths, real = padded([5, 12, 1, 9], seed=1)
-    with StaysDouble():
-        expected = theirs(input_ids=tokens, attention_mask=real.long()).logits
-    assert_same(model(Batch(tokens, tokens, lengths))[real], expected[real])
+    assert_same_decoder(theirs, model, [5, 12, 1, 9])
 
 
 def test_equal_weights_give_the_loss_and_the_gradients_of_gpt2() -> None:
