@@ -8,10 +8,6 @@ import torch
 from bart_weights import TABLE, sizes
 from library_weights import SIZE, Twin, Weights, assert_same_encoder_decoder
 
-from model.build import build
-from model.count import parameters
-from model.preset import load
-
 SMALL = {
     "d_model": 24, "n_heads": 3, "d_head": 8, "depth": 2, "max_len": 14, "mixer.n_kv_heads": 3,
 }  # fmt: skip
@@ -50,12 +46,3 @@ def test_a_head_with_a_bias_has_the_final_logits_bias_of_bart() -> None:
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:
     TWIN.assert_published_shapes({}, **PUBLISHED)
-
-
-def test_the_preset_lacks_only_the_rows_of_positions_that_no_token_reads() -> None:
-    choice = load("bart-base")
-    with torch.device("meta"):
-        theirs = parameters(library(**PUBLISHED))
-        ours = parameters(build(choice.model, choice.source_size, choice.target_size, None))
-    tables, rows, width = 2, 2, 768
-    assert ours == theirs - tables * rows * width

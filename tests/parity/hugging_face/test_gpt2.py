@@ -10,7 +10,6 @@ from library_weights import (
     Twin,
     Weights,
     assert_same,
-    assert_same_decoder,
     padded,
     trained,
 )
@@ -51,11 +50,6 @@ def turned(theirs: Weights) -> Weights:
 
 
 TWIN = Twin("gpt2", library, TABLE, turned)
-
-
-def test_equal_weights_give_the_logits_of_gpt2() -> None:
-    theirs, model = TWIN.pair(SMALL, **THEIR_SMALL)
-    assert_same_decoder(theirs, model, [5, 12, 1, 9])
 
 
 def test_equal_weights_give_the_loss_and_the_gradients_of_gpt2() -> None:
