@@ -19,7 +19,7 @@ from model.positions import POSITION
 from model.scale import SCALE
 
 D_MODEL, N_HEADS, D_HEAD = 8, 2, 3  # heads that do not fill the width
-PATHS = pytest.mark.parametrize("path", sorted(PATH.parts))
+PATHS = pytest.mark.parametrize("path", ["explicit", "row", "loop", "fused"])
 
 
 def build(
