@@ -64,19 +64,9 @@ def working(on: str) -> Iterator[None]:
 def guarded(main: Callable[[], int]) -> int:
     """The exit code of `main`; what a command cannot help is one line, and never a traceback.
 
-    | raised                                   | said                     | code |
-    |------------------------------------------|--------------------------|------|
-    | an error of the operating system         | what, and on which file  | 1    |
-    | memory ran out, by Python or by torch    | out of memory            | 1    |
-    | whoever read the output has gone (head)  | nothing                  | 1    |
-    | a value nested past Python's own limit   | nested too deeply        | 2    |
-    | Ctrl-C                                   | nothing                  | 130  |
-    | SystemExit, as --help raises it          | what it says             | its  |
-
     Mistakes of the user's (a ConfigError) are for `main` to answer; every other exception is a
     fault of ours and goes through. What was printed is flushed here, so that a full disk or a
-    closed pipe is met here too and not when the interpreter ends. A standard error that is closed
-    is told nothing, and the code stays what it is.
+    closed pipe is met here too and not when the interpreter ends.
     """
     try:
         return _finished(main)

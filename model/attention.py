@@ -101,19 +101,6 @@ class Path(nn.Module):
 
     hides = True  # whether the causal mask truly hides the future; padding is always hidden
 
-    def forward(
-        self,
-        q_BHTK: Tensor,
-        k_BHSK: Tensor,
-        v_BHSK: Tensor,
-        scale: float,
-        causal: bool = False,
-        keep_BHTS: Tensor | None = None,
-        bias_BHTS: Tensor | None = None,
-        dropout: float = 0.0,
-    ) -> tuple[Tensor, Tensor | None]:
-        raise NotImplementedError
-
 
 @PATH.register("explicit")
 class Explicit(Path):

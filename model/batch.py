@@ -31,8 +31,10 @@ class Batch:
 
     def __post_init__(self) -> None:
         """Lengths that do not fit would end in NaN; on an accelerator they are taken on trust."""
-        sides = (("lengths", self.lengths, self.inputs),)
-        for name, lengths, tokens in (*sides, ("source_lengths", self.source_lengths, self.source)):
+        for name, lengths, tokens in (
+            ("lengths", self.lengths, self.inputs),
+            ("source_lengths", self.source_lengths, self.source),
+        ):
             if lengths is None or lengths.device.type != "cpu":
                 continue
             if tokens is None or len(lengths) != len(tokens):
@@ -44,18 +46,14 @@ class Batch:
                 raise ValueError(f"{name} holds {low}: a sequence needs at least one real token")
             if high > tokens.shape[1]:
                 raise ValueError(f"{name} holds {high}: the sequences are {tokens.shape[1]} long")
-        if (
-            self.inputs is not None
-            and self.source is not None
-            and len(self.inputs) != len(self.source)
-        ):
+        counts = [len(side) for side in (self.inputs, self.source) if side is not None]
+        if len(set(counts)) > 1:
             raise ValueError(
-                f"inputs and source hold {len(self.inputs)} and {len(self.source)} sequences: "
+                f"inputs and source hold {counts[0]} and {counts[1]} sequences: "
                 "give each target its source"
             )
-        if self.segments is not None and (
-            self.source is None or self.segments.shape != self.source.shape
-        ):
+        shape = None if self.source is None else self.source.shape
+        if self.segments is not None and self.segments.shape != shape:
             raise ValueError("segments must go with a source of the same shape")
 
     @classmethod

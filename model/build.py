@@ -104,13 +104,11 @@ def _transformer(
         return Block(own, cross, feedforward, residual)
 
     def stack(size: int, segments: int, causal: bool, reads_memory: bool) -> Stack:
-        def make_position() -> Position:
-            return POSITION.build(config.position, causal=causal, **given)
-
-        first = make_position()
-        positions = [first] + [
-            first if first.shared else make_position() for _ in range(config.depth - 1)
+        made = [
+            POSITION.build(config.position, causal=causal, **given) for _ in range(config.depth)
         ]
+        first = made[0]
+        positions = [first] * config.depth if first.shared else made
         assert config.embedding_dropout is not None
         embedding = Embedding(
             size,
@@ -166,9 +164,8 @@ def _tie(tied: str, encoder: Stack | None, decoder: Stack | None, head: Head) ->
     project = getattr(head, "project", None)
     if project is None or project.weight.shape != target.weight.shape:
         raise ConfigError(
-            [f"tied={tied}: needs a head over the same tokens, and positions that are not "
-             "concatenated"]
-        )  # fmt: skip
+            [f"tied={tied}: needs a head over the same tokens, and positions not concatenated"]
+        )
     project.weight = target.weight
 
 

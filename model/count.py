@@ -31,7 +31,7 @@ class Cost:
     parameters: dict[str, int]
     """By kind; a tied weight counts once, where it stands first."""
     flops: dict[str, int]
-    """By kind: matrix products and attention, a multiply and an add each."""
+    """By kind: matrix products and attention, a multiply and an add each; causal counts as full."""
     tokens: int
     """Read, source and target together."""
     kept_bytes: int
@@ -48,11 +48,7 @@ def parameters(model: nn.Module) -> int:
 
 
 def flops_per_token(model: nn.Module, source_length: int | None, length: int) -> float:
-    """Forward floating-point operations for each input token, source and target together.
-
-    Matrix products and attention, a multiply and an add each; causal attention counts as full
-    attention. `model` must live on the meta device, where every kernel is counted.
-    """
+    """Forward operations for each token that is read; `model` must live on the meta device."""
     return count(model, source_length, length).flops_per_token
 
 

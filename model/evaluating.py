@@ -17,7 +17,7 @@ from model.batch import Batch
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: Any) -> Iterator[None]:
     """Evaluation mode for the block."""
     with keeping_modes(model):
         model.eval()

@@ -75,7 +75,7 @@ class Family:
         key = (part, repr(written))
         if key not in self._known:
             options = {key: value for key, value in written.items() if key != "name"}
-            config = validate(_config(part), options, path)
+            config = validate(getattr(part, "Config", NoOptions), options, path)
             resolved = {"name": written["name"], **asdict(config)}
             self._known[key] = self._known[part, repr(resolved)] = config
         return written["name"], self._known[key]
@@ -86,10 +86,6 @@ def _asked(part: Any) -> list[str]:
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(part).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind in named]
-
-
-def _config(part: Any) -> Any:
-    return getattr(part, "Config", NoOptions)
 
 
 MODEL = Family("model")

@@ -5,7 +5,9 @@ D: d_model, F: ratio × d_model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch.nn.functional as F
@@ -38,6 +40,7 @@ class TwoLayers(nn.Module):
     """down(activation(up(x))): widen, bend, narrow (Vaswani et al. 2017, eq. 2)."""
 
     Config = Widths
+    activation: Callable[[Tensor], Tensor]
 
     def __init__(self, config: Widths, d_model: int, feedforward_dropout: float) -> None:
         super().__init__()
@@ -45,9 +48,6 @@ class TwoLayers(nn.Module):
         self.up = nn.Linear(d_model, width, bias=config.bias)
         self.down = nn.Linear(width, d_model, bias=config.bias)
         self.dropout = Dropout(feedforward_dropout)
-
-    def activation(self, x_BTF: Tensor) -> Tensor:
-        raise NotImplementedError
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         return self.down(self.dropout(self.activation(self.up(x_BTD))))
@@ -65,8 +65,7 @@ class WithoutActivation(TwoLayers):
 class ReLU(TwoLayers):
     """max(0, x)."""
 
-    def activation(self, x_BTF: Tensor) -> Tensor:
-        return F.relu(x_BTF)
+    activation = staticmethod(F.relu)
 
 
 @FEEDFORWARD.register("gelu")
@@ -80,16 +79,14 @@ class GELU(TwoLayers):
 
     def __init__(self, config: Config, d_model: int, feedforward_dropout: float) -> None:
         super().__init__(config, d_model, feedforward_dropout)
-        self.approximate = config.approximate
-
-    def activation(self, x_BTF: Tensor) -> Tensor:
-        return F.gelu(x_BTF, approximate=self.approximate)
+        self.activation = partial(F.gelu, approximate=config.approximate)
 
 
 class Gated(nn.Module):
     """down(activation(gate(x)) · up(x)): one layer opens and closes the other (Shazeer 2020)."""
 
     Config = Widths
+    activation: Callable[[Tensor], Tensor]
 
     def __init__(self, config: Widths, d_model: int, feedforward_dropout: float) -> None:
         super().__init__()
@@ -97,9 +94,6 @@ class Gated(nn.Module):
         self.into = Joint(d_model, {"gate": width, "up": width}, config.bias)
         self.down = nn.Linear(width, d_model, bias=config.bias)
         self.dropout = Dropout(feedforward_dropout)
-
-    def activation(self, x_BTF: Tensor) -> Tensor:
-        raise NotImplementedError
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         gate_BTF, up_BTF = self.into(x_BTD)
@@ -110,16 +104,14 @@ class Gated(nn.Module):
 class SwiGLU(Gated):
     """Gated by x · sigmoid(x)."""
 
-    def activation(self, x_BTF: Tensor) -> Tensor:
-        return F.silu(x_BTF)
+    activation = staticmethod(F.silu)
 
 
 @FEEDFORWARD.register("geglu")
 class GEGLU(Gated):
     """Gated by x · Φ(x)."""
 
-    def activation(self, x_BTF: Tensor) -> Tensor:
-        return F.gelu(x_BTF)
+    activation = staticmethod(F.gelu)
 
 
 @FEEDFORWARD.register("none")

@@ -5,13 +5,12 @@ B: sequences, W: beams, T: positions given now, S: source positions, V: vocabula
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.batch import BOS, EOS, Batch
 from model.evaluating import evaluating
@@ -102,14 +101,6 @@ NO_CANDIDATE: Candidate = (float("-inf"), 0, EOS)
 HIGHEST_POWER = 10  # lengths to a much higher power are no floats any more
 
 
-@contextmanager
-def _answering(model: Generator) -> Iterator[None]:
-    """Without dropout and without gradients."""
-    assert isinstance(model, nn.Module)
-    with evaluating(model), torch.inference_mode():
-        yield
-
-
 def greedy(model: Generator, question: Question, max_new: int) -> list[Answer]:
     """The likeliest next token, again and again, until each sequence has ended."""
     return generate(model, question, max_new, lambda logits_BV: logits_BV.argmax(dim=-1))
@@ -144,7 +135,7 @@ def generate(model: Generator, question: Question, max_new: int, pick: Pick) -> 
         raise ValueError(f"max_new={max_new}: must be at least 1")
     answers = [Answer([]) for _ in range(len(prompt_BT))]
     at, longest = int(lengths_B.min()), int(lengths_B.max())
-    with _answering(model):
+    with evaluating(model), torch.inference_mode():
         decoding = model.begin(
             len(prompt_BT), longest + max_new, question.source, question.source_lengths
         )
@@ -174,11 +165,8 @@ def generate(model: Generator, question: Question, max_new: int, pick: Pick) -> 
                 return answers
             if 4 * len(still) <= 3 * len(rows):  # rarely: it copies every cache
                 kept_B = torch.tensor(still, device=prompt_BT.device)
-                chosen_B, prompt_BT, lengths_B = (
-                    chosen_B[kept_B],
-                    prompt_BT[kept_B],
-                    lengths_B[kept_B],
-                )
+                chosen_B, lengths_B = chosen_B[kept_B], lengths_B[kept_B]
+                prompt_BT = prompt_BT[kept_B]
                 rows, is_open = [rows[index] for index in still], [True] * len(still)
                 decoding = decoding.select(kept_B)
             logits_BTV, decoding = model.step(chosen_B[:, None], decoding)
@@ -201,7 +189,7 @@ def beam(
         raise ValueError(f"length_power={length_power}: must be from 0 to {HIGHEST_POWER}")
     sequences, lengths, prompts = len(prompt_BT), lengths_B.tolist(), prompt_BT.tolist()
     shortest, end = min(lengths), max(lengths) + max_new
-    with _answering(model):
+    with evaluating(model), torch.inference_mode():
         decoding = model.begin(sequences, end, question.source, question.source_lengths)
         logits_BTV, decoding = model.step(prompt_BT[:, :shortest], decoding)
         each_BW = torch.arange(sequences, device=prompt_BT.device).repeat_interleave(width)

@@ -24,9 +24,6 @@ class Head(nn.Module):
     per: ClassVar[str | None] = None
     """What has logits: each token, or the whole sequence; None where there are none."""
 
-    def forward(self, x_BTD: Tensor, lengths_B: Tensor | None) -> Tensor:
-        raise NotImplementedError
-
 
 @HEAD.register("bare")
 class Bare(Head):

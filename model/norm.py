@@ -16,21 +16,27 @@ from model.family import Family
 NORM = Family("norm")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Affine:
+    """Options of every norm."""
+
+    eps: float = 1e-5
+    affine: bool = True
+    """Whether there is a learned gain."""
+
+    def __post_init__(self) -> None:
+        if self.eps <= 0:
+            raise ConfigError([f"eps={self.eps}: must be positive"])
+
+
 @NORM.register("layer")
 class LayerNorm(nn.LayerNorm):
     """(x − mean) / √(variance + eps) · gain + bias over each token (Ba et al. 2016)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        eps: float = 1e-5
-        affine: bool = True
-        """Whether there is a learned gain."""
+    class Config(Affine):
         bias: bool = True
         """Whether a learned bias goes with the gain."""
-
-        def __post_init__(self) -> None:
-            if self.eps <= 0:
-                raise ConfigError([f"eps={self.eps}: must be positive"])
 
     roles: ClassVar = {"weight": 1.0, "bias": 0.0}
 
@@ -43,13 +49,8 @@ class RMSNorm(nn.RMSNorm):
     """x / √(mean of x² + eps) · gain: no mean, no bias (Zhang & Sennrich 2019)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Affine):
         eps: float = 1e-6
-        affine: bool = True
-
-        def __post_init__(self) -> None:
-            if self.eps <= 0:
-                raise ConfigError([f"eps={self.eps}: must be positive"])
 
     roles: ClassVar = {"weight": 1.0}
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from model.config import ConfigError
 from model.family import Family
-from model.initialise import Role, Spread
+from model.initialise import Spread
 
 POSITION = Family("position")
 
@@ -99,7 +99,6 @@ class InputScheme(Position):
             )  # fmt: skip
         self.width = width if appended else 0
         self.every_layer = config.every_layer
-        self.join = _append if appended else _add
 
     def vectors(self, positions_T: Tensor) -> Tensor:
         """T W."""
@@ -109,7 +108,10 @@ class InputScheme(Position):
         if positions_T.device.type == "cpu" and not torch.compiler.is_compiling():
             # Elsewhere the stack's own check must do.
             self.check(int(positions_T.max()) + 1)
-        return self.join(x_BTD, self.vectors(positions_T).to(x_BTD.dtype))
+        p_TW = self.vectors(positions_T).to(x_BTD.dtype)
+        if self.width:
+            return torch.cat((x_BTD, p_TW.expand(*x_BTD.shape[:-1], -1)), dim=-1)
+        return x_BTD + F.pad(p_TW, (0, x_BTD.shape[-1] - p_TW.shape[-1]))
 
 
 class FreeWidth(InputScheme):
@@ -132,14 +134,6 @@ class FreeWidth(InputScheme):
             if self.join == "add":
                 return d_model
             return max(1, d_model // 4) if self.width is None else self.width
-
-
-def _add(x_BTD: Tensor, p_TW: Tensor) -> Tensor:
-    return x_BTD + F.pad(p_TW, (0, x_BTD.shape[-1] - p_TW.shape[-1]))
-
-
-def _append(x_BTD: Tensor, p_TW: Tensor) -> Tensor:
-    return torch.cat((x_BTD, p_TW.expand(*x_BTD.shape[:-1], -1)), dim=-1)
 
 
 @POSITION.register("index")
@@ -230,18 +224,12 @@ class Learned(FreeWidth):
     def __init__(self, config: Config, d_model: int, max_len: int) -> None:
         super().__init__(config, d_model, config.choose(d_model))
         self.reach = max_len
-        self.table = Table(max_len, config.choose(d_model), config.std)
+        self.table = nn.Embedding(max_len, config.choose(d_model))
+        if config.std is not None:
+            vars(self.table)["roles"] = {"weight": Spread(config.std)}
 
     def vectors(self, positions_T: Tensor) -> Tensor:
         return self.table(positions_T)
-
-
-class Table(nn.Embedding):
-    """Drawn as the rule draws embeddings, or as wide as is said."""
-
-    def __init__(self, size: int, width: int, std: float | None) -> None:
-        super().__init__(size, width)
-        self.roles: dict[str, Role] = {"weight": "embedding" if std is None else Spread(std)}
 
 
 @POSITION.register("rotary")

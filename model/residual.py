@@ -31,9 +31,6 @@ class Residual(nn.Module):
         """Norms in a block of so many sublayers."""
         return sublayers
 
-    def forward(self, x_BTD: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
-        raise NotImplementedError
-
 
 @RESIDUAL.register("pre")
 class PreNorm(Residual):

@@ -57,8 +57,6 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
 
 
 _Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
-
-
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 

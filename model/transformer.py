@@ -26,6 +26,8 @@ from model.positions import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE
 
+DROPPED = ("embedding", "attention", "feedforward")
+
 
 @MODEL.register("transformer")
 class Transformer(nn.Module):
@@ -86,12 +88,7 @@ class Transformer(nn.Module):
                 object.__setattr__(self, "final_norm", ends_in_norm)
             problems += [
                 f"{name}={getattr(self, name)}: must be from 0 to below 1"
-                for name in (
-                    "dropout",
-                    "embedding_dropout",
-                    "attention_dropout",
-                    "feedforward_dropout",
-                )
+                for name in ("dropout", *(f"{place}_dropout" for place in DROPPED))
                 if (value := getattr(self, name)) is not None and not 0 <= value < 1
             ]
             if self.embedding_dropout is None:

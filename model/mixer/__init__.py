@@ -34,15 +34,13 @@ class Context:
     memory_real: Tensor | None = field(init=False)  # B S: the same of the memory
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seen", self._seen())
+        seen = self.positions
+        if self.start > 0:
+            seen = positions(self.start + len(seen), seen)
+        object.__setattr__(self, "seen", seen)
         object.__setattr__(self, "real", _before(self.positions, self.lengths))
         slots = None if self.memory is None else positions(self.memory.shape[1], self.memory)
         object.__setattr__(self, "memory_real", _before(slots, self.memory_lengths))
-
-    def _seen(self) -> Tensor:
-        if self.start == 0:
-            return self.positions
-        return positions(self.start + len(self.positions), self.positions)
 
 
 def _before(slots: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:

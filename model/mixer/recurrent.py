@@ -6,6 +6,7 @@ B: sequences, T: positions, D: d_model, H: hidden width.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,34 +48,34 @@ class Recurrence(Mixer):
         return torch.cat((ahead, cell.reverse(back, context.lengths)), dim=-1), None
 
 
+class OfCells(Recurrence):
+    """The layers of the recurrent models."""
+
+    layer: Callable[..., RecurrentLayer]
+
+    def __init__(self, config: Any, d_model: int, causal: bool) -> None:
+        super().__init__(lambda width: self.layer(config, d_model, width), d_model, causal)
+
+
 @MIXER.register("rnn")
-class RNNMixer(Recurrence):
+class RNNMixer(OfCells):
     """h = tanh(W x + U h'): everything passes through every step (Elman 1990)."""
 
-    Config = cell.Form
-
-    def __init__(self, config: cell.Form, d_model: int, causal: bool) -> None:
-        super().__init__(lambda width: cell.RNN(config, d_model, width), d_model, causal)
+    Config, layer = cell.Form, cell.RNN
 
 
 @MIXER.register("gru")
-class GRUMixer(Recurrence):
+class GRUMixer(OfCells):
     """Gates decide what of the state stays (Cho et al. 2014)."""
 
-    Config = cell.Form
-
-    def __init__(self, config: cell.Form, d_model: int, causal: bool) -> None:
-        super().__init__(lambda width: cell.GRU(config, d_model, width), d_model, causal)
+    Config, layer = cell.Form, cell.GRU
 
 
 @MIXER.register("lstm")
-class LSTMMixer(Recurrence):
+class LSTMMixer(OfCells):
     """Gates around a cell that nothing else touches (Hochreiter & Schmidhuber 1997)."""
 
-    Config = cell.LSTM.Config
-
-    def __init__(self, config: cell.LSTM.Config, d_model: int, causal: bool) -> None:
-        super().__init__(lambda width: cell.LSTM(config, d_model, width), d_model, causal)
+    Config, layer = cell.LSTM.Config, cell.LSTM
 
 
 def scan(keep_BTH: Tensor, add_BTH: Tensor) -> Tensor:

@@ -23,17 +23,13 @@ from model.recurrent.language import Layers, Recurrent
 
 
 class MemoryScore(nn.Module):
-    """Scores in two steps, so that what needs the source alone is done once for each source."""
+    """Scores, B T S, in two steps: what needs the source alone is done once for each source."""
 
     reads = True  # whether the decoder reads the source at all
 
     def keys(self, memory_BSH: Tensor) -> Tensor:
         """The positions as they are scored."""
         return memory_BSH
-
-    def forward(self, h_BTH: Tensor, keys_BSH: Tensor) -> Tensor:
-        """B T S: the higher, the more is read."""
-        raise NotImplementedError
 
 
 @SCORE.register("none")

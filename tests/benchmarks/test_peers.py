@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from ablations.measure.timing import TimingConfig, time_blocks
-from analysis.stats import Ratio, holm, mean_of, timing_ratio
+from analysis.stats import Ratio, timing_ratio
 from model.count import flops_per_token
 
 # Other libraries' warnings are their own business here.
@@ -29,12 +29,6 @@ GEMM = 1024
 AIMS = {("training step", peers.SIZES[1], "nn.TransformerEncoder"): 1.15}
 PEAK_AIMS = {("training step", peers.SIZES[2]): 0.6}
 GENERATION_AIM = {1: 1.5, 16: 1.0}
-CELLS: dict[str, list[float]] = {}
-"""Every cell of the session: log ratios of a peer's times to ours, block by block."""
-
-
-def note(cell: str, theirs: list[float], ours: list[float]) -> None:
-    CELLS[cell] = [math.log(a / b) for a, b in zip(theirs, ours, strict=True)]
 
 
 def verdict(ratio: Ratio, aim: float) -> str:
@@ -67,17 +61,6 @@ def table(title: str, rows: list[tuple[str, ...]]) -> None:
         )
 
 
-def profile(call: Callable[[], None], most: int = 8) -> str:
-    """Where the time of a call goes: operators by the time that is their own."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as watched:
-        for _ in range(5):
-            call()
-    found = sorted(watched.key_averages(), key=lambda each: -each.self_cpu_time_total)
-    whole = sum(each.self_cpu_time_total for each in found)
-    shares = [f"{each.key} {each.self_cpu_time_total / whole:.0%}" for each in found[:most]]
-    return ", ".join(shares)
-
-
 @pytest.mark.parametrize("size", peers.SIZES, ids=str)
 @pytest.mark.parametrize("what", ["training step", "forward"])
 def test_the_decoder_beside_its_peers(
@@ -104,7 +87,6 @@ def test_the_decoder_beside_its_peers(
             faster += f" ({ratio.low:.2f} to {ratio.high:.2f})"
         if not name.startswith("our"):  # our LSTM is there to be seen, not to be beaten
             aim = verdict(ratio, AIMS.get((what, size, name), 1.0))
-            note(f"{what}, {size}, {name}", samples[name], samples["ours"])
             # x-transformers' attention has no biases: 0.7 % fewer.
             assert peer.parameters == pytest.approx(built["ours"].parameters, rel=0.01)
         rows.append((name, faster, f"{peer.parameters:,} parameters", aim, peer.settings))
@@ -116,8 +98,6 @@ def test_the_decoder_beside_its_peers(
         aimed = PEAK_AIMS.get((what, size))
         aim = f" (aim {aimed:.0%})" if aimed else ""
         print(f"  ours reaches {share:.0%} of this machine's matrix-product peak{aim}")
-        for name in ("ours", "x-transformers"):
-            print(f"  the time of {name} goes to {profile(calls[name])}")
 
 
 @pytest.mark.parametrize("batch", [1, 16])
@@ -148,7 +128,6 @@ def test_cached_greedy_generation_beside_hugging_face(
         lambda: samples.update(time_blocks(calls, TIMING, CPU)), rounds=1, iterations=1
     )
     ratio = timing_ratio(samples["Hugging Face"], samples["ours"])
-    note(f"writing, batch {batch}, Hugging Face", samples["Hugging Face"], samples["ours"])
     benchmark.extra_info.update(vars(ratio))
     assert math.isfinite(ratio.ratio)
     with capsys.disabled():
@@ -157,20 +136,3 @@ def test_cached_greedy_generation_beside_hugging_face(
         title = f"{new} tokens after 32, {size}: time over ours"
         settings = "greedy, key-value cache in both"
         table(title, [("Hugging Face generate", text, "", aim, settings)])
-
-
-def test_no_cell_of_the_session_is_shown_slower(
-    benchmark: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Holm over all cells of one session: what is slower by luck in one of twenty is not news."""
-    if not CELLS:
-        pytest.skip("no cell was timed before it: run the whole file")
-    slower = benchmark.pedantic(
-        lambda: holm([mean_of(logs).tails().less for logs in CELLS.values()]), rounds=1
-    )
-    with capsys.disabled():
-        print(f"\nshown slower than a peer, of {len(CELLS)} cells (Holm):")
-        for cell, p in sorted(zip(CELLS, slower, strict=True), key=lambda pair: pair[1])[:5]:
-            print(f"  {cell}: p {p:.3f}{', shown' * (p < 0.05)}")
-    shown = [cell for cell, p in zip(CELLS, slower, strict=True) if not p >= 0.05]
-    assert not shown

@@ -1,4 +1,4 @@
-"""What a trial's training costs: beside a bare loop, and beside torch's own model and batches.
+"""What a trial's training costs beside a bare loop.
 
 Every call trains a few steps, and step i of one is timed in the same block as step i of the other;
 only ratios mean anything.
@@ -12,8 +12,9 @@ from itertools import islice
 from typing import Any
 
 import pytest
-import seq2seq
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from ablations.measure.timing import TimingConfig, time_blocks
 from ablations.plan.profile import read_profile
@@ -23,9 +24,10 @@ from ablations.plan.tree import replaced
 from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.train.loop import CURVE_POINTS, Trainer
+from ablations.train.optimiser import OPTIMISER
 from ablations.train.settings import TrainConfig
-from analysis.stats import Ratio, timing_ratio
-from model.batch import PAD, Batch
+from analysis.stats import timing_ratio
+from model.batch import IGNORE, Batch
 from model.build import build
 
 # Other libraries' warnings are their own business here.
@@ -49,12 +51,6 @@ def settings(profile: str) -> dict[str, Any]:
     return resolve_trial(tree)
 
 
-def real_tokens(parts: Step) -> int:
-    """Letters and phones that are read, padding left out."""
-    read = [tokens for batch in parts for tokens in (batch.source, batch.inputs)]
-    return sum(int((tokens != PAD).sum()) for tokens in read if tokens is not None)
-
-
 def trial(config: dict[str, Any], steps: int) -> Callable[[], None]:
     """A trial's own loop: batches are made, rates set, losses noted."""
     task, train = load_task(freeze(config["task"])), TrainConfig(**config["train"])
@@ -75,26 +71,27 @@ def trial(config: dict[str, Any], steps: int) -> Callable[[], None]:
 
 
 def bare(
-    model: torch.nn.Module, train: TrainConfig, ready: Sequence[Step], steps: int
+    model: nn.Module, train: TrainConfig, ready: Sequence[Step], steps: int
 ) -> Callable[[], None]:
-    loop = seq2seq.BareLoop(model, train)
+    """A training as a script would write it, on batches that are ready-made."""
+    model.train()
+    optimiser = OPTIMISER.build(train.optimiser, parameters=model.parameters())
     counted = iter([(parts, sum(batch.tokens for batch in parts)) for parts in ready])
 
     def call() -> None:
         for parts, labels in islice(counted, steps):
-            loop.step(parts, labels)
+            optimiser.zero_grad()
+            for batch in parts:
+                loss = F.cross_entropy(
+                    model(batch).flatten(0, 1), batch.labels.flatten(), ignore_index=IGNORE,
+                    reduction="sum", label_smoothing=train.smoothing,
+                )  # fmt: skip
+                (loss / labels).backward()
+            if train.clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), train.clip)
+            optimiser.step()
 
     return call
-
-
-def report(
-    benchmark: Any, capsys: pytest.CaptureFixture[str], title: str, ratio: Ratio, note: str
-) -> None:
-    benchmark.extra_info.update(vars(ratio))
-    assert math.isfinite(ratio.ratio)
-    with capsys.disabled():
-        print(f"\n{title}, {torch.get_num_threads()} threads: ", end="")
-        print(f"{ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f}); {note}")
 
 
 @pytest.mark.parametrize("profile", STEPS)
@@ -112,38 +109,7 @@ def test_the_loop_of_a_trial_beside_a_bare_one(
     )
     ratio = timing_ratio(samples["trial"], samples["bare"])
     each = f"{sum(samples['bare']) / len(samples['bare']) / steps * 1e3:.1f} ms a bare step"
-    report(benchmark, capsys, f"{profile}: a trial's loop over a bare loop", ratio, each)
-
-
-@pytest.mark.parametrize("profile", STEPS)
-def test_real_tokens_a_second_beside_torch_transformer_on_shuffled_batches(
-    benchmark: Any, capsys: pytest.CaptureFixture[str], profile: str
-) -> None:
-    config, steps = settings(profile), STEPS[profile]
-    task, train = load_task(freeze(config["task"])), TrainConfig(**config["train"])
-    ours = list(islice(task.steps(0, train.budget), CALLS * steps))
-    words = round(sum(len(batch.labels) for parts in ours for batch in parts) / len(ours))
-    batches = seq2seq.shuffled(task.pairs("train"), words)
-    theirs = [(batch,) for batch in islice(batches, CALLS * steps)]
-    model = seq2seq.TorchSeq2Seq(config["model"], task.source_size, task.target_size)
-    same = build(config["model"], task.source_size, task.target_size, seed=0)
-    counts = [sum(p.numel() for p in each.parameters()) for each in (model, same)]
-    assert counts[0] == counts[1]
-    calls = {"ours": trial(config, steps), "theirs": bare(model, train, theirs, steps)}
-    samples: dict[str, list[float]] = {}
-    benchmark.pedantic(
-        lambda: samples.update(time_blocks(calls, TIMING, CPU)), rounds=1, iterations=1
-    )
-    a_token = {}
-    for name, data in (("ours", ours), ("theirs", theirs)):
-        read = [
-            sum(map(real_tokens, data[call * steps : (call + 1) * steps]))
-            for call in range(TIMING.warmup, CALLS)
-        ]
-        taken = samples[name]
-        a_token[name] = [time / tokens for time, tokens in zip(taken, read, strict=False)]
-    ratio = timing_ratio(a_token["theirs"], a_token["ours"])
-    rates = {name: len(times) / sum(times) for name, times in a_token.items()}
-    note = f"{rates['ours']:,.0f} and {rates['theirs']:,.0f} tokens/s, {words} words a step"
-    title = f"{profile}: real tokens a second over nn.Transformer's"
-    report(benchmark, capsys, title, ratio, note)
+    benchmark.extra_info.update(vars(ratio))
+    with capsys.disabled():
+        print(f"\n{profile}: a trial's loop over a bare loop, one thread: ", end="")
+        print(f"{ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f}); {each}")

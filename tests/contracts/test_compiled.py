@@ -1,71 +1,43 @@
 """A compiled model is the model: the same logits and the same gradients, part by part.
 
 The backend is `aot_eager`: graphs are captured, made functional and split into forward and backward
-as for any backend, then run by the library's own kernels, so that a case takes half a second. What
-`inductor` makes of them is held to the same in the soak tests.
+as for any backend, then run by the library's own kernels, so that a case takes half a second.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from contract_samples import sample
-from contract_subjects import Subject, around, recipe
+from contract_subjects import Subject, around
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from model.attention import Path
-from model.build import FAMILIES, resolve
+from model.attention import PATH, Path
 from model.family import MODEL
-from model.initialise import INITIAL
 from model.mixer import MIXER
-from model.mixer.window import Blocks
-from model.recurrent import CELL, SCORE
+from model.positions import POSITION
 
 # The library's own, where a graph breaks: it looks at gradients of what is no leaf.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 
-# Where a graph breaks, and how often; everywhere else it is whole. The compiler does not look into
-# the library's recurrent layers, whatever their form.
-BREAKS = {
-    **{f"mixer-{name}-decoder": 3 for name in ("rnn", "gru", "lstm")},
-    **{f"mixer-{name}-encoder": 4 for name in ("rnn", "gru", "lstm")},
-    **{f"cell-{name}": 4 for name in CELL.parts},
-    **{f"score-{name}": 4 for name in SCORE.parts},
-    "model-recurrent-decoder": 5,
-    "model-recurrent-encoder_decoder": 4,
+SUBJECTS = {
+    "transformer": around(MODEL, "transformer", "encoder_decoder", depth=2),
+    "window": around(MIXER, "window", "decoder", depth=1),
 }
-QUICK = ("model-transformer-encoder_decoder", "mixer-window-decoder")
-TWO_WAYS = ("window", "convolution", "rnn", "gru", "lstm")  # do other work where nothing is hidden
-
-
-def subjects() -> Iterator[Subject]:
-    """One block around each part."""
-    for family in FAMILIES:
-        for name in sorted(family.parts):
-            if family in (CELL, SCORE):
-                yield around(family, name, depth=1)
-            elif family not in (INITIAL, MODEL):  # first values are not compiled
-                kind = recipe(family, name).kind
-                yield around(family, name, "encoder" if kind == "encoder" else "decoder", depth=1)
-    for name in TWO_WAYS:
-        yield around(MIXER, name, "encoder", depth=1)
-    for name, kind in (("recurrent", "decoder"), ("recurrent", "encoder_decoder")):
-        yield around(MODEL, name, kind, depth=1)
-    yield around(MODEL, "transformer", "encoder_decoder", depth=2)
-
-
-# Parts that stand there if nobody chooses make one model between them.
-SUBJECTS = list({repr(resolve(subject.written)): subject for subject in subjects()}.values())
-
-
-def title(subject: Subject) -> str:
-    return subject.name.partition("-depth")[0]
+SOAK = {
+    **{f"{name}, both ways": around(MIXER, name, "encoder", depth=1)
+       for name in ("window", "convolution", "gru", "mingru")},
+    **{name: around(POSITION, name, "decoder", depth=1) for name in ("rotary", "shaw", "t5")},
+    **{path: around(PATH, path, "decoder", depth=1) for path in ("explicit", "row", "loop")},
+    "recurrent": around(MODEL, "recurrent", "encoder_decoder", depth=1),
+}  # fmt: skip
+# The compiler does not look into the library's recurrent layers; everywhere else a graph is whole.
+BREAKS = ("gru, both ways", "recurrent")
 
 
 def learned(model: nn.Module, run: Any, subject: Subject) -> tuple[Tensor, dict[str, Any]]:
@@ -76,68 +48,33 @@ def learned(model: nn.Module, run: Any, subject: Subject) -> tuple[Tensor, dict[
     return logits.detach(), {name: weight.grad for name, weight in model.named_parameters()}
 
 
-def agree(model: nn.Module, subject: Subject, backend: str = "aot_eager", **how: Any) -> int:
+def agree(model: nn.Module, subject: Subject, **how: Any) -> int:
     """Compiled as in eager mode; how often the graph broke."""
     torch._dynamo.reset()
     counters.clear()
     eager = learned(model, model, subject)
-    compiled = learned(model, torch.compile(model, backend=backend, **how), subject)
+    compiled = learned(model, torch.compile(model, backend="aot_eager", **how), subject)
     torch.testing.assert_close(compiled, eager)
     return sum(counters["graph_break"].values())
 
 
-def tried(subject: Subject) -> Any:
-    """Two at every commit, the rest in the soak tests."""
-    is_quick = title(subject) in QUICK
-    return pytest.param(subject, marks=[] if is_quick else pytest.mark.soak, id=title(subject))
+@pytest.mark.parametrize(
+    "name", [*SUBJECTS, *(pytest.param(name, marks=pytest.mark.soak) for name in SOAK)]
+)
+def test_compiled_logits_and_gradients_are_the_eager_ones(name: str) -> None:
+    subject = (SUBJECTS | SOAK)[name]
+    breaks = agree(copy.deepcopy(subject.moved()), subject, fullgraph=name not in BREAKS)
+    assert (breaks > 0) == (name in BREAKS)
 
 
-@pytest.mark.parametrize("subject", [*map(tried, SUBJECTS)])
-def test_compiled_logits_and_gradients_are_the_eager_ones(subject: Subject) -> None:
-    breaks = BREAKS.get(title(subject), 0)
-    model = copy.deepcopy(subject.moved())
-    assert agree(model, subject, fullgraph=breaks == 0) == breaks, (
-        f"{title(subject)}: say in BREAKS how often its graph breaks, or mend it"
-    )
-
-
-def test_every_break_that_is_listed_is_of_a_subject() -> None:
-    assert {*BREAKS, *QUICK} <= {title(subject) for subject in subjects()}
-
-
-def torn(subject: Subject) -> nn.Module:
-    """The model with a break in its graph before each path of attention."""
+def test_gradients_are_right_across_a_break_too() -> None:
+    """A break in the graph before the path of attention: why a window copies its keys."""
+    subject = around(MIXER, "window", "decoder", depth=1)
     model = copy.deepcopy(subject.moved())
     for module in model.modules():
         if isinstance(module, Path):
             module.register_forward_pre_hook(lambda *_: torch._dynamo.graph_break())
-    return model
-
-
-@pytest.mark.parametrize("kind", ["decoder", pytest.param("encoder", marks=pytest.mark.soak)])
-@pytest.mark.parametrize(
-    "name", ["window", *(pytest.param(n, marks=pytest.mark.soak) for n in ("attention", "basic"))]
-)
-def test_gradients_are_right_across_a_break_too(name: str, kind: str) -> None:
-    subject = around(MIXER, name, kind, depth=1)
-    assert agree(torn(subject), subject) > 0
-
-
-@pytest.mark.soak
-def test_gradients_of_a_view_that_overlaps_itself_are_wrong_across_a_break(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Why a window copies its keys. Once this fails, the library is right and the copy can go."""
-
-    def of_keys(blocks: Blocks, k_BGSK: Tensor) -> Tensor:
-        ends = (0, 0, blocks.left - blocks.past, blocks.spare + blocks.right)
-        padded = nn.functional.pad(k_BGSK, ends)
-        return padded.unfold(-2, blocks.width, blocks.size).transpose(-2, -1)
-
-    monkeypatch.setattr(Blocks, "of_keys", of_keys)
-    subject = around(MIXER, "window", "decoder", depth=1)
-    with pytest.raises(AssertionError, match="not close"):
-        agree(torn(subject), subject)
+    assert agree(model, subject) > 0
 
 
 def test_a_compiled_model_refuses_a_token_that_is_not_there() -> None:
@@ -148,10 +85,3 @@ def test_a_compiled_model_refuses_a_token_that_is_not_there() -> None:
     assert batch.inputs is not None
     with pytest.raises(IndexError):
         compiled(replace(batch, inputs=batch.inputs + 1000))
-
-
-@pytest.mark.soak
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # from the library to itself
-@pytest.mark.parametrize("subject", SUBJECTS, ids=title)
-def test_machine_code_gives_the_eager_logits_and_gradients(subject: Subject) -> None:
-    agree(copy.deepcopy(subject.moved()), subject, backend="inductor")

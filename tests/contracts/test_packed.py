@@ -51,7 +51,21 @@ def labelled(subject: Subject, model: nn.Module, seed: int) -> Batch:
     return replace(batch, labels=labels)
 
 
-def learns_the_same(subject: Subject) -> None:
+QUICK = {  # the rest in the soak tests
+    "model-transformer-encoder_decoder", "model-recurrent-encoder_decoder",
+    "model-recurrent-decoder", "mixer-convolution", "mixer-mingru", "mixer-window", "mixer-lstm",
+    "position-rotary", "position-shaw", "position-t5", "feedforward-swiglu", "head-classes",
+}  # fmt: skip
+
+
+SUBJECTS = [
+    pytest.param(subject, marks=[] if subject.name in QUICK else pytest.mark.soak, id=subject.name)
+    for subject in every_subject()
+]
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_part_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
     config = TrainConfig(optimiser=STILL, clip=None)
     models = [moved(subject, seed) for seed in range(len(SHAPES))]
     batches = [labelled(subject, model, seed) for seed, model in enumerate(models)]
@@ -69,24 +83,3 @@ def learns_the_same(subject: Subject) -> None:
             assert (together is None) == (alone is None), name
             if together is not None:
                 torch.testing.assert_close(together[index], alone, rtol=1e-9, atol=1e-9, msg=name)
-
-
-QUICK = {  # the rest in the soak tests
-    "model-transformer-encoder_decoder", "model-recurrent-encoder_decoder",
-    "model-recurrent-decoder", "mixer-convolution", "mixer-mingru", "mixer-window", "mixer-lstm",
-    "position-rotary", "position-shaw", "position-t5", "feedforward-swiglu", "head-classes",
-}  # fmt: skip
-
-
-def tried(subject: Subject) -> Any:
-    marks = [] if subject.name in QUICK else pytest.mark.soak
-    return pytest.param(subject, marks=marks, id=subject.name)
-
-
-def test_the_parts_that_are_tried_at_every_commit_are_there() -> None:
-    assert {subject.name for subject in every_subject()} >= QUICK
-
-
-@pytest.mark.parametrize("subject", [*map(tried, every_subject())])
-def test_a_part_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
-    learns_the_same(subject)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 from slow_formulas import Matrix, Vector
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -34,8 +36,8 @@ def affine(module: Any) -> tuple[Matrix, Vector | None]:
 
 def assert_equals(actual: Tensor, by_hand: Any) -> None:
     """To twelve digits or so: both sides are in double precision."""
-    expected = torch.tensor(by_hand, dtype=torch.float64)
-    torch.testing.assert_close(actual.detach(), expected, rtol=1e-10, atol=1e-10)
+    expected = torch.as_tensor(by_hand, dtype=torch.float64)
+    torch.testing.assert_close(actual.detach(), expected.detach(), rtol=1e-10, atol=1e-10)
 
 
 def watched(mixer: Any) -> list[Tensor]:
@@ -43,3 +45,20 @@ def watched(mixer: Any) -> list[Tensor]:
     shown: list[Tensor] = []
     mixer.shown.register_forward_hook(lambda _, __, weights: shown.append(weights))
     return shown
+
+
+class _Calls(TorchFunctionMode):
+    count = 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
+        self.count += 1
+        return function(*arguments, **(options or {}))
+
+
+def calls(run: Callable[[], Any]) -> int:
+    """How often Python asks the library for something while this runs."""
+    with _Calls() as asked:
+        run()
+    return asked.count

@@ -109,25 +109,6 @@ def attention(
     return answers
 
 
-def lstm(
-    sequence: Matrix, weight_x: Matrix, weight_h: Matrix, bias_x: Vector, bias_h: Vector
-) -> Matrix:
-    """All hidden vectors, from zeros. Rows of the weights: input, forget, cell, output gate."""
-    size = len(weight_h[0])
-    hidden, cell = [0.0] * size, [0.0] * size
-    outputs: Matrix = []
-    for x in sequence:
-        z = add(linear(x, weight_x, bias_x), linear(hidden, weight_h, bias_h))
-        take = [sigmoid(v) for v in z[:size]]
-        keep = [sigmoid(v) for v in z[size : 2 * size]]
-        new = [math.tanh(v) for v in z[2 * size : 3 * size]]
-        show = [sigmoid(v) for v in z[3 * size :]]
-        cell = [k * c + t * n for k, c, t, n in zip(keep, cell, take, new, strict=True)]
-        hidden = [s * math.tanh(c) for s, c in zip(show, cell, strict=True)]
-        outputs.append(hidden)
-    return outputs
-
-
 def cross_entropy(logits: Vector, label: int, smoothing: float = 0.0, over: str = "all") -> float:
     """Against the label's distribution: 1 − smoothing on it, smoothing spread over the words."""
     logs = [math.log(p) for p in softmax(logits)]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -75,34 +73,6 @@ def test_a_fault_of_ours_is_not_hidden() -> None:
     for error in [RuntimeError("shapes differ"), TypeError("no"), ValueError()]:
         with pytest.raises(type(error)):
             guarded(raising(error))
-
-
-def shell(command: str) -> Any:
-    """In a shell, for its pipes and closed streams; `$describe` is the command."""
-    describe = " ".join(DESCRIBE)
-    return subprocess.run(
-        ["bash", "-c", f'describe="{describe}"; {command}'],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
-    )
-
-
-CLOSED = {
-    "$describe >/dev/full; echo $?": "1\n",
-    "$describe gtp2 2>&-; echo $?": "2\n",
-    "$describe gtp2 >&- 2>&-; echo $?": "2\n",
-    "$describe gtp2 2>&1 >/dev/null | head -0; echo ${PIPESTATUS[0]}": "2\n",
-    "$describe --help | head -0; echo ${PIPESTATUS[0]}": "1\n",
-}
-
-
-def test_a_closed_or_full_stream_ends_a_command_without_a_traceback() -> None:
-    for command, expected in CLOSED.items():
-        done = shell(command)
-        assert done.stdout == expected, command
-        assert done.stderr in ("", "No space left on device\n")
 
 
 def test_a_value_that_is_nested_without_end_is_refused_in_one_line() -> None:

@@ -53,18 +53,6 @@ def test_sequences_without_a_token_are_refused(name: str) -> None:
 
 
 @MODELS
-def test_a_batch_without_a_sequence_is_refused(name: str) -> None:
-    none = torch.empty(0, dtype=torch.long)
-    for lengths in (None, none):
-        empty = batch(
-            labels=INPUTS[:0], inputs=INPUTS[:0], source=SOURCE[:0], lengths=lengths,
-            source_lengths=lengths,
-        )  # fmt: skip
-        with pytest.raises(ValueError, match="is empty: give at least one token"):
-            made(name)(empty)
-
-
-@MODELS
 def test_a_side_that_is_missing_is_named(name: str) -> None:
     for side in ["inputs", "source"]:
         with pytest.raises(ValueError, match=f"^the batch has no {side}: .* needs (one|them)$"):
@@ -97,27 +85,6 @@ def test_lengths_that_do_not_fit_are_refused() -> None:
         ]:
             with pytest.raises(ValueError, match=f"^{side} {words}$"):
                 batch(**{side: torch.tensor(lengths)})
-
-
-def test_lengths_of_what_is_not_there_are_refused() -> None:
-    with pytest.raises(ValueError, match="source_lengths must go with as many sequences"):
-        Batch(INPUTS, INPUTS, source_lengths=torch.tensor([1, 1]))
-    with pytest.raises(ValueError, match="lengths must go with as many sequences"):
-        Batch(SOURCE, source=SOURCE, lengths=torch.tensor([1, 1]))
-
-
-def test_a_target_without_a_source_of_its_own_is_refused() -> None:
-    with pytest.raises(ValueError, match="inputs and source hold 1 and 2 sequences: give each"):
-        batch(inputs=INPUTS[:1])
-
-
-@MODELS
-def test_an_answer_is_not_asked_for_lengths_that_do_not_fit(name: str) -> None:
-    for lengths, words in [([3, 0], "source_lengths holds 0"), ([9, 1], "source_lengths holds 9")]:
-        with pytest.raises(ValueError, match=words):
-            greedy(made(name), Question(SOURCE, torch.tensor(lengths)), max_new=3)
-        with pytest.raises(ValueError, match="source is empty"):
-            greedy(made(name), Question(SOURCE[:, :0]), max_new=3)
 
 
 def test_a_row_that_is_nearly_all_padding_has_no_nan_and_no_nan_gradient() -> None:

@@ -29,22 +29,6 @@ def test_padding_is_no_label_and_no_input() -> None:
     assert batch.tokens == 5
 
 
-def test_shifting_leaves_the_targets_as_they_were() -> None:
-    target = TARGET.clone()
-    Batch.shifted(target, torch.tensor([4, 3]))
-    assert target.tolist() == TARGET.tolist()
-
-
-def test_a_batch_moves_as_a_whole_and_keeps_what_it_lacks() -> None:
-    moved = Batch.shifted(TARGET, torch.tensor([4, 3])).to("meta")
-    assert moved.inputs is not None
-    assert moved.lengths is not None
-    assert {moved.labels.device.type, moved.inputs.device.type, moved.lengths.device.type} == {
-        "meta"
-    }
-    assert moved.source is None
-
-
 def test_positions_count_on_from_where_they_start() -> None:
     assert positions(3, TARGET).tolist() == [0, 1, 2]
     assert positions(2, TARGET, start=5).tolist() == [5, 6]

@@ -53,36 +53,6 @@ def written(shares: dict[tuple[int, ...], dict[int, float]]) -> Logs:
     return logs
 
 
-def test_an_answer_that_ends_first_does_not_stop_one_that_is_better() -> None:
-    """Saying nothing has a probability of 0.4; A B ends with one of 0.59."""
-    logs = written({(): {EOS: 0.4, A: 0.6}, (A,): {B: 0.99}, (A, B): {EOS: 0.99}})
-    ((best, log_p),) = found(logs, 5, width=1, power=0.0)
-    assert best == [A, B]
-    assert log_p == pytest.approx(torch.tensor(0.6 * 0.99 * 0.99).log().item())
-
-
-def test_a_full_beam_of_ended_answers_does_not_stop_one_that_is_better() -> None:
-    """Two of two have ended, and the last word of the third is still to come."""
-    shares = {
-        (): {EOS: 0.3, A: 0.36, B: 0.34},
-        (A,): {EOS: 0.1, C: 0.9},
-        (B,): {EOS: 0.95},
-        (A, C): {EOS: 0.999},
-    }
-    answers = [tokens for tokens, _ in found(written(shares), 6, width=2, power=0.0)]
-    assert answers == [[A, C], [B]]
-
-
-def test_a_long_answer_may_win_by_its_length() -> None:
-    """To say nothing is worth log 0.5; A B C with its end a quarter of log 0.249, which is more.
-
-    After one token and after two it is still behind: only the length it may reach gives it hope.
-    """
-    shares = {(): {EOS: 0.5, A: 0.499}, (A,): {B: 0.499}, (A, B): {C: 1.0}, (A, B, C): {EOS: 1.0}}
-    for power, best in ((0.0, []), (1.0, [A, B, C])):
-        assert found(written(shares), 4, width=1, power=power)[0][0] == best
-
-
 def slow(logs: Logs, max_new: int, width: int, power: float) -> list[tuple[list[int], float]]:
     """To the very end, whatever has ended: of the best 2 · width steps, ends end, others go on."""
     growing: list[tuple[tuple[int, ...], float]] = [((), 0.0)]

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-import pytest
 import torch
 from torch import nn
 
 from model.build import build
-from model.config import ConfigError
 from model.family import NoOptions
 from model.mixer import MIXER
-from model.mixer.attention import Attention
 
 # What of a mixer's options changes the cross-attention beside it; all others are about its own
 # sequence: how far it sees, how it gets from one position to the next.
@@ -55,26 +52,3 @@ def test_an_option_reaches_cross_attention_where_that_has_the_same() -> None:
     for name, option in CASES:
         plain, changed = cross(name), cross({"name": name, option: OTHER[option]})
         assert (shapes(changed) != shapes(plain)) == (option in REACHES[name])
-
-
-@pytest.mark.parametrize("name", ["attention", "window"])
-def test_cross_attention_has_the_heads_and_biases_that_were_asked_for(name: str) -> None:
-    built = cross({"name": name, "bias": False, "n_kv_heads": 2})
-    assert isinstance(built, Attention)
-    assert built.n_kv_heads == 2
-    assert shapes(built) == {
-        "project.weight": (8, 8),
-        "project_memory.weight": (8, 8),  # two of four heads, for keys and for values
-        "out.weight": (8, 8),
-    }
-
-
-def test_a_mixer_without_such_options_crosses_as_plain_attention_does() -> None:
-    assert shapes(cross("gru")) == shapes(cross("attention"))
-
-
-def test_an_option_that_cross_attention_cannot_have_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="n_kv_heads=3: must divide n_heads=4"):
-        cross({"name": "window", "n_kv_heads": 3})
-    with pytest.raises(ConfigError, match=r"model\.mixer\.n_kv_heads: no such option"):
-        cross({"name": "gru", "n_kv_heads": 2})

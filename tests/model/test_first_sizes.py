@@ -46,17 +46,6 @@ def test_tokens_start_at_the_stated_size() -> None:
             assert rms(tokens_alone(model)) == pytest.approx(expected, rel=0.02)
 
 
-def test_learned_positions_start_as_the_rule_draws_embeddings() -> None:
-    for rule in RULES:
-        for width in [None, 64]:
-            join = "add" if width is None else "concat"
-            model = made(
-                initial=RULES[rule], position={"name": "learned", "join": join, "width": width}
-            )
-            expected = {**TOKEN_SIZES, "xavier": (width or D) ** -0.5}[rule]
-            assert rms(positions_alone(model)) == pytest.approx(expected, rel=0.02)
-
-
 def test_learned_positions_start_at_the_size_that_is_asked_for() -> None:
     for rule in RULES:
         for std in [0.02, SINUSOID, 1.0]:

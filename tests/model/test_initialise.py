@@ -10,6 +10,7 @@ from torch import nn
 
 from model.build import build
 from model.initialise import INITIAL, initialise, logical_parameters
+from model.recurrent.cell import LSTM
 
 
 def drawn(choice: object, role: str, shape: tuple[int, ...]) -> torch.Tensor:
@@ -77,12 +78,25 @@ def test_gates_of_an_lstm_are_drawn_apart_and_biases_start_at_zero() -> None:
     assert all(not view.any() for name, view in views.items() if ".bias" in name)
 
 
-def test_gains_start_at_one_and_biases_at_zero() -> None:
-    model = build({"name": "transformer", "d_model": 8, "n_heads": 2}, None, 9, seed=0)
-    norm = model.decoder.norm
-    assert norm.weight.tolist() == [1.0] * 8
-    assert norm.bias.tolist() == [0.0] * 8
-    assert not model.head.project.bias.any()
+def test_a_forget_gates_biases_sum_to_what_was_asked_for_and_no_other_moves() -> None:
+    for written, place in [
+        ({"name": "recurrent", "d_model": 6}, "cell"),
+        ({"name": "transformer", "d_model": 8}, "mixer"),
+        ({"name": "transformer", "d_model": 8, "kind": "encoder"}, "mixer"),
+    ]:
+        plain, opened = (
+            build({**written, place: {"name": "lstm", "forget_bias": bias}}, 9, 9, seed=0)
+            for bias in (0.0, -0.5)
+        )
+        layers = [module for module in opened.modules() if isinstance(module, LSTM)]
+        assert layers
+        for layer in layers:
+            size = layer.hidden_size
+            total = (layer.bias_ih_l0 + layer.bias_hh_l0).tolist()
+            assert total == [0.0] * size + [-0.5] * size + [0.0] * (2 * size)
+        values = opened.state_dict()
+        for name, value in plain.state_dict().items():
+            assert torch.equal(value, values[name]) == ("bias_ih_l0" not in name)
 
 
 def test_a_value_depends_on_the_seed_and_on_the_name_of_its_parameter() -> None:

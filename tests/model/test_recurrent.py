@@ -6,20 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from given_weights import calls, randomised
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from model.batch import Batch
-from model.build import build, resolve
-from model.config import ConfigError
-from model.count import parameters
+from model.build import build
 from model.recurrent import CELL, SCORE
-
-torch.set_num_threads(1)
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
 SOURCE_LENGTHS, LENGTHS = (5, 1, 3), (4, 2, 1)
-CELLS = pytest.mark.parametrize("cell", sorted(CELL.parts))
 MODELS: list[dict[str, Any]] = [
     {"kind": "decoder"},
     {"kind": "decoder", "tied": True},
@@ -30,13 +25,7 @@ MODELS: list[dict[str, Any]] = [
 def made(seed: int = 0, **options: Any) -> Any:
     """Two layers in double precision, every parameter random: no bias of zero."""
     written = {"name": "recurrent", "d_model": WIDTH, "depth": 2, "dropout": 0.5, **options}
-    model = build(written, SOURCE_SIZE, TARGET_SIZE, seed).double().eval()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter.copy_(0.6 * drawn)
-    return model
+    return randomised(build(written, SOURCE_SIZE, TARGET_SIZE, seed), std=0.6)
 
 
 def sample(
@@ -152,50 +141,15 @@ def test_the_language_model_is_a_stack_read_one_token_at_a_time() -> None:
             )
 
 
-@CELLS
-def test_the_encoder_decoder_is_its_formula_also_under_padding(cell: str) -> None:
-    for score in sorted(SCORE.parts):
-        model, batch = made(cell=cell, score=score, depth=3), sample()
+@pytest.mark.parametrize("score", sorted(SCORE.parts))
+def test_the_encoder_decoder_is_its_formula_also_under_padding(score: str) -> None:
+    for cell in sorted(CELL.parts):
+        model, batch = made(cell=cell, score=score), sample()
         rows = zip(
             batch.inputs.tolist(), LENGTHS, batch.source.tolist(), SOURCE_LENGTHS, strict=True
         )
         expected = [by_hand(model, row[:size], words[:count]) for row, size, words, count in rows]
         assert_same(answers(model, batch), expected)
-
-
-# The encoder against the library.
-
-
-# Steps, batches, padding.
-
-
-# What passes from the source to the target.
-
-
-def test_scores_share_every_weight_but_their_own() -> None:
-    models = {
-        score: build({"name": "recurrent", "score": score}, SOURCE_SIZE, TARGET_SIZE, 3)
-        for score in SCORE.parts
-    }
-    control = models["dot"].state_dict()
-    for score, model in models.items():
-        values = model.state_dict()
-        apart = {name for name in values if not name.startswith("score.")} ^ control.keys()
-        assert not apart
-        for name in control:
-            if SCORE.parts[score].reads or name != "combine.weight":
-                assert torch.equal(values[name], control[name])
-
-
-def test_a_recurrent_model_starts_from_the_embeddings_of_a_transformer() -> None:
-    written = ({"name": name, "kind": "encoder_decoder"} for name in ("recurrent", "transformer"))
-    ours, theirs = (build(one, SOURCE_SIZE, TARGET_SIZE, 3).state_dict() for one in written)
-    for side in ("encoder", "decoder"):
-        name = f"{side}.embedding.tokens.weight"
-        assert torch.equal(ours[name], theirs[name])
-
-
-# Training and cost.
 
 
 def test_dropout_is_on_the_way_up_and_never_through_time() -> None:
@@ -215,59 +169,10 @@ def test_dropout_is_on_the_way_up_and_never_through_time() -> None:
             assert (state == 0).all() if options.get("kind") == "decoder" else (state != 0).all()
 
 
-class Calls(TorchFunctionMode):
-    """Counts what Python asks of the library."""
-
-    count = 0
-
-    def __torch_function__(
-        self, function: Any, types: Any, arguments: Any = (), options: Any = None
-    ) -> Any:
-        self.count += 1
-        return function(*arguments, **(options or {}))
-
-
 def test_no_python_loop_runs_over_time() -> None:
     for options in MODELS:
         counts = set()
         for length in (3, 9):
             model, batch = made(**options), sample((length,) * 2, (length,) * 2)
-            with Calls() as calls:
-                model(batch)
-            counts.add(calls.count)
+            counts.add(calls(lambda model=model, batch=batch: model(batch)))
         assert len(counts) == 1
-
-
-def test_a_language_model_costs_its_layers_and_its_output() -> None:
-    free, tied = (
-        build({"name": "recurrent", "kind": "decoder", "depth": 3, "tied": tied}, None, 50, 0)
-        for tied in (False, True)
-    )
-    layer = 8 * 64 * 64 + 8 * 64  # four gates, two matrices, two biases
-    assert parameters(free) == 50 * 64 + 3 * layer + 50 * 64 + 50
-    assert parameters(tied) == parameters(free) - 50 * 64
-
-
-# What cannot be built or run.
-
-
-def test_a_bad_option_is_named() -> None:
-    for options, sentence in [
-        ({"kind": "encoder"}, r"model\.kind: expected decoder or encoder_decoder, got 'encoder'"),
-        ({"d_model": 7}, r"model\.d_model=7: must be even"),
-        ({"d_model": 0}, r"model\.d_model=0: must be at least 1"),
-        ({"kind": "decoder", "d_model": -1}, r"model\.d_model=-1: must be at least 1"),
-        ({"depth": 0}, r"model\.depth=0: must be at least 1"),
-        ({"dropout": 1.0}, r"model\.dropout=1\.0: must be from 0 to below 1"),
-        ({"tied": "perhaps"}, r"model\.tied: "),
-        ({"score": "dots"}, r"model\.score: no score 'dots'\. Did you mean 'dot'\?"),
-        ({"score": {"name": "mlp", "width": 3}}, r"model\.score\.width: takes no options"),
-        ({"cell": "lstn"}, r"model\.cell: no cell 'lstn'\. Did you mean 'lstm'\?"),
-        ({"n_heads": 2}, r"model\.n_heads: no such option"),
-    ]:
-        with pytest.raises(ConfigError, match=sentence):
-            resolve({"name": "recurrent", **options})
-
-
-def test_an_odd_width_is_no_trouble_to_a_language_model() -> None:
-    assert resolve({"name": "recurrent", "kind": "decoder", "d_model": 7})["d_model"] == 7

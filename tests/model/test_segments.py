@@ -10,7 +10,6 @@ from torch import Tensor
 
 from model.batch import Batch
 from model.build import build
-from model.config import ConfigError
 
 SOURCE = torch.tensor([[5, 3, 8, 4], [7, 6, 0, 0]])
 LENGTHS = torch.tensor([4, 2])
@@ -49,6 +48,19 @@ def test_without_segments_all_tokens_are_of_the_first() -> None:
     assert (model(batch(SEGMENTS)) - expected).abs().max() > 1e-3
 
 
+def test_segments_that_are_not_there_are_named() -> None:
+    for wrong, words in [
+        (lambda: made()(batch(SEGMENTS + 1)), "segments holds 3: the model has 0 to 2"),
+        (lambda: made()(batch(SEGMENTS - 1)), "segments holds -1: the model has 0 to 2"),
+        (lambda: made(segments=0)(batch(SEGMENTS)), r"has none: set model\.segments"),
+        (lambda: batch(SEGMENTS[:, :3]), "must go with a source of the same shape"),
+        (lambda: Batch(SOURCE, inputs=SOURCE, segments=SEGMENTS), "must go with a source"),
+        (lambda: made(kind="decoder"), "only a source has segments; choose kind="),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            wrong()
+
+
 def test_the_source_of_an_encoder_decoder_has_segments_too() -> None:
     model = made(kind="encoder_decoder", head="tokens")
     assert model.decoder.embedding.segments is None
@@ -57,33 +69,3 @@ def test_the_source_of_an_encoder_decoder_has_segments_too() -> None:
     assert (model(given) - model(plain)).abs().max() > 1e-6
     decoding = model.begin(2, 4, SOURCE, None)
     torch.testing.assert_close(model.step(SOURCE, decoding)[0], model(plain), rtol=0, atol=1e-9)
-
-
-def test_a_model_without_segments_has_the_weights_it_had_before() -> None:
-    without, with_them = made(segments=0), made()
-    added = set(with_them.state_dict()) - set(without.state_dict())
-    assert added == {"encoder.embedding.segments.weight"}
-    for name, weight in without.state_dict().items():
-        assert torch.equal(weight, with_them.state_dict()[name]), name
-
-
-def test_segments_that_cannot_be_are_refused() -> None:
-    for changes, message in [
-        ({"segments": -1}, r"model\.segments=-1: must be at least 0"),
-        ({"kind": "decoder"}, r"model\.segments=3: only a source has segments; choose kind="),
-    ]:
-        with pytest.raises(ConfigError, match=message):
-            made(**changes)
-
-
-def test_segments_that_are_not_there_are_named() -> None:
-    with pytest.raises(ValueError, match="segments holds 3: the model has 0 to 2"):
-        made()(batch(SEGMENTS + 1))
-    with pytest.raises(ValueError, match="segments holds -1: the model has 0 to 2"):
-        made()(batch(SEGMENTS - 1))
-    with pytest.raises(ValueError, match=r"the model has none: set model\.segments"):
-        made(segments=0)(batch(SEGMENTS))
-    with pytest.raises(ValueError, match="segments must go with a source of the same shape"):
-        batch(SEGMENTS[:, :3])
-    with pytest.raises(ValueError, match="segments must go with a source of the same shape"):
-        Batch(SOURCE, inputs=SOURCE, segments=SEGMENTS)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from model.batch import Batch
 from model.build import build
 from model.preset import load
 
@@ -125,6 +126,31 @@ def padded(lengths: list[int], seed: int) -> tuple[Tensor, Tensor, Tensor]:
     tokens_BT = torch.randint(0, SIZE, (len(lengths), max(lengths)), generator=generator)
     lengths_B = torch.tensor(lengths)
     return tokens_BT, lengths_B, torch.arange(max(lengths)) < lengths_B[:, None]
+
+
+def assert_same_decoder(theirs: Any, model: nn.Module, lengths: list[int]) -> None:
+    """The logits of a language model, padding left out."""
+    tokens, lengths_B, real = padded(lengths, seed=1)
+    with StaysDouble():
+        expected = theirs(input_ids=tokens, attention_mask=real.long()).logits
+    assert_same(model(Batch(tokens, tokens, lengths_B))[real], expected[real])
+
+
+def assert_same_encoder_decoder(
+    theirs: Any, model: nn.Module, source_lengths: list[int], lengths: list[int]
+) -> None:
+    """The logits of the target, padding of both sides left out."""
+    source, source_lengths_B, source_real = padded(source_lengths, seed=1)
+    inputs, lengths_B, real = padded(lengths, seed=2)
+    with StaysDouble():
+        expected = theirs(
+            input_ids=source,
+            attention_mask=source_real.long(),
+            decoder_input_ids=inputs,
+            decoder_attention_mask=real.long(),
+        ).logits
+    batch = Batch(inputs, inputs, lengths_B, source, source_lengths_B)
+    assert_same(model(batch)[real], expected[real])
 
 
 def assert_same(actual: Tensor, expected: Tensor) -> None:

@@ -6,12 +6,7 @@ from typing import Any
 
 import torch
 from bart_weights import TABLE, sizes
-from library_weights import SIZE, StaysDouble, Twin, Weights, assert_same, padded
-
-from model.batch import Batch
-from model.build import build
-from model.count import parameters
-from model.preset import load
+from library_weights import SIZE, Twin, Weights, assert_same_encoder_decoder
 
 SMALL = {
     "d_model": 24, "n_heads": 3, "d_head": 8, "depth": 2, "max_len": 14, "mixer.n_kv_heads": 3,
@@ -35,23 +30,9 @@ def from_row_two(theirs: Weights) -> Weights:
 TWIN = Twin("bart-base", library, TABLE, from_row_two)
 
 
-def assert_same_logits(theirs: Any, model: Any) -> None:
-    source, source_lengths, source_real = padded([14, 4, 9], seed=1)
-    inputs, lengths, real = padded([7, 14, 1], seed=2)
-    with StaysDouble():
-        expected = theirs(
-            input_ids=source,
-            attention_mask=source_real.long(),
-            decoder_input_ids=inputs,
-            decoder_attention_mask=real.long(),
-        ).logits
-    batch = Batch(inputs, inputs, lengths, source, source_lengths)
-    assert_same(model(batch)[real], expected[real])
-
-
 def test_equal_weights_give_the_logits_of_bart() -> None:
     theirs, model = TWIN.pair(SMALL, **THEIR_SMALL)
-    assert_same_logits(theirs, model)
+    assert_same_encoder_decoder(theirs, model, [14, 4, 9], [7, 14, 1])
 
 
 def test_a_head_with_a_bias_has_the_final_logits_bias_of_bart() -> None:
@@ -60,17 +41,8 @@ def test_a_head_with_a_bias_has_the_final_logits_bias_of_bart() -> None:
     theirs.final_logits_bias.copy_(bias)
     with_bias = TWIN.build((SIZE, SIZE), SMALL | {"head.bias": True}).to(torch.float64).eval()
     with_bias.load_state_dict(plain.state_dict() | {"head.project.bias": bias})
-    assert_same_logits(theirs, with_bias)
+    assert_same_encoder_decoder(theirs, with_bias, [14, 4, 9], [7, 14, 1])
 
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:
     TWIN.assert_published_shapes({}, **PUBLISHED)
-
-
-def test_the_preset_lacks_only_the_rows_of_positions_that_no_token_reads() -> None:
-    choice = load("bart-base")
-    with torch.device("meta"):
-        theirs = parameters(library(**PUBLISHED))
-        ours = parameters(build(choice.model, choice.source_size, choice.target_size, None))
-    tables, rows, width = 2, 2, 768
-    assert ours == theirs - tables * rows * width

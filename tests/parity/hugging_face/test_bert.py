@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from library_weights import SIZE, StaysDouble, Twin, assert_same, padded
+from torch import Tensor
 
 from model.batch import Batch
 
@@ -66,9 +66,8 @@ MASKED = Twin("bert-base", masked_tokens, TOKENS_TABLE)
 CLASSIFYING = Twin("bert-base", classes, CLASSES_TABLE)
 
 
-@pytest.mark.parametrize("has_segments", [True, False], ids=["segments", "no segments"])
-def test_equal_weights_give_the_masked_tokens_of_bert(has_segments: bool) -> None:
-    theirs, model = MASKED.pair(SMALL | TOKENS, **THEIR_SMALL)
+def both(theirs: Any, model: Any, has_segments: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Our answers and theirs, and which tokens are real."""
     tokens, lengths, real = padded([5, 14, 1, 9], seed=1)
     segments = (tokens + torch.arange(14)) % 2 if has_segments else None
     with StaysDouble():
@@ -76,20 +75,20 @@ def test_equal_weights_give_the_masked_tokens_of_bert(has_segments: bool) -> Non
             input_ids=tokens, attention_mask=real.long(), token_type_ids=segments
         ).logits
     batch = Batch(tokens, source=tokens, source_lengths=lengths, segments=segments)
-    assert_same(model(batch)[real], expected[real])
+    return model(batch), expected, real
+
+
+def test_equal_weights_give_the_masked_tokens_of_bert() -> None:
+    for has_segments in [True, False]:
+        pair = MASKED.pair(SMALL | TOKENS, **THEIR_SMALL)
+        ours, theirs, real = both(*pair, has_segments)
+        assert_same(ours[real], theirs[real])
 
 
 def test_equal_weights_give_the_classes_of_bert() -> None:
-    theirs, model = CLASSIFYING.pair(SMALL | CLASSES, num_labels=SIZE, **THEIR_SMALL)
-    tokens, lengths, real = padded([5, 14, 1, 9], seed=2)
-    segments = (tokens + torch.arange(14)) % 2
-    with StaysDouble():
-        expected = theirs(
-            input_ids=tokens, attention_mask=real.long(), token_type_ids=segments
-        ).logits
-    labels = torch.zeros(4, dtype=torch.long)
-    batch = Batch(labels, source=tokens, source_lengths=lengths, segments=segments)
-    assert_same(model(batch), expected)
+    pair = CLASSIFYING.pair(SMALL | CLASSES, num_labels=SIZE, **THEIR_SMALL)
+    ours, theirs, _ = both(*pair, has_segments=True)
+    assert_same(ours, theirs)
 
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:

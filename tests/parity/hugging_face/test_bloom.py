@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from library_weights import SIZE, StaysDouble, Twin, Weights, assert_same, padded
-
-from model.batch import Batch
+from library_weights import SIZE, Twin, Weights, assert_same_decoder
 
 D_HEAD = 8
 PUBLISHED = {"vocab_size": 250880, "hidden_size": 1024, "n_head": 16, "n_layer": 24}
@@ -55,10 +53,7 @@ def check(n_heads: int) -> None:
     theirs, model = TWIN.pair(
         small, vocab_size=SIZE, hidden_size=d_model, n_head=n_heads, n_layer=2
     )
-    tokens, lengths, real = padded([5, 30, 1, 9], seed=1)
-    with StaysDouble():
-        expected = theirs(input_ids=tokens, attention_mask=real.long()).logits
-    assert_same(model(Batch(tokens, tokens, lengths))[real], expected[real])
+    assert_same_decoder(theirs, model, [5, 30, 1, 9])
 
 
 def test_equal_weights_give_the_logits_of_bloom() -> None:

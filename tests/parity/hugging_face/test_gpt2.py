@@ -52,14 +52,6 @@ def turned(theirs: Weights) -> Weights:
 TWIN = Twin("gpt2", library, TABLE, turned)
 
 
-def test_equal_weights_give_the_logits_of_gpt2() -> None:
-    theirs, model = TWIN.pair(SMALL, **THEIR_SMALL)
-    tokens, lengths, real = padded([5, 12, 1, 9], seed=1)
-    with StaysDouble():
-        expected = theirs(input_ids=tokens, attention_mask=real.long()).logits
-    assert_same(model(Batch(tokens, tokens, lengths))[real], expected[real])
-
-
 def test_equal_weights_give_the_loss_and_the_gradients_of_gpt2() -> None:
     theirs, model = TWIN.pair(SMALL, **THEIR_SMALL)
     tokens, lengths, real = padded([5, 12, 2, 9], seed=1)

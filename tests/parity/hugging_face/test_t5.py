@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from library_weights import SIZE, StaysDouble, Twin, assert_same, padded
-
-from model.batch import Batch
+from library_weights import SIZE, Twin, assert_same_encoder_decoder
 
 SMALL = {
     "d_model": 24, "n_heads": 3, "d_head": 5, "depth": 2, "mixer.n_kv_heads": 3,
@@ -57,19 +55,7 @@ TWIN = Twin("t5-small", library, TABLE)
 
 def test_equal_weights_give_the_logits_of_t5() -> None:
     theirs, model = TWIN.pair(SMALL, **THEIR_SMALL)
-    source, source_lengths, source_real = padded(
-        [30, 4, 17], seed=1
-    )  # far enough for shared buckets
-    inputs, lengths, real = padded([7, 24, 1], seed=2)
-    with StaysDouble():
-        expected = theirs(
-            input_ids=source,
-            attention_mask=source_real.long(),
-            decoder_input_ids=inputs,
-            decoder_attention_mask=real.long(),
-        ).logits
-    batch = Batch(inputs, inputs, lengths, source, source_lengths)
-    assert_same(model(batch)[real], expected[real])
+    assert_same_encoder_decoder(theirs, model, [140, 4, 17], [7, 140, 1])  # further than any bucket
 
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:

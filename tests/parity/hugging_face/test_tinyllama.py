@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from library_weights import SIZE, StaysDouble, Twin, assert_same, padded
-
-from model.batch import Batch
+from library_weights import SIZE, Twin, assert_same_decoder
 
 SMALL = {"d_model": 24, "n_heads": 6, "d_head": 4, "depth": 2, "mixer.n_kv_heads": 2}
 THEIR_SMALL = {
@@ -50,10 +48,7 @@ TWIN = Twin("tinyllama", library, TABLE)
 
 def test_equal_weights_give_the_logits_of_llama() -> None:
     theirs, model = TWIN.pair(SMALL, **THEIR_SMALL)
-    tokens, lengths, real = padded([5, 30, 1, 9], seed=1)
-    with StaysDouble():
-        expected = theirs(input_ids=tokens, attention_mask=real.long()).logits
-    assert_same(model(Batch(tokens, tokens, lengths))[real], expected[real])
+    assert_same_decoder(theirs, model, [5, 30, 1, 9])
 
 
 def test_the_preset_has_every_weight_of_the_published_model() -> None:

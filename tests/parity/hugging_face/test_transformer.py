@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 import torch
 from bart_weights import TABLE, sizes
-from library_weights import SIZE, StaysDouble, Twin, Weights, assert_same, padded
-
-from model.batch import Batch
+from library_weights import SIZE, Twin, Weights, assert_same_encoder_decoder
 
 SMALL = {"d_model": 24, "n_heads": 3, "d_head": 8, "depth": 2, "mixer.n_kv_heads": 3}
 THEIR_SMALL = sizes(24, 2, 3, 96) | {"size": SIZE}
@@ -64,17 +62,7 @@ def test_equal_weights_give_the_logits_of_the_original_transformer(
     twin = Twin("transformer-base", library, TABLE, without_attention_biases)
     theirs, model = twin.pair(SMALL, **THEIR_SMALL)
     in_order(theirs)
-    source, source_lengths, source_real = padded([30, 4, 9], seed=1)
-    inputs, lengths, real = padded([7, 24, 1], seed=2)
-    with StaysDouble():
-        expected = theirs(
-            input_ids=source,
-            attention_mask=source_real.long(),
-            decoder_input_ids=inputs,
-            decoder_attention_mask=real.long(),
-        ).logits
-    batch = Batch(inputs, inputs, lengths, source, source_lengths)
-    assert_same(model(batch)[real], expected[real])
+    assert_same_encoder_decoder(theirs, model, [30, 4, 9], [7, 24, 1])
 
 
 @pytest.mark.parametrize("preset", PUBLISHED)
