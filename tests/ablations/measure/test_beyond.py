@@ -53,44 +53,6 @@ class Uniform(nn.Module):
         return torch.zeros(*batch.inputs.shape, self.size)
 
 
-class Tires(nn.Module):
-    """Knows every token, and is sure of it up to a position; there it begins to guess."""
-
-    def __init__(self, size: int, until: int) -> None:
-        super().__init__()
-        self.size, self.until = size, until
-
-    def forward(self, batch: Batch) -> Tensor:
-        sure = 1e4 * nn.functional.one_hot(batch.labels, self.size).float()
-        sure[:, self.until :] = 0.0
-        return sure
-
-
-@pytest.mark.parametrize(
-    ("until", "shares"),
-    [
-        (LENGTH, (0.0, 1.0, 1.0)),
-        (LENGTH + LENGTH // 4, (0.0, 0.5, 1.0)),
-        (3 * LENGTH, (0.0, 0.0, 0.5)),
-        (4 * LENGTH, (0.0, 0.0, 0.0)),
-        (LENGTH // 2, (1.0, 1.0, 1.0)),
-        (LENGTH // 2 + 1, (0.75, 1.0, 1.0)),
-    ],
-)
-def test_each_band_is_what_lies_between_its_ends(
-    tmp_path: Path, until: int, shares: tuple[float, ...]
-) -> None:
-    """Sure up to some position, it is right about the share of each band that lies before it."""
-    task = text(tmp_path)
-    found = taken(Tires(task.target_size, until), task)
-    most = math.log2(task.target_size)
-    for past, share in zip(BANDS, shares, strict=True):
-        assert found["bits_at", past].value == pytest.approx(share * most)
-    for past, share in zip((1.5, 4.0), shares[1:], strict=True):
-        ratio = task.target_size ** (share - shares[0])
-        assert found["perplexity_ratio", past].value == pytest.approx(ratio)
-
-
 @pytest.mark.parametrize("length", [2, 7, 8])
 def test_every_band_predicts_the_same_tokens_of_the_text(tmp_path: Path, length: int) -> None:
     """Told apart by where they stand: here every token of test is another one."""
@@ -174,11 +136,3 @@ def test_stretches_are_apart_and_have_their_past(length: int, windows: float) ->
     assert ends[-1] <= size
     apart = [after - before for before, after in pairwise(ends)]
     assert all(gap >= 4 * (length // 2) for gap in apart)
-
-
-def test_a_text_too_short_to_read_on_in_is_null_with_what_would_do(tmp_path: Path) -> None:
-    task = text(tmp_path, length=64, lines=40)  # test has two lines
-    assert task.windows("test").tokens < 256
-    found = taken(Uniform(task.target_size), task)
-    assert all("choose a text of at least 256" in (r.reason or "") for r in found.values())
-    assert len(found) == 5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -68,12 +66,6 @@ def test_every_file_of_the_folder_is_found() -> None:
         "subset",
     }  # what measures share is no measure
     assert files - shared == modules
-
-
-def test_no_two_measures_read_one_quantity() -> None:
-    names = [metric for part in discover().parts.values() for metric in part.quantities]
-    assert len(names) == len(set(names))
-    assert set(quantities_of(list(discover().parts))) == set(names)
 
 
 def test_quality_has_units_splits_and_the_last_step(model: nn.Module, task: G2P) -> None:
@@ -245,27 +237,6 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
 
 
-def test_a_process_that_dies_is_told_and_the_others_stand(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ablations.measure import session as sessions
-
-    real = sessions.run_blocks
-
-    def deadly(calls: Any, warm: Any, config: Any, device: Any, seed: int, *more: Any) -> Any:
-        if seed == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(calls, warm, config, device, seed, *more)
-
-    monkeypatch.setattr(sessions, "run_blocks", deadly)
-    none = {"model.position": "none"}
-    found, control = session(ask, HERE, processes=3, **none)
-    first, third = (r for r in found[control] if r.metric == "step_time")
-    assert (first.session, third.session) == ("0", "2")
-    assert first.samples
-    assert third.samples
-
-
 # Later.
 
 
@@ -349,18 +320,6 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
     assert run(timed, results, here, "cpu") == {}
 
 
-def test_a_diverged_trial_is_asked_nothing_more(ask: Ask, here: Any, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    plan = make_plan([ask()], "smoke", {"train.optimiser.rate": 1e6}, [0])
-    assert run(plan, results, here, "cpu") == {"diverged": 2}
-    for trial in plan.wanted:
-        record = results.read(trial)
-        assert record is not None
-        assert list(record.measures) == ["quality"]
-        assert {reading.split for reading in record.readings} == {"train", "valid"}
-        assert not record.examples
-
-
 def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
     ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +340,10 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
         assert [(r.value, r.measure) for r in record.readings if r.metric == "planted"] == [
             (7, "planted")
         ]
+        assert list(record.measures) == ["quality", "planted"]
+        others = {reading.split for reading in record.readings if reading.metric != "planted"}
+        assert others == {"train", "valid"}, "of a diverged model nothing more is asked"
+        assert not record.examples
 
 
 def test_a_probe_asked_for_later_does_without_weights(
@@ -397,3 +360,9 @@ def test_a_probe_asked_for_later_does_without_weights(
         record = results.read(trial)
         assert record is not None
         assert list(record.measures) == ["quality", "padding_seen"]
+
+
+def test_no_two_measures_read_one_quantity() -> None:
+    names = [metric for part in discover().parts.values() for metric in part.quantities]
+    assert len(names) == len(set(names))
+    assert set(quantities_of(list(discover().parts))) == set(names)

@@ -107,16 +107,6 @@ def test_time_that_a_part_sleeps_is_that_parts(
     assert max(shares, key=lambda kind: shares[kind]) == part
 
 
-def test_a_time_that_could_not_be_taken_is_null_with_its_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(share, "in_child", lambda work: (None, "its process was killed"))
-    readings = Share().take(transformer(), TEXT, CPU).readings
-    times = [reading for reading in readings if reading.metric == "time_share"]
-    assert {reading.reason for reading in times} == {"its process was killed"}
-    assert len(times) == len(share.RATIOS)
-
-
 # Published models.
 
 

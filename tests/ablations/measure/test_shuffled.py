@@ -52,40 +52,9 @@ class Bag(nn.Module):
         return (1.0 + counts_BTV).log() + self.after_VV[batch.inputs]
 
 
-class Back(nn.Module):
-    """Says again what stood so many tokens before the one read last, with this certainty."""
-
-    def __init__(self, size: int, back: int, certainty: float = 2.0) -> None:
-        super().__init__()
-        self.size, self.back, self.certainty = size, back, certainty
-
-    def forward(self, batch: Batch) -> Tensor:
-        assert batch.inputs is not None
-        said_BT = batch.inputs.roll(self.back, dims=1)
-        return self.certainty * nn.functional.one_hot(said_BT, self.size).float()
-
-
 def test_a_bag_and_the_last_token_have_a_ratio_of_exactly_one(tmp_path: Path) -> None:
     task = text(tmp_path)
     assert reading(Bag(task.target_size), task).value == 1.0
-
-
-def test_the_last_token_stays_where_it_is_and_the_one_before_it_does_not(tmp_path: Path) -> None:
-    task = text(tmp_path)
-    assert reading(Back(task.target_size, back=0), task).value == 1.0
-    assert reading(Back(task.target_size, back=1), task).value != 1.0
-
-
-def test_a_model_of_order_loses_what_order_told_it(tmp_path: Path) -> None:
-    """In a text that repeats after four tokens, what stood three before the last is what comes."""
-    task = text(tmp_path, length=9)
-    stream_N = task.windows("test").stream_N
-    stream_N[1:] = 3 + torch.arange(len(stream_N) - 1) % 4
-    size, certainty = task.target_size, 2.0
-    found = reading(Back(size, back=3, certainty=certainty), task).value
-    # Of the eight tokens before the last, shuffled, two are the target: it is right in a quarter of
-    # the windows, and where it is wrong the loss is higher by its certainty.
-    assert found == pytest.approx(math.exp(0.75 * certainty), rel=0.05)
 
 
 def transformer(task: Text, depth: int, position: str) -> nn.Module:
@@ -135,10 +104,3 @@ def test_windows_are_real_text_and_each_has_another_target(tokens: int, length: 
     targets = window_BL[:, -1].tolist()
     assert len(set(targets)) == len(targets)
     assert targets[-1] == tokens or len(targets) == 1
-
-
-def test_without_a_past_to_shuffle_it_is_null_with_a_reason(tmp_path: Path) -> None:
-    task = text(tmp_path, length=2)
-    found = reading(Bag(task.target_size), task)
-    assert found.value is None
-    assert "choose a length of at least 3" in (found.reason or "")

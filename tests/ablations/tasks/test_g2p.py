@@ -19,7 +19,6 @@ from ablations.tasks.g2p import G2P
 from ablations.tasks.scoring import METRICS, edits
 from ablations.tasks.task import Budget, Score
 from model.batch import BOS, EOS, IGNORE, PAD
-from model.config import ConfigError
 from model.generate import Decoding
 
 BUDGET = Budget(1000, 2)
@@ -70,21 +69,6 @@ def test_a_number_of_words_that_cannot_be_had_is_refused_by_name(option: str, si
         TASK.build({"name": "g2p", option: size})
 
 
-def test_all_bad_options_are_named_at_once() -> None:
-    with pytest.raises(ConfigError) as caught:
-        G2P.Config(words=0, test_words=-2, train="a.tsv", valid="b.tsv")
-    assert caught.value.problems == [
-        "words=0: must be at least 1, or null for all words",
-        "test_words=-2: must be at least 1, or null for all words",
-        "test=null: files go together; give train, valid and test, or none",
-    ]
-
-
-def test_stress_makes_a_larger_vocabulary(small: G2P) -> None:
-    assert small.target_size == 3 + 39
-    assert G2P(G2P.Config(words=1, valid_words=1, test_words=1, stress=True)).target_size == 3 + 69
-
-
 # Batches
 
 
@@ -133,13 +117,6 @@ def test_the_sizes_of_other_splits_do_not_move_the_batches(small: G2P) -> None:
         ]
 
 
-def test_every_sequence_of_every_choice_fits_the_longest(full: G2P, small: G2P) -> None:
-    assert full.longest == small.longest == 30  # antidisestablishmentarianism, with BOS and EOS
-    pairs = full.pairs("train")
-    assert pairs.source_NS is not None
-    assert max(pairs.source_NS.shape[1], pairs.target_NT.shape[1]) <= full.longest
-
-
 # Scores of a model
 
 
@@ -186,17 +163,6 @@ def test_a_model_that_gives_any_of_the_references_makes_no_error_but_against_the
     assert len(examples) == 12
     for example in examples:
         assert example["output"] == example["target"] == said[example["input"]][which]
-
-
-def test_the_examples_are_as_many_right_as_wrong_and_of_the_same_words(
-    small: G2P, said: dict[str, tuple[str, ...]]
-) -> None:
-    half = {word: all_[0] if len(word) % 2 else "ZH" for word, all_ in said.items()}
-    scores, examples = small.scores(Oracle(small, half), "test", "cpu")
-    assert Counter(e["output"] == e["target"] for e in examples) == {True: 6, False: 6}
-    odd = sum(len(word) % 2 for word in small.words["test"])
-    assert values(scores)["wer"] == pytest.approx(1 - odd / len(small.words["test"]))
-    assert small.scores(Oracle(small, half), "test", "cpu") == (scores, examples)
 
 
 class Garden(nn.Module):
@@ -349,13 +315,3 @@ def test_a_dictionary_of_two_columns_in_any_script_becomes_a_task(tmp_path: Path
     assert {"input": "nuñu", "target": "n u ɲ u", "output": "n u"} in examples
     with pytest.raises(ValueError, match="letters of the training file only"):
         task.ask("nux")
-
-
-def test_a_bad_file_is_named_with_its_option_in_one_line(tmp_path: Path) -> None:
-    own(tmp_path, "wikipron")
-    paths = {split: str(tmp_path / f"{split}.txt") for split in G2P.files}
-    with pytest.raises(ConfigError) as caught:
-        G2P(G2P.Config(**{**paths, "valid": str(tmp_path / "none.txt")}))
-    assert caught.value.problems == [
-        f"valid={tmp_path}/none.txt: No such file or directory; name a file that can be read"
-    ]

@@ -72,11 +72,6 @@ def test_a_batch_is_as_large_as_its_budget_and_nothing_in_it_is_padded(
         assert max(side.shape[1] for side in sides) <= task.longest
 
 
-def test_a_sequence_longer_than_the_budget_is_a_batch_of_its_own() -> None:
-    (batch,) = next(make("recall").steps(0, Budget(5)))
-    assert len(batch.labels) == 1
-
-
 def test_the_hash_splits_all_strings_as_the_shares_say() -> None:
     rows = np.stack(np.meshgrid(*[np.arange(10)] * 4), axis=-1).reshape(-1, 4)
     names, counts = np.unique(splits_of(rows), return_counts=True)
@@ -84,13 +79,6 @@ def test_the_hash_splits_all_strings_as_the_shares_say() -> None:
     assert found == pytest.approx(SHARES, abs=0.01)
     first = rows[splits_of(rows) == "valid"][:, 0]
     assert np.bincount(first, minlength=10).min() > 25  # of 50: no symbol decides the split
-
-
-def test_the_three_tasks_of_strings_draw_apart() -> None:
-    made = [make(name) for name in ("copy", "reverse", "sort")]
-    assert len({task.digest() for task in made}) == 3
-    taught = {str(steps(task, 1)[0].source.tolist()) for task in made}
-    assert len(taught) == 3  # one seed, and still each task has its own stream
 
 
 def fresh(task: Any, **options: Any) -> Any:

@@ -123,13 +123,6 @@ def test_the_trivial_answer_is_one_value_of_all() -> None:
     assert task.trivial("valid") == {"loss": pytest.approx(math.log(5)), "accuracy": 1 / 5}
 
 
-def test_one_token_for_a_pair_needs_a_larger_vocabulary() -> None:
-    assert make(keys=16, values=8, tokens="two").target_size == 3 + 16 + 8 + 8
-    assert make(keys=16, values=8, tokens="one").target_size == 3 + 16 + 8 + 8 + 16 * 8
-    assert make(pairs=4, distance=5, tokens="one").longest == 4 + 5 + 1
-    assert make(pairs=4, distance=5, tokens="two").longest == 8 + 5 + 1
-
-
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [

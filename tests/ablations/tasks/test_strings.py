@@ -73,11 +73,6 @@ def test_each_length_gets_as_many_tokens_and_parts_go_from_short_to_long() -> No
     assert max(counts.values()) < 250
 
 
-def test_model_lengths_cover_training_and_not_what_is_tested_beyond() -> None:
-    assert make("copy", length=12, test_lengths=[40]).longest == 14
-    assert make("copy", length=12).config.test_lengths == [12]
-
-
 class Oracle(nn.Module):
     """Answers as it is told to, from the source alone."""
 
@@ -112,13 +107,6 @@ def test_one_wrong_symbol_spoils_a_string_and_costs_one_edit() -> None:
         Score("token_error", pytest.approx(wrong / 100)),
     ]
     assert len(examples) == 12
-
-
-def test_an_endless_answer_is_stopped_one_symbol_too_late() -> None:
-    task = make("copy", min_length=5, length=5, examples=20)
-    oracle = Oracle(lambda string: string + [string[0]] * 100, task.target_size)
-    scores, _ = task.scores(oracle, "test", "cpu")
-    assert [score.value for score in scores[:2]] == [0.0, pytest.approx(1 / 5)]
 
 
 @pytest.mark.parametrize("name", NAMES)

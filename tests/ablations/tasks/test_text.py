@@ -68,18 +68,6 @@ def test_lines_are_split_in_their_order() -> None:
         assert task.tokens.spelling(task.texts[part]) == 0
 
 
-def test_a_limit_takes_characters_from_the_start_of_a_split() -> None:
-    whole, part = Text(Text.Config()), make()
-    for name, size in {"train": 20_000, "valid": 900, "test": 901}.items():
-        assert part.texts[name] == whole.texts[name][:size]
-
-
-def test_the_vocabulary_knows_only_the_training_text(small: Text) -> None:
-    train_only = TOKENS.build(small.config.tokens, text=small.texts["train"])
-    for text in small.texts.values():
-        assert small.tokens.encode(text) == train_only.encode(text)
-
-
 # Windows
 
 
@@ -131,15 +119,6 @@ def test_an_epoch_learns_no_token_twice_and_leaves_out_less_than_two_windows(
                 assert batch.inputs.numel() <= max(budget.part, width)
                 follows = torch.where(batch.labels == 100, BOS, batch.labels - 1)
                 assert torch.equal(batch.inputs, follows)
-
-
-def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
-    windows = Windows(range(100, 1100), 10)
-    budget = Budget(10_000)
-    firsts = {
-        int(parts[0].labels.min()) % 10 for parts in islice(windows.steps(0, "text", budget), 50)
-    }
-    assert len(firsts) == 10
 
 
 # Scores
@@ -230,12 +209,6 @@ def test_examples_show_how_the_text_and_the_model_go_on(small: Text) -> None:
 # Questions
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("a" * 16, 16)])
-def test_a_question_that_fits_no_window_is_refused(text: str, count: int) -> None:
-    with pytest.raises(ValueError, match=f"the text has {count} tokens: write from 1 to 15"):
-        make().ask(text)
-
-
 # Options and files
 
 
@@ -308,3 +281,18 @@ def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None
     (score,), _ = task.scores(tiny(task), "test", "cpu")
     assert score.value is not None
     assert math.isfinite(score.value)
+
+
+def test_the_vocabulary_knows_only_the_training_text(small: Text) -> None:
+    train_only = TOKENS.build(small.config.tokens, text=small.texts["train"])
+    for text in small.texts.values():
+        assert small.tokens.encode(text) == train_only.encode(text)
+
+
+def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
+    windows = Windows(range(100, 1100), 10)
+    budget = Budget(10_000)
+    firsts = {
+        int(parts[0].labels.min()) % 10 for parts in islice(windows.steps(0, "text", budget), 50)
+    }
+    assert len(firsts) == 10

@@ -34,13 +34,6 @@ def words_of(text: str, size: int | None = None) -> Words:
 # Nothing is lost
 
 
-@given(texts)
-def test_characters_come_back_as_they_were(text: str) -> None:
-    tokens = Characters(text)
-    assert tokens.decode(tokens.encode(text)) == text
-    assert tokens.spelling(text) == 0
-
-
 @given(texts | dense)
 def test_words_come_back_as_they_were(text: str) -> None:
     tokens = words_of(text)
@@ -62,11 +55,6 @@ def test_a_whole_bible_can_be_rebuilt_from_its_words(bible: str) -> None:
     said = split(text)
     assert join(said) == text
     assert said.count("") + said.count(" ") < 0.01 * len(said), "spaces mostly go without saying"
-
-
-def test_text_is_not_normalised_before_it_is_cut_into_pieces(pieces: Tokens) -> None:
-    for odd in ("ﬁ", "e\u0301", "é", "  two  spaces ", "Ⅳ", "\u00a0"):
-        assert pieces.decode(pieces.encode(odd)) == odd
 
 
 @pytest.mark.parametrize("name", TOKENS.parts)
@@ -97,14 +85,6 @@ def test_a_text_is_cut_into_words_and_marks(text: str, said: list[str]) -> None:
     assert split(text) == said
 
 
-def test_the_most_frequent_words_have_ids_and_the_others_share_one() -> None:
-    tokens = words_of("b b b a a c d", size=6)
-    assert tokens.size == 6
-    first, second = tokens.encode("b a")
-    assert tokens.encode("c d e") == [tokens.vocabulary.unknown] * 3
-    assert len({first, second, tokens.vocabulary.unknown}) == 3
-
-
 def test_an_unknown_word_is_charged_its_letters_and_its_end() -> None:
     train = "tot to to o"
     tokens = words_of(train, size=5)  # `to` alone has an id
@@ -132,11 +112,6 @@ def test_a_character_that_was_never_seen_is_charged_as_one_of_unicodes() -> None
     tokens = Characters("abc")
     assert tokens.encode("ad")[1] == tokens.vocabulary.unknown
     assert math.isclose(tokens.spelling("abedd"), 3 * UNICODE)
-
-
-def test_characters_are_those_of_the_training_text_in_order() -> None:
-    tokens = Characters("cab\n")
-    assert [tokens.decode([index]) for index in range(4, tokens.size)] == ["\n", "a", "b", "c"]
 
 
 # Pieces

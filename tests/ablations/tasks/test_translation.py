@@ -90,15 +90,6 @@ def values(scores: Sequence[Score]) -> dict[str, float | None]:
 # The data
 
 
-def test_every_pair_is_a_verse_and_the_same_verse() -> None:
-    task = make(max_words=12)
-    old, new = read(KING_JAMES), read(WORLD_ENGLISH)
-    known = {(old[verse], new[verse]) for verse in old.keys() & new.keys()}
-    pairs = [pair for part in task.sentences.values() for pair in part]
-    assert all(pair in known for pair in pairs)
-    assert len(pairs) + sum(task.left_out.values()) == 31_099
-
-
 def test_pairs_with_too_many_words_on_either_side_are_left_out_and_counted() -> None:
     task = make(max_words=12)
     old, new = read(KING_JAMES), read(WORLD_ENGLISH)
@@ -111,13 +102,6 @@ def test_pairs_with_too_many_words_on_either_side_are_left_out_and_counted() -> 
     card = task.card()
     assert card["left_out"] == task.left_out
     assert card["size"] == {split: len(pairs) for split, pairs in task.sentences.items()}
-
-
-def test_a_limit_takes_the_first_pairs(small: Translation) -> None:
-    fewer = make(**{**SMALL, "sentences": 100, "valid_sentences": 5})
-    assert list(fewer.sentences["train"]) == list(small.sentences["train"])[:100]
-    assert list(fewer.sentences["valid"]) == list(small.sentences["valid"])[:5]
-    assert fewer.digest() != small.digest()
 
 
 def test_source_and_target_share_one_vocabulary_learned_from_both_sides_of_train(
@@ -190,16 +174,6 @@ def test_sentences_with_a_word_that_train_never_had_are_scored_apart(small: Tran
     assert taken["chrf_seen"] == pytest.approx(100)
     assert taken["bleu_unseen"] == pytest.approx(corpus_bleu(sources, [targets]).score)
     assert taken["chrf_unseen"] == pytest.approx(corpus_chrf(sources, [targets]).score)
-
-
-def test_capitals_and_marks_make_no_new_word(tmp_path: Path) -> None:
-    task = make(**own(tmp_path), tokens="characters")
-    scores, _ = task.scores(Saying(task, dict(task.sentences["valid"])), "valid", "cpu")
-    by_name = {score.metric: score for score in scores}
-    for name in ("bleu_unseen", "chrf_unseen"):
-        assert by_name[name].value is None
-        assert by_name[name].reason == "no sentence is unseen"
-    assert by_name["chrf_seen"].value == pytest.approx(100)
 
 
 def test_the_card_says_how_scores_are_taken_and_what_copying_would_score(

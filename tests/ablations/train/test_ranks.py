@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from rank_trainings import CONFIG, MODELS, SEED, SPARING, Upwards, trained, uses_all
+from rank_trainings import CONFIG, MODELS, SEED, SPARING, trained, uses_all
 from small_task import Backwards
 
 from ablations.sweep.together import run_together
@@ -51,17 +51,6 @@ def test_two_processes_learn_what_one_does_from_the_whole_batch(
         assert two["readings"][at] == pytest.approx(value, rel=rel), at
     valid = [value for at, value in one["readings"].items() if at[:2] == ("loss", "valid")]
     assert valid[-1] < valid[0] - 0.01, "where nothing is learned, all are equal"
-
-
-@pytest.mark.parametrize("task", [Backwards, Upwards])
-def test_the_steps_above_have_parts_of_one_row_and_parts_of_odd_rows(
-    task: type[Backwards],
-) -> None:
-    steps = [*islice(task().steps(SEED, CONFIG.budget), CONFIG.steps)]
-    rows = [len(part.labels) for parts in steps for part in parts]
-    assert min(map(len, steps)) > 1
-    assert 1 in rows
-    assert any(number % 2 for number in rows if number > 1)
 
 
 def test_a_weight_is_used_by_one_device_alone_and_by_none_in_the_part_that_joins() -> None:
