@@ -200,13 +200,6 @@ def test_the_parts_of_a_step_give_the_gradient_of_one_batch(task: G2P) -> None:
     torch.testing.assert_close(gradient(rows[:3], rows[3:4], rows[4:]), whole, rtol=0, atol=1e-12)
 
 
-def test_batches_that_are_kept_after_validation_can_be_learned_from(task: G2P) -> None:
-    model = build(trial()["model"], task.source_size, task.target_size, seed=0)
-    fresh = G2P(G2P.Config(words=20, valid_words=10, test_words=10))
-    validate(model, fresh, CPU)
-    model(fresh.evaluation_batches("valid")[0]).sum().backward()
-
-
 def test_validating_leaves_the_mode_and_the_gradients_of_the_model(task: G2P) -> None:
     model = build(trial(model__dropout=0.5)["model"], task.source_size, task.target_size, seed=0)
     for mode in (True, False):
@@ -240,18 +233,6 @@ def test_the_gradient_is_cut_to_its_largest_norm_or_not_at_all(
     assert left == pytest.approx(clip if clip == 0.01 else float(norm), rel=1e-3)
 
 
-def test_a_gradient_whose_norm_is_infinite_is_left_alone_where_nothing_is_cut() -> None:
-    weight = nn.Parameter(torch.zeros(3))
-    steep = torch.tensor([1e30, 1e30, 0.0])  # whose square is beyond float32
-    batch = Batch(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
-    optimiser = torch.optim.SGD([weight], lr=1e-30)
-    _, norm = update(
-        lambda _: (weight * steep).expand(1, 1, 3), [batch], 1, optimiser, TrainConfig(clip=None)
-    )
-    assert math.isinf(norm)
-    torch.testing.assert_close(weight.detach(), torch.tensor([2 / 3, -1 / 3, 0.0]))
-
-
 # Half the bits, and compiled.
 
 
@@ -265,15 +246,6 @@ def test_half_precision_learns_nearly_the_same_with_weights_in_full(task: G2P) -
         assert ours == pytest.approx(theirs, rel=0.02)
         assert ours != theirs
     assert half.losses("valid")[0] == full.losses("valid")[0]  # validation is in full
-
-
-@pytest.mark.soak
-@pytest.mark.filterwarnings("ignore")  # the compiler's own
-def test_compiled_training_gives_the_same_losses(task: G2P) -> None:
-    _, plain = trained(task)
-    _, compiled = trained(task, train__compile=True)
-    for split in ("train", "valid"):
-        assert losses(compiled, split) == pytest.approx(losses(plain, split), rel=1e-4)
 
 
 # How a training ends.

@@ -203,15 +203,6 @@ def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:
     assert pack.step == 2
 
 
-def test_weights_that_are_tied_stay_one_in_every_lane() -> None:
-    task = Backwards()
-    models = drawn(task, MODELS["tied"][1], torch.float32)
-    together(models, task, config())
-    for model in models:
-        tables: set[Tensor] = {model.encoder.embedding.tokens.weight, model.head.project.weight}
-        assert len(tables) == 1
-
-
 # Batches of several trainings in one shape: what is added changes nothing.
 
 
@@ -222,14 +213,6 @@ def words(rows: int, length: int, first: int = 3) -> Tensor:
 def decoded(rows: int, length: int, lengths: list[int] | None = None) -> Batch:
     told = None if lengths is None else torch.tensor(lengths)
     return Batch(words(rows, length), words(rows, length), told)
-
-
-def test_batches_of_one_shape_stand_side_by_side_as_they_are() -> None:
-    one, two = decoded(2, 3), decoded(2, 3)
-    found = side_by_side([one, two])
-    assert set(found) == {"labels", "inputs"}, "where nothing is padded no length is told"
-    for name in found:
-        torch.testing.assert_close(found[name], torch.stack([getattr(b, name) for b in (one, two)]))
 
 
 def test_what_is_added_has_no_label_and_lies_beyond_the_lengths() -> None:
@@ -243,12 +226,6 @@ def test_what_is_added_has_no_label_and_lies_beyond_the_lengths() -> None:
         added = found[name][0].clone()
         added[:1, :2] = fill
         assert (added == fill).all()
-
-
-def test_a_lane_that_has_no_batch_has_nothing_to_learn() -> None:
-    found = side_by_side([None, decoded(2, 3, [3, 2])])
-    assert (found["labels"][0] == IGNORE).all()
-    assert found["lengths"].tolist() == [[1, 1], [3, 2]]
 
 
 def test_source_and_target_are_padded_each_to_its_own_longest() -> None:

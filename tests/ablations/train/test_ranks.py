@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from rank_trainings import CONFIG, MODELS, SEED, SPARING, trained, uses_all
+from rank_trainings import CONFIG, MODELS, SEED, trained, uses_all
 from small_task import Backwards
 
 from ablations.sweep.together import run_together
@@ -59,12 +59,6 @@ def test_a_weight_is_used_by_one_device_alone_and_by_none_in_the_part_that_joins
     used = [[[uses_all(share_of(part, rank, 2)) for rank in (0, 1)] for part in s] for s in steps]
     assert any(first != second for step in used for first, second in step)
     assert any(not any(step[-1]) and any(map(any, step[:-1])) for step in used)
-
-
-def test_what_nothing_uses_stays_as_it_was(together: dict[str, Any]) -> None:
-    weights = together["trainings"][SPARING]["weights"]
-    assert weights["never"] == [1.0, 1.0]
-    assert all(value != 0.0 for value in weights["sometimes"][3:])  # the digits' own
 
 
 def test_gradients_are_joined_once_a_step_however_many_parts_it_has(

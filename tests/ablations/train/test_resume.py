@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_task import Backwards, small_model
-from torch import Tensor, nn
+from torch import Tensor
 
 import ablations.train.loop
 from ablations.train.loop import Trainer, Training
@@ -118,25 +118,6 @@ def test_the_best_weights_from_before_the_interruption_are_still_chosen(tmp_path
     assert min(found, key=lambda step: found[step] or math.inf) < 12
     assert parts.best is not None
     assert equal(parts.best, copied(parts.model))
-
-
-def test_a_loss_that_was_no_number_before_the_interruption_is_found_after_it(
-    tmp_path: Path,
-) -> None:
-    first = trainer_of()
-    keeper = Keeper(tmp_path / "kept", {}, math.inf, lambda: first.step == 6)
-    learn = first.learn
-
-    def poisoned(parts: Any) -> Tensor:
-        if first.step == 5:
-            nn.init.constant_(next(first.model.parameters()), math.nan)
-        return learn(parts)
-
-    first.learn = poisoned  # type: ignore[method-assign]
-    with pytest.raises(Stopped):
-        first.run(quiet, keeper)
-    training = trainer_of().run(quiet, Keeper(tmp_path / "kept", {}))
-    assert (training.status, training.reason) == ("diverged", "loss nan at step 5")
 
 
 def test_a_killed_process_is_gone_on_with_by_another(
