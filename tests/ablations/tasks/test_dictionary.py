@@ -123,18 +123,6 @@ def test_a_malformed_file_is_named_with_its_line_and_the_remedy(
     assert problem(tmp_path, text) == said
 
 
-def test_a_path_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
-    reasons = {
-        str(tmp_path / "none"): "No such file or directory",
-        str(tmp_path): "a folder, not a file",
-        "a\0b": "embedded null byte",
-    }
-    for path, reason in reasons.items():
-        with pytest.raises(ValueError, match="name a file") as caught:
-            read_file(path, stress=False)
-        assert str(caught.value) == f"{path}: {reason}; name a file that can be read"
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [

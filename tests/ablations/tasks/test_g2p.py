@@ -61,14 +61,6 @@ def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
 # Options
 
 
-@pytest.mark.parametrize(
-    ("option", "size"), [("words", 0), ("valid_words", -1), ("test_words", 1_000_000)]
-)
-def test_a_number_of_words_that_cannot_be_had_is_refused_by_name(option: str, size: int) -> None:
-    with pytest.raises(ValueError, match=rf"{option}={size}: .*null for all"):
-        TASK.build({"name": "g2p", option: size})
-
-
 # Batches
 
 
@@ -77,18 +69,6 @@ def test_every_training_word_comes_once_an_epoch_with_its_first_pronunciation(
 ) -> None:
     expected = Counter((word, said[word][0]) for word in small.words["train"])
     assert taught(small, 3000) == expected
-
-
-def test_each_pronunciation_of_a_training_word_can_be_an_example_of_its_own(
-    small: G2P, said: dict[str, tuple[str, ...]]
-) -> None:
-    task = G2P(G2P.Config(words=3000, valid_words=300, test_words=300, pronunciations="all"))
-    expected = Counter((word, one) for word in task.words["train"] for one in said[word])
-    assert expected.total() > 3100
-    assert taught(task, expected.total()) == expected
-    for split in ("train", "valid"):
-        ours, theirs = task.evaluation_batches(split), small.evaluation_batches(split)
-        assert [batch.tokens for batch in ours] == [batch.tokens for batch in theirs]
 
 
 def test_a_batch_says_its_words_and_their_first_pronunciations(
@@ -195,36 +175,6 @@ def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
 
 
 # Questions of a reader
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("naïve", "the word 'naïve' has 'ï': write it with a–z and ' only"),
-        ("Up-to", "the word 'Up-to' has '-': write it with a–z and ' only"),
-        ("", "the word '' is empty: write it with a–z and ' only"),
-    ],
-)
-def test_a_word_with_letters_never_seen_is_refused(small: G2P, word: str, said: str) -> None:
-    with pytest.raises(ValueError, match="a–z") as caught:
-        small.ask(word)
-    assert str(caught.value) == said
-
-
-def test_a_word_in_capitals_is_asked_in_small_letters_where_there_are_no_others(
-    small: G2P, tmp_path: Path
-) -> None:
-    assert small.symbols("Cat's") == [*"cat's", "end"]
-    asked, small_asked = small.ask("CAT'S").source, small.ask("cat's").source
-    assert asked is not None
-    assert small_asked is not None
-    assert asked.tolist() == small_asked.tolist()
-    file = tmp_path / "cased.tsv"
-    file.write_text("Cat\tK AE T\n", encoding="utf-8")
-    cased: G2P = TASK.build({"name": "g2p", **dict.fromkeys(("train", "valid", "test"), str(file))})
-    assert cased.symbols("Cat") == [*"Cat", "end"]
-    with pytest.raises(ValueError, match="the word 'CAT' has 'A T'"):
-        cased.ask("CAT")
 
 
 # What is known of the data

@@ -145,33 +145,3 @@ def test_the_trivial_answer_is_the_likeliest_class_of_train() -> None:
     assert task.trivial("test") == pytest.approx(
         {"loss": loss, "accuracy": asked.count(likeliest) / 100}
     )
-
-
-@pytest.mark.parametrize(
-    ("wrong", "problem"),
-    [
-        ({"max_depth": 1}, "task.max_depth=1: must be at least 2"),
-        ({"max_args": 1}, "task.max_args=1: must be at least 2"),
-        ({"min_length": 3}, "task.min_length=3: must be at least 4"),
-        ({"max_length": 3}, "task.max_length=3: must be at least min_length=4"),
-        (
-            {"max_depth": 2, "min_length": 7},
-            "task.min_length=7: no list has more than 6 tokens with max_depth=2 and max_args=4",
-        ),
-        ({"examples": 0}, "task.examples=0: must be at least 1"),
-        ({"test_examples": 0}, "task.test_examples=0: must be at least 1"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_in_one_line(wrong: Any, problem: str) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        make(**wrong)
-    assert str(refused.value) == problem
-
-
-@pytest.mark.parametrize("options", [{"max_length": 4}, {"max_depth": 3, "min_length": 26}])
-def test_too_few_expressions_are_said_so_at_once(options: dict[str, int]) -> None:
-    task = make(examples=1000, **options)
-    with pytest.raises(
-        ValueError, match=r"^task.max_length: there are too few .* or raise max_depth"
-    ):
-        task.trees("train")

@@ -179,16 +179,6 @@ def test_a_vocabulary_of_more_than_a_byte_keeps_its_ids() -> None:
     assert batch.labels.dtype == batch.source.dtype == torch.int64
 
 
-def test_where_the_source_grows_by_one_the_target_does_not_fall_back() -> None:
-    """Or a batch across that border would pad the shortest targets to the longest."""
-    lengths = [(source, target) for source in (3, 4, 5, 6) for target in range(1, 8)]
-    random.Random(0).shuffle(lengths)
-    (rows_B,) = made(lengths).by_length(10_000)
-    ordered = [lengths[row] for row in rows_B.tolist()]
-    assert [source for source, _ in ordered] == sorted(source for source, _ in lengths)
-    assert all(abs(a - b) <= 1 for (_, a), (_, b) in pairwise(ordered))
-
-
 def test_every_so_many_th_example_is_read_whatever_the_batches() -> None:
     rows = torch.arange(30)[:, None].expand(30, 4)
     whole = [Batch(rows[a:b], inputs=rows[a:b]) for a, b in ((0, 7), (7, 9), (9, 30))]

@@ -124,35 +124,3 @@ def test_the_trivial_loss_is_that_of_labels_counted_in_training(name: str) -> No
     ]
     loss = -sum(math.log(counts[label] / total) for label in asked) / len(asked)
     assert task.trivial("valid")["loss"] == pytest.approx(loss, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"symbols": 1}, "task.symbols=1: must be at least 2"),
-        ({"min_length": 0}, "task.min_length=0: must be at least 1"),
-        ({"examples": 0}, "task.examples=0: must be at least 1"),
-        ({"length": 3}, "task.length=3: must be at least min_length=4"),
-        (
-            {"test_lengths": []},
-            "task.test_lengths=[]: name at least one length from 1 on, each once",
-        ),
-        (
-            {"test_lengths": [8, 0]},
-            "task.test_lengths=[8, 0]: name at least one length from 1 on, each once",
-        ),
-        (
-            {"test_lengths": [8, 8]},
-            "task.test_lengths=[8, 8]: name at least one length from 1 on, each once",
-        ),
-        (
-            {"symbols": 2, "min_length": 4},
-            "task.symbols=2: there are 16 strings of length 4, too few to split; raise symbols or "
-            "the length, so that there are 1000",
-        ),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_in_one_line(options: Any, problem: str) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        make("copy", **options)
-    assert str(refused.value) == problem

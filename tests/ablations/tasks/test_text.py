@@ -18,10 +18,9 @@ from torch import nn
 from ablations.tasks.batching import Windows
 from ablations.tasks.data.tokens import TOKENS, split
 from ablations.tasks.task import TASK, Budget
-from ablations.tasks.text import EXAMPLES, Text
+from ablations.tasks.text import Text
 from model.batch import BOS, IGNORE, Batch
 from model.build import build
-from model.config import ConfigError
 
 CHOICES = [
     {"name": "characters"},
@@ -196,76 +195,10 @@ def test_whatever_a_token_is_no_text_is_paid_for_below_its_real_entropy() -> Non
         assert nats / math.log(2) > bits_of_a_line * rest.count("\n"), choice
 
 
-def test_examples_show_how_the_text_and_the_model_go_on(small: Text) -> None:
-    _, examples = small.scores(tiny(small), "valid", "cpu")
-    assert 1 <= len(examples) <= EXAMPLES
-    for example in examples:
-        assert example.keys() == {"input", "target", "output"}
-        assert example["input"] + example["target"] in small.texts["valid"]
-        assert example["input"]
-        assert example["target"].startswith(" "), "no word is cut in two"
-
-
 # Questions
 
 
 # Options and files
-
-
-@pytest.mark.parametrize(
-    ("options", "lines"),
-    [
-        (
-            {"characters": 0, "length": 1},
-            [
-                "task.characters=0: must be at least 1, or null for all characters",
-                "task.length=1: must be at least 2",
-            ],
-        ),
-        (
-            {"valid_characters": 10**9},
-            [
-                "valid_characters=1000000000: valid has 178729 characters; "
-                "choose at most that, or null for all"
-            ],
-        ),
-        (
-            {"tokens": {"name": "bpe", "size": 270}},
-            ["tokens.size=270: too few for the text's characters; choose 316 or more"],
-        ),
-        ({"tokens": "letters"}, None),
-    ],
-)
-def test_options_that_cannot_be_are_refused(
-    options: dict[str, Any], lines: list[str] | None
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        make(**options)
-    if lines is None:
-        assert "no tokens 'letters'" in caught.value.problems[0]
-    else:
-        assert caught.value.problems == lines
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        (b"", ":1: the file is empty; write some text in it"),
-        (b" \n\n", ":1: the file is empty; write some text in it"),
-        (b"one\ntwo\nthr\xff\n", ":3: not UTF-8; save the file as UTF-8"),
-        (b"one\ntwo\n", ":2: too few lines; train, valid and test need one each"),
-        (None, ": No such file or directory; name a file that can be read"),
-    ],
-)
-def test_a_bad_file_is_named_with_its_line(
-    tmp_path: Path, content: bytes | None, line: str
-) -> None:
-    path = tmp_path / "mine.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError) as caught:
-        Text(Text.Config(file=str(path)))
-    assert caught.value.problems == [f"file={path}{line}"]
 
 
 def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None:
