@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import Says
 from torch import Tensor, nn
 
 from ablations.measure.quality import Beam
@@ -58,9 +59,6 @@ def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
     raise AssertionError("steps have no end")
 
 
-# Options
-
-
 # Batches
 
 
@@ -104,37 +102,20 @@ def values(scores: list[Score]) -> dict[str, float | None]:
     return {each.metric: each.value for each in scores}
 
 
-class Oracle(nn.Module):
-    """Says what a table says for each word, and notes in which mode it was asked."""
+def oracle_of(task: G2P, answers: dict[str, str]) -> Says:
+    """Says what a table says for each word."""
 
-    def __init__(self, task: G2P, answers: dict[str, str]) -> None:
-        super().__init__()
-        self.task, self.answers = task, answers
-        self.modes: set[tuple[bool, bool]] = set()
+    def answer(letters: list[int]) -> list[int]:
+        return task.phones.encode(answers["".join(task.letters.decode(letters))].split())
 
-    def begin(
-        self, sequences: int, capacity: int, source_BS: Tensor, source_lengths_B: Tensor | None
-    ) -> Decoding:
-        words = sources(self.task, source_BS)
-        rows = [[*self.task.phones.encode(self.answers[word].split()), EOS] for word in words]
-        assert len(rows) == sequences
-        table_BT = torch.full((sequences, capacity), EOS)
-        for row, tokens in enumerate(rows):
-            table_BT[row, : len(tokens)] = torch.tensor(tokens)
-        return Decoding(0, (table_BT,))
-
-    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
-        self.modes.add((self.training, torch.is_grad_enabled()))
-        next_B = decoding.states[0][:, decoding.start]
-        logits_B1V = nn.functional.one_hot(next_B, self.task.target_size).float()[:, None]
-        return logits_B1V, Decoding(decoding.start + 1, decoding.states)
+    return Says(task.target_size, answer)
 
 
 @pytest.mark.parametrize("which", [0, -1])
 def test_a_model_that_gives_any_of_the_references_makes_no_error_but_against_the_first(
     small: G2P, said: dict[str, tuple[str, ...]], which: int
 ) -> None:
-    oracle = Oracle(small, {word: all_[which] for word, all_ in said.items()})
+    oracle = oracle_of(small, {word: all_[which] for word, all_ in said.items()})
     scores, examples = small.scores(oracle, "test", "cpu")
     several = sum(len(said[word]) > 1 for word in small.words["test"])
     assert several > 5
@@ -206,7 +187,7 @@ def test_the_trivial_answer_is_the_most_frequent_phone_as_often_as_is_best_in_tr
     (phone, _), *_ = Counter(phone for one in first for phone in one).most_common()
     best = min(range(12), key=lambda k: sum(edits([phone] * k, one) for one in first))
     answers = dict.fromkeys(said, " ".join([phone] * best))
-    scores, _ = small.scores(Oracle(small, answers), "test", "cpu")
+    scores, _ = small.scores(oracle_of(small, answers), "test", "cpu")
     reached = small.trivial("test")
     assert {name: reached[name] for name in METRICS} == values(scores)
     assert 0.5 < reached["per"] < 1
@@ -257,7 +238,7 @@ def test_a_dictionary_of_two_columns_in_any_script_becomes_a_task(tmp_path: Path
     assert task.words["test"] == ("本日", "nuñu", "本")
     assert task.longest == 2 + 5
     answers = {"本日": "h o n", "nuñu": "n u", "本": "pː o n"}
-    scores, examples = task.scores(Oracle(task, answers), "test", "cpu")
+    scores, examples = task.scores(oracle_of(task, answers), "test", "cpu")
     found = values(scores)
     assert (found["per"], found["wer"]) == pytest.approx((2 / 10, 1 / 3))
     assert (found["per_first"], found["wer_first"]) == pytest.approx((3 / 10, 2 / 3))

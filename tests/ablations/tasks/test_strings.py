@@ -8,15 +8,13 @@ from itertools import islice
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from small_models import Says
 
 from ablations.tasks import TASK
 from ablations.tasks.task import Budget, Score
 from model.batch import BOS, EOS
-from model.generate import Decoding
 
 NAMES = ("copy", "reverse", "sort")
 
@@ -73,30 +71,9 @@ def test_each_length_gets_as_many_tokens_and_parts_go_from_short_to_long() -> No
     assert max(counts.values()) < 250
 
 
-class Oracle(nn.Module):
-    """Answers as it is told to, from the source alone."""
-
-    def __init__(self, tell: Any, size: int) -> None:
-        super().__init__()
-        self.tell, self.size = tell, size
-
-    def begin(
-        self, sequences: int, capacity: int, source_BS: Tensor, source_lengths_B: Tensor | None
-    ) -> Decoding:
-        assert source_lengths_B is None
-        rows = [self.tell(row[:-1]) for row in source_BS.tolist()]
-        padded = [(row + [EOS] * capacity)[:capacity] for row in rows]
-        return Decoding(0, (torch.tensor(padded),))
-
-    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
-        next_B = decoding.states[0][:, decoding.start]
-        logits_B1V = nn.functional.one_hot(next_B, self.size).float()[:, None]
-        return logits_B1V, Decoding(decoding.start + 1, decoding.states)
-
-
 def test_one_wrong_symbol_spoils_a_string_and_costs_one_edit() -> None:
     task = make("copy", min_length=5, length=5, examples=20)
-    oracle = Oracle(lambda string: [min(string[0], 10), *string[1:]], task.target_size)
+    oracle = Says(task.target_size, lambda string: [min(string[0], 10), *string[1:]])
     wrong = sum(
         row[0] > 10 for batch in task.evaluation_batches("test") for row in batch.source.tolist()
     )

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from sacrebleu import corpus_bleu, corpus_chrf
-from torch import Tensor, nn
+from small_models import Says
 
 from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
 from ablations.tasks.task import TASK, Score
 from ablations.tasks.translation import FILES, Translation
 from model.batch import BOS, EOS, PAD
 from model.config import ConfigError
-from model.generate import Decoding
 
 SMALL = {"tokens": {"name": "bpe", "size": 500}, "max_words": 9, "valid_sentences": 40}
 
@@ -55,32 +53,11 @@ def own(folder: Path, **instead: Sequence[str]) -> dict[str, str]:
     return write(folder, **{**contents, **instead})
 
 
-class Saying(nn.Module):
+def saying(task: Translation, answers: dict[str, str]) -> Says:
     """Answers with the target, or whatever else, that goes with each source it knows."""
-
-    def __init__(self, task: Translation, answers: dict[str, str]) -> None:
-        super().__init__()
-        self.size = task.target_size
-        self.answers = {
-            tuple(task.tokens.encode(source)): [*task.tokens.encode(answer), EOS]
-            for source, answer in answers.items()
-        }
-
-    def begin(
-        self, sequences: int, capacity: int, source_BS: Tensor | None, lengths_B: Tensor | None
-    ) -> Decoding:
-        assert source_BS is not None
-        rows = [[token for token in row if token > EOS] for row in source_BS.tolist()]
-        answers = [self.answers[tuple(row)] for row in rows]
-        width = max(map(len, answers))
-        states = torch.tensor([[*answer, *[EOS] * (width - len(answer))] for answer in answers])
-        return Decoding(0, [states])
-
-    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
-        said_BT = decoding.states[0]
-        next_B = said_BT[:, min(decoding.start, said_BT.shape[1] - 1)]
-        logits_B1V = nn.functional.one_hot(next_B, self.size).float()[:, None]
-        return logits_B1V, Decoding(decoding.start + 1, decoding.states)
+    encode = task.tokens.encode
+    known = {tuple(encode(source)): encode(answer) for source, answer in answers.items()}
+    return Says(task.target_size, lambda source: known[tuple(source)])
 
 
 def values(scores: Sequence[Score]) -> dict[str, float | None]:
@@ -141,18 +118,14 @@ def test_a_batch_holds_a_source_with_its_end_and_its_target_shifted(small: Trans
 
 def test_scores_are_sacrebleus_own(small: Translation) -> None:
     pairs = small.sentences["valid"]
-    model = Saying(small, dict(pairs) | {pairs[0][0]: "Something else.", pairs[1][0]: ""})
-    outputs = [model_answer(small, model, source) for source, _ in pairs]
-    scores, _ = small.scores(model, "valid", "cpu")
+    answers = dict(pairs) | {pairs[0][0]: "Something else.", pairs[1][0]: ""}
+    outputs = [small.tokens.decode(small.tokens.encode(answers[source])) for source, _ in pairs]
+    scores, _ = small.scores(saying(small, answers), "valid", "cpu")
     targets = [target for _, target in pairs]
     assert 0 < (values(scores)["bleu"] or 0) < 100
     assert values(scores)["bleu"] == pytest.approx(corpus_bleu(outputs, [targets]).score)
     assert values(scores)["chrf"] == pytest.approx(corpus_chrf(outputs, [targets]).score)
     assert values(scores).keys() == Translation.metrics.keys()
-
-
-def model_answer(task: Translation, model: Saying, source: str) -> str:
-    return task.tokens.decode(model.answers[tuple(task.tokens.encode(source))][:-1])
 
 
 def test_sentences_with_a_word_that_train_never_had_are_scored_apart(small: Translation) -> None:
@@ -168,7 +141,7 @@ def test_sentences_with_a_word_that_train_never_had_are_scored_apart(small: Tran
     assert all(len(group) > 5 for group in groups.values()), "the case is tried"
     # Right where every word was seen, and the source unchanged where not.
     answers = dict(groups[False]) | {source: source for source, _ in groups[True]}
-    taken = values(small.scores(Saying(small, answers), "valid", "cpu")[0])
+    taken = values(small.scores(saying(small, answers), "valid", "cpu")[0])
     sources, targets = zip(*groups[True], strict=True)
     assert taken["bleu_seen"] == pytest.approx(100)
     assert taken["chrf_seen"] == pytest.approx(100)
