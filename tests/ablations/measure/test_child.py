@@ -59,16 +59,13 @@ def test_a_child_tells_how_far_it_is() -> None:
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        (raising(MemoryError("no room")), "no room"),
         (raising(MemoryError()), "MemoryError"),
         (raising(RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore")), "allocate"),
-        (raising(RuntimeError()), "RuntimeError"),
-        (raising(ValueError("learned positions end at max_len=8, asked for 16")), "max_len=8"),
         (raising(ValueError("long " * 100)), "long long"),
         (allocating(1 << 62), "memory"),
         (die, "killed"),
     ],
-    ids=["MemoryError", "wordless", "allocator", "bare", "other", "long", "real", "SIGKILL"],
+    ids=["wordless", "allocator", "long", "real", "SIGKILL"],
 )
 def test_a_failure_costs_the_child_alone_and_has_a_reason_in_one_line(
     work: Work, words: str

@@ -108,9 +108,7 @@ def test_minus_infinity_hides_the_future_and_zero_does_not(kind: str, task: Any)
     [
         ({"name": "none"}, False),
         ({"name": "convolution", "kernel": 1}, False),  # a token, and no neighbour
-        ({"name": "convolution", "kernel": 3}, True),
         ({"name": "attention"}, True),
-        ({"name": "window", "reach": 2}, True),
         ({"name": "rnn"}, True),
     ],
     ids=str,

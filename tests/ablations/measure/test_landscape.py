@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+from small_models import Given
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
@@ -30,17 +31,6 @@ def taken(model: nn.Module, task: Task) -> dict[str, Reading]:
     readings = Landscape().take(model, task, CPU, 17).readings
     assert all((r.split, r.unit, r.at) == ("valid", "nats/token", {"step": 17}) for r in readings)
     return {reading.metric: reading for reading in readings}
-
-
-class Given(Task):
-    """These batches, to whoever asks for the valid split."""
-
-    def __init__(self, *batches: Batch) -> None:
-        self.batches = list(batches)
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        assert split == "valid"
-        return self.batches
 
 
 class Small(nn.Module):
@@ -93,10 +83,12 @@ def test_curvature_is_that_of_the_hessian_along_the_directions(
             sum(float((h * way[n]).sum()) for h, n in zip(second, weights, strict=True))
         )
     mean = sum(expected) / DIRECTIONS
-    found = taken(model, Given(batch))["curvature"].value
+    found = taken(model, Given(batch, split="valid"))["curvature"].value
     assert found == pytest.approx(mean, rel=0.1)
     monkeypatch.setattr(landscape, "STEP", 1e-4)
-    assert taken(model, Given(batch))["curvature"].value == pytest.approx(mean, rel=1e-3)
+    assert taken(model, Given(batch, split="valid"))["curvature"].value == pytest.approx(
+        mean, rel=1e-3
+    )
 
 
 def test_the_surface_is_the_loss_where_its_axes_say() -> None:
@@ -157,7 +149,7 @@ def test_the_weights_are_as_they_were_when_a_loss_cannot_be_told() -> None:
     model = Refuses()
     model.first = model.table.detach().clone()  # type: ignore[assignment]
     with pytest.raises(RuntimeError, match="elsewhere"):
-        taken(model, Given(words()))
+        taken(model, Given(words(), split="valid"))
     assert torch.equal(model.table, model.first)  # type: ignore[arg-type]
 
 

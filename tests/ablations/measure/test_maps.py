@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
+from small_models import Given
 from small_task import Backwards, small_model
 from torch import nn
 
@@ -19,19 +20,6 @@ from model.evaluating import attention
 
 CPU = torch.device("cpu")
 LAYERS = ["encoder.blocks.0.mixer", "decoder.blocks.0.mixer", "decoder.blocks.0.cross"]
-
-
-class Given(Task):
-    """These batches are the test split."""
-
-    kind: ClassVar[str] = "decoder"
-
-    def __init__(self, *batches: Batch) -> None:
-        self.batches = list(batches)
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        assert split == "test"
-        return self.batches
 
 
 def taken(model: nn.Module, task: Task) -> list[Reading]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import Given
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
@@ -45,19 +46,6 @@ def read(task: Task) -> Reading:
 def test_it_is_the_rate_of_words_with_several_less_that_of_words_with_one() -> None:
     task = Told(([3, 4], [[3, 5]]), ([3, 3, 3], [[4, 3, 3, 4], [3, 3, 4]]))
     assert read(task).value == pytest.approx(1 / 3 - 1 / 2)
-
-
-class Given(Task):
-    """These batches, to whoever asks for the test split."""
-
-    source_size = 9
-
-    def __init__(self, *batches: Batch) -> None:
-        self.batches = list(batches)
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        assert split == "test"
-        return self.batches
 
 
 class Wearies(nn.Module):
