@@ -78,8 +78,6 @@ class Timing:
     """The coordinate that is walked upwards: where a call takes too long, longer ones are left."""
     beside: ClassVar[dict[str, Any]] = {}
     """Where the reference stands, if not at the same place."""
-    singly: ClassVar[bool] = False
-    """Whether each call is clocked on its own, so that its slowest ones can be told."""
 
     def prepare(
         self, config: dict[str, Any], task: Task, device: torch.device, at: Place

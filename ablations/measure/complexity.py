@@ -54,7 +54,6 @@ class Complexity(Probe):
         "mixing_work": _counted("FLOPs", "work where tokens meet"),
         "projection_work": _counted("FLOPs", "work on single tokens"),
         "dependent_steps": _counted("operations", "operations that wait for one another"),
-        "moved_bytes": _counted("bytes", "bytes that operations read and write"),
         "path": _counted("applications", "longest path between tokens"),
     }
 
@@ -75,10 +74,7 @@ class Complexity(Probe):
             here: dict[str, float | str] = {"length": length}
             hidden = f"{found.kernels[0]} hides its steps" if found.kernels else None
             steps = None if hidden else found.depth
-            readings += [
-                Reading("dependent_steps", "operations", steps, at=here, reason=hidden),
-                Reading("moved_bytes", "bytes", found.moved, at=here),
-            ]
+            readings.append(Reading("dependent_steps", "operations", steps, at=here, reason=hidden))
         for length in PATH_LENGTHS:
             path = longest_path(config, task, length)
             readings.append(Reading("path", "applications", path, at={"length": length}))
@@ -88,12 +84,11 @@ class Complexity(Probe):
 class _Watch(TorchDispatchMode):
     """Follows every operation: each output is one deeper than the deepest of its inputs.
 
-    A view is where its storage is, and moves nothing.
+    A view is where its storage is.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.moved = 0  # bytes read and written
         self.kernels: set[str] = set()  # that do in one operation what takes many
         self._depth: dict[int, int] = {}
         self._held: list[Any] = []  # so that no address is given again
@@ -113,8 +108,6 @@ class _Watch(TorchDispatchMode):
         for x, view in zip(written, is_view, strict=True):
             self._depth[x.untyped_storage()._cdata] = max(self.depth(x), deepest + (not view))
             self._held.append(x.untyped_storage())
-        if not all(is_view):
-            self.moved += sum(x.numel() * x.element_size() for x in (*read, *written))
         name = operation._schema.name
         self.kernels |= {name} if any(word in name for word in KERNELS) else set()
         return made
@@ -128,8 +121,6 @@ class Operations:
     """The graph of operations from a sequence to a layer's answer."""
 
     depth: int
-    moved: int
-    """Bytes that the operations read and write."""
     kernels: tuple[str, ...]
     """Library kernels in it, which hide their own steps."""
 
@@ -140,7 +131,7 @@ def operations(layer: Mixer, width: int, length: int) -> Operations:
     context = Context(positions(length, x_BTD), causal=True)
     with torch.inference_mode(), _Watch() as watch:
         y_BTD, _ = layer(x_BTD, context)
-        return Operations(watch.depth(y_BTD), watch.moved, tuple(sorted(watch.kernels)))
+        return Operations(watch.depth(y_BTD), tuple(sorted(watch.kernels)))
 
 
 def longest_path(config: dict[str, Any], task: Task, length: int) -> int:

@@ -24,19 +24,17 @@ SOURCE = 16  # tokens, where a task has a source
 
 @MEASURE.register("decode")
 class Decode(Timing):
-    """One more token after `position` others, each call clocked on its own.
+    """One more token after `position` others.
 
     `cache: anew` reads all of them for it, which is also what a prompt of that length takes.
     """
 
     quantities: ClassVar = {
-        "latency": Quantity("s", "lower", "time of the next token", repeats="processes"),
-        "latency_tail": Quantity("s", "lower", "95th percentile of it", repeats="processes"),
+        "latency": Quantity("s", "lower", "time of the next token", repeats="processes")
     }
     places: ClassVar = {"position": [32], "batch": [1], "cache": [KEPT]}
     words: ClassVar = {"cache": (KEPT, ANEW)}
     along = "position"
-    singly = True
 
     def prepare(
         self, config: dict[str, Any], task: Task, device: torch.device, at: Place

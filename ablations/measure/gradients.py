@@ -29,14 +29,13 @@ class Gradients(Probe):
     """|∂loss/∂W₂| at initialisation, W₂ the second matrix of a block's feed-forward.
 
     last_gradient: of the last block, which by Xiong et al. 2020 (3.3) is of the order of 1 with
-    post-norm and of 1/√depth with pre-norm. layer_gradient: of every block. The loss is that of
-    training, on one batch and without dropout; a decoder counts where there are two stacks. Each
-    is the geometric mean over several draws of the first weights.
+    post-norm and of 1/√depth with pre-norm. The loss is that of training, on one batch and without
+    dropout; a decoder counts where there are two stacks. It is the geometric mean over several
+    draws of the first weights.
     """
 
     quantities: ClassVar = {
-        "last_gradient": Quantity(UNIT, "lower", "gradient norm in the last block"),
-        "layer_gradient": Quantity(UNIT, "lower", "gradient norm by block"),
+        "last_gradient": Quantity(UNIT, "lower", "gradient norm in the last block")
     }
 
     def take(self, config: dict[str, Any], task: Task, device: torch.device) -> Taken:
@@ -52,14 +51,9 @@ class Gradients(Probe):
             for draw in range(DRAWS):
                 seed = config["seed"] + draw * APART
                 model = build(deep, task.source_size, task.target_size, seed).to(device)
-                drawn.append(gradient_norms(model, batch.to(device), **smoothing))
-            norms = [statistics.geometric_mean(each) for each in zip(*drawn, strict=True)]
-            at: dict[str, float | str] = {"depth": depth}
-            axes: dict[str, list[Any]] = {"layer": list(range(1, depth + 1))}
-            readings += [
-                Reading("last_gradient", UNIT, norms[-1], at=at),
-                Reading("layer_gradient", UNIT, at=at, axes=axes, values=norms),
-            ]
+                drawn.append(gradient_norms(model, batch.to(device), **smoothing)[-1])
+            last = statistics.geometric_mean(drawn)
+            readings.append(Reading("last_gradient", UNIT, last, at={"depth": depth}))
         return Taken(readings)
 
 

@@ -30,7 +30,6 @@ from model.mixer.attention import Heads
 TOKENS = 8192  # of a split that are read, padding too, about
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 ORDERS = 3  # at random
-SLIGHT = 0.01  # a rise of perplexity that does not count
 DRAWS = 4  # of first weights
 
 Head = tuple[str, int]  # the name of its layer, and its number there
@@ -45,17 +44,15 @@ class HeadsNeeded(Measure):
     a mask of 1 stands before each head (Michel et al. 2019, eq. 2; theirs is scaled in each layer,
     this is not). pruned_ratio: perplexity without a share of all heads, to the nearest head, over
     that of the whole model, nothing trained again; the least important first, or at random (the
-    geometric mean of three orders). lone_ratio: the share of heads that are missed by less than
-    1 % of perplexity where they alone are gone. head_divergence: between the weights of two heads
-    of a layer for one real query, as Jensen-Shannon has it: 0 alike, 1 disjoint; a mean over pairs
-    and queries, then layers.
+    geometric mean of three orders). head_divergence: between the weights of two heads of a layer
+    for one real query, as Jensen-Shannon has it: 0 alike, 1 disjoint; a mean over pairs and
+    queries, then layers.
 
     Of valid and of test every n-th sequence is read, about 8192 tokens, the same for all numbers.
     """
 
     quantities: ClassVar = {
         "pruned_ratio": Quantity("1", "lower", "perplexity without heads, over that with all"),
-        "lone_ratio": Quantity("1", "higher", "heads that none misses alone"),
         "head_divergence": Quantity("bits", "higher", "divergence between heads"),
         "divergence_ratio": Quantity("1", "higher", "divergence between heads, over that at first"),
     }
@@ -89,8 +86,6 @@ class HeadsNeeded(Measure):
                 here = {**at, "removed": share, "by": by}
                 ratio = _exp(sum(logs) / len(logs))
                 readings.append(Reading("pruned_ratio", "1", ratio, "test", here))
-        slight = [_exp(lost(frozenset({head}))) - 1 < SLIGHT for head in heads]
-        readings.append(Reading("lone_ratio", "1", sum(slight) / len(heads), "test", at))
         return Taken([*readings, *_divergences(model, test, at)])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import time
@@ -38,8 +37,6 @@ class Watch:
             "cores": cores,
             "seconds": round(seconds, 1),
             "load": [self.load, _load()],
-            "frequency": _frequency(),
-            "temperature": _temperature(),
             "others": round(others, 3),
             "noisy": others > NOISY,
         }
@@ -61,20 +58,3 @@ def _own() -> float:
 
 def _load() -> float:
     return round(os.getloadavg()[0], 2)
-
-
-def _frequency() -> float | None:
-    """In MHz."""
-    with contextlib.suppress(Exception):  # psutil raises whatever its platform does
-        found = psutil.cpu_freq()
-        return None if found is None else round(float(found.current), 1)
-    return None
-
-
-def _temperature() -> float | None:
-    """Of the hottest sensor, in degrees Celsius."""
-    with contextlib.suppress(Exception):
-        sensors = psutil.sensors_temperatures()
-        each = [reading.current for group in sensors.values() for reading in group]
-        return max(each) if each else None
-    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from ablations.store.record import Reading
 from ablations.tasks.cache import load_task
 
 REFERENCE, TWIN = "reference", "twin"  # which is the reference built once more: the noise floor
-TAIL = 0.95
 TOKENS = "tokens"  # where it is a place, the batch follows from it
 
 
@@ -29,8 +27,6 @@ class Point:
     samples: dict[str, list[float]] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)
     """Seconds of the first call."""
-    tails: dict[str, float] = field(default_factory=dict)
-    """Seconds that one call in twenty exceeds, of calls that are clocked singly."""
     left: dict[str, str] = field(default_factory=dict)
     """Who was not timed, and why."""
 
@@ -145,10 +141,7 @@ class _Process:
             if warm[name].call > self.config.call_seconds:
                 point.left[name] = f"time-out: a call takes {warm[name].call:.2g} s"
                 del calls[name]
-        each: dict[str, list[float]] = {}
-        singly = each if self.measure.singly else ()
-        point.samples = run_blocks(calls, warm, self.config, self.device, process, told, singly)
-        point.tails = {name: _quantile(times, TAIL) for name, times in each.items()}
+        point.samples = run_blocks(calls, warm, self.config, self.device, process, told)
 
 
 def _reason(error: Exception) -> str:
@@ -157,15 +150,11 @@ def _reason(error: Exception) -> str:
     return f"out of memory: {words}"[:200] if is_memory else words
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, math.ceil(share * len(values)) - 1)]
-
-
 def _readings(
     measure: Timing, trial: str, at: dict[str, Any], point: Point, process: str
 ) -> list[Reading]:
     """Of one trial at one place in one process: its times beside its reference's."""
-    metric, *others = measure.quantities
+    metric = next(iter(measure.quantities))
     unit = measure.quantities[metric].unit
     place: dict[str, Any] = {"at": at, "session": process}
     if trial in point.left or trial not in point.samples:
@@ -180,5 +169,4 @@ def _readings(
     found = [Reading(metric, unit, samples=point.samples[trial][:blocks], **times, **place)]
     if process == "0":
         found.append(Reading("first_call", "s", point.first[trial], **place))
-    found += [Reading(name, unit, point.tails[trial], **place) for name in others if point.tails]
     return found

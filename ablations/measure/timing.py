@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -100,12 +99,8 @@ def run_blocks(
     device: torch.device,
     seed: int = 0,
     report: Report = lambda fraction, note: None,
-    singly: Collection[str] | dict[str, list[float]] = (),
 ) -> dict[str, list[float]]:
-    """The same after a warm-up; a slow candidate has samples of the first blocks alone.
-
-    `singly` takes the seconds of every single call; a sample then is their median.
-    """
+    """The same after a warm-up; a slow candidate has samples of the first blocks alone."""
     repeats = {
         name: max(1, math.ceil(config.sample_seconds / max(warm[name].call, 1e-9)))
         for name in calls
@@ -118,12 +113,7 @@ def run_blocks(
             break
         due = [name for name in sorted(calls) if block < blocks_of(warm[name], config)]
         for name in shuffle.sample(due, len(due)):
-            if isinstance(singly, dict):
-                each = [clock(calls[name], device) for _ in range(repeats[name])]
-                singly.setdefault(name, []).extend(each)
-                samples[name].append(statistics.median(each))
-            else:
-                samples[name].append(clock(calls[name], device, repeats[name]))
+            samples[name].append(clock(calls[name], device, repeats[name]))
         report((block + 1) / config.blocks, f"block {block + 1}")
     return samples
 

@@ -98,9 +98,6 @@ class G2P(Task):
         self.longest = 2 + self.dictionary.longest
         self._pairs: dict[str, Padded] = {}
 
-    def digest(self) -> str:
-        return self._digest
-
     @cached_property
     def _digest(self) -> str:
         lines = ["\t".join(self.letters.names), "\t".join(self.phones.names), str(self.longest)]

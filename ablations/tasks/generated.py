@@ -165,9 +165,6 @@ class Generated(Task):
         ]
         return scores, examples
 
-    def digest(self) -> str:
-        return self._digest
-
     @cached_property
     def _digest(self) -> str:
         told = sha256(json.dumps([self.name, asdict(self.config)], sort_keys=True).encode())

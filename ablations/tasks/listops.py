@@ -211,9 +211,6 @@ class ListOps(Task):
         right = each_right(outputs, truths)
         return [Score("accuracy", share_right(outputs, truths), items=right)], examples
 
-    def digest(self) -> str:
-        return self._digest
-
     @cached_property
     def _digest(self) -> str:
         """Of what is asked and of the options: these decide what is taught."""

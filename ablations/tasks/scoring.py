@@ -91,7 +91,8 @@ def score(outputs: Sequence[Ids], references: Sequence[References]) -> list[Scor
         if pairs:
             measured = [(output, choose(output, said)) for output, said in pairs]
             counts = [edits(*both) for both in measured]
-            per, wer = error_rates(counts, measured)
+            per = sum(counts) / sum(len(said) for _, said in measured)
+            wer = sum(number > 0 for number in counts) / len(counts)
             items: list[list[float] | None] = [None, None]  # of the scoring that decides
             if not ending:
                 items = [[*counts], [int(number > 0) for number in counts]]
@@ -103,12 +104,6 @@ def score(outputs: Sequence[Ids], references: Sequence[References]) -> list[Scor
             reason = f"no {note}"
             scores += [Score(f"{rate}{ending}", None, reason=reason) for rate in ("per", "wer")]
     return scores
-
-
-def error_rates(counts: Sequence[int], measured: Sequence[tuple[Ids, Ids]]) -> tuple[float, float]:
-    """PER and WER, by the edits between outputs and the references they are measured against."""
-    wrong = sum(count > 0 for count in counts)
-    return sum(counts) / sum(len(reference) for _, reference in measured), wrong / len(counts)
 
 
 def overlap(outputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:

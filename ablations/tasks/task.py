@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -87,6 +88,10 @@ class Task:
 
     def digest(self) -> str:
         """sha256 of the examples that decide the numbers, in their splits."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         raise NotImplementedError
 
     def card(self) -> dict[str, Any]:

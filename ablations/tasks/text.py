@@ -87,9 +87,6 @@ class Text(Task):
         self._windows: dict[str, Windows] = {}
         self._evaluation: dict[str, list[Batch]] = {}
 
-    def digest(self) -> str:
-        return self._digest
-
     @cached_property
     def _digest(self) -> str:
         parts = [f"{split} {len(text)}\n{text}" for split, text in self.texts.items()]

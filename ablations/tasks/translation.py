@@ -116,9 +116,6 @@ class Translation(Task):
         self.longest = max(len(ids) for side in sides for ids in side)
         self._pairs: dict[str, Padded] = {}
 
-    def digest(self) -> str:
-        return self._digest
-
     @cached_property
     def _digest(self) -> str:
         lines = [

@@ -163,14 +163,10 @@ def share_of(part: Batch, rank: int, count: int) -> Batch:
     """
     rows = len(part.labels)
     first, end = (rows * each // count for each in (rank, rank + 1))
-    own = _rows(part, slice(first, end) if first < end else slice(1))
-    return own if first < end else replace(own, labels=torch.full_like(own.labels, IGNORE))
-
-
-def _rows(part: Batch, chosen: slice) -> Batch:
-    """As wide as they were."""
+    chosen = slice(first, end) if first < end else slice(1)
     held = {name: value[chosen] for name, value in vars(part).items() if value is not None}
-    return replace(part, **held)
+    own = replace(part, **held)
+    return own if first < end else replace(own, labels=torch.full_like(own.labels, IGNORE))
 
 
 @contextmanager

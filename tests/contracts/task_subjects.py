@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -21,7 +18,6 @@ from ablations.train.settings import TrainConfig
 from model.build import build
 
 SMOKE = "ablations/profiles/smoke.yaml"
-HERE = "tests/contracts/task_subjects.py"
 
 REPEATED = {"translation": 0.03}
 """Task → the share of asked examples that may be taught too: passages that stand in two books."""
@@ -60,15 +56,6 @@ class TaskSubject:
     def settings(self) -> TrainConfig:
         return TrainConfig(**self.config["train"])
 
-    def owes(self, method: str, sentence: str) -> str:
-        """What is wrong, where, and where it says what is owed."""
-        part = TASK.part(self.config["task"]["name"])
-        file = Path(inspect.getfile(part))
-        with contextlib.suppress(ValueError):
-            file = file.relative_to(FOLDER.parent)
-        owed = f"what a task owes stands at Task.{method} in ablations/tasks/task.py"
-        return f"{file}: {part.__name__}.{method} {sentence}; {owed}"
-
     @cached_property
     def task(self) -> Task:
         """One for all checks that only look."""
@@ -93,18 +80,6 @@ def tree_of(name: str) -> dict[str, Any]:
 @cache
 def task_subject(name: str) -> TaskSubject:
     return TaskSubject(name, resolve_trial(tree_of(name)))
-
-
-@contextlib.contextmanager
-def broken(name: str, part: Any) -> Iterator[TaskSubject]:
-    """The subject of a task with another class in its place for the length of a test."""
-    TASK.register(part.__name__)(part)
-    sound = task_subject(name)
-    try:
-        task = {**sound.config["task"], "name": part.__name__}
-        yield replace(sound, config={**sound.config, "task": task})
-    finally:
-        del TASK.parts[part.__name__]
 
 
 def failures(checks: Sequence[Callable[[Any], None]], subject: Any) -> list[str]:

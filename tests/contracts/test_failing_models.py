@@ -70,14 +70,3 @@ def test_a_model_that_breaks_at_the_second_batch_keeps_its_mode(name: str) -> No
         assert all(module.training is training for module in model.modules()), (
             f"{door} left the model in another mode: ask it inside `evaluating(model)`"
         )
-
-
-@pytest.mark.parametrize("door", ["validate", "calibration"])
-def test_a_part_that_is_held_in_evaluation_stays_there(door: str) -> None:
-    subject = task_subject("recall")
-    task = subject.built()
-    model = subject.model(task).train()
-    held = next(iter(model.children())).eval()
-    DOORS[door](model, task)
-    assert model.training
-    assert not any(module.training for module in held.modules())

@@ -139,18 +139,10 @@ _BY_LAST_LETTER = {
 def stem(word: str) -> str:
     """What is left of an English word without its endings, so that relatives can be kept together.
 
-    The stem of a word is found in four steps:
-
-    1. An apostrophe at the front is dropped ('cause → cause). Contractions and possessives at the
-       end (n't 's 'll 'd 've 're 'm 't and a bare ') are cut, and any other apostrophe is dropped
-       (o'brien → obrien).
-    2. The longest ending of `ENDINGS` that the word has is cut, if at least two letters and a vowel
-       (a e i o u y) remain. If there is none, a doubled last consonant is made single.
-    3. Step 2 is repeated until nothing changes: runners → runner → runn → run.
-    4. A last i becomes y: ties → ti → ty, like tying.
-
-    The endings are written without e or y where both are cut anyway (-ive → iv), so that an
-    inflected form and its base come to the same stem: actives → activ → act, active → activ → act.
+    Contractions, possessives and apostrophes go (o'brien → obrien). Then, as long as anything
+    changes, the longest ending of `ENDINGS` that leaves two letters and a vowel, or the second of
+    two equal consonants: runners → runner → runn → run. A last i becomes y: ties → ti → ty, like
+    tying. Endings are written without e or y where both are cut anyway: actives → activ → act.
 
     The rule groups too much rather than too little: car, care and caring are one stem. That costs
     nothing where a stem only decides which side of a split a word falls on. It does not see

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.measure import beyond
-from ablations.measure.beyond import BANDS, Beyond, stretches
+from ablations.measure.beyond import BANDS, Beyond, Shuffled, shuffle, stretches, windows
 from ablations.store.record import Reading
 from ablations.tasks import TASK
 from ablations.tasks.text import Text
@@ -51,44 +51,6 @@ class Uniform(nn.Module):
         assert batch.inputs is not None
         self.read += [(batch.inputs.shape[1], row) for row in batch.labels.tolist()]
         return torch.zeros(*batch.inputs.shape, self.size)
-
-
-class Tires(nn.Module):
-    """Knows every token, and is sure of it up to a position; there it begins to guess."""
-
-    def __init__(self, size: int, until: int) -> None:
-        super().__init__()
-        self.size, self.until = size, until
-
-    def forward(self, batch: Batch) -> Tensor:
-        sure = 1e4 * nn.functional.one_hot(batch.labels, self.size).float()
-        sure[:, self.until :] = 0.0
-        return sure
-
-
-@pytest.mark.parametrize(
-    ("until", "shares"),
-    [
-        (LENGTH, (0.0, 1.0, 1.0)),
-        (LENGTH + LENGTH // 4, (0.0, 0.5, 1.0)),
-        (3 * LENGTH, (0.0, 0.0, 0.5)),
-        (4 * LENGTH, (0.0, 0.0, 0.0)),
-        (LENGTH // 2, (1.0, 1.0, 1.0)),
-        (LENGTH // 2 + 1, (0.75, 1.0, 1.0)),
-    ],
-)
-def test_each_band_is_what_lies_between_its_ends(
-    tmp_path: Path, until: int, shares: tuple[float, ...]
-) -> None:
-    """Sure up to some position, it is right about the share of each band that lies before it."""
-    task = text(tmp_path)
-    found = taken(Tires(task.target_size, until), task)
-    most = math.log2(task.target_size)
-    for past, share in zip(BANDS, shares, strict=True):
-        assert found["bits_at", past].value == pytest.approx(share * most)
-    for past, share in zip((1.5, 4.0), shares[1:], strict=True):
-        ratio = task.target_size ** (share - shares[0])
-        assert found["perplexity_ratio", past].value == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize("length", [2, 7, 8])
@@ -176,9 +138,74 @@ def test_stretches_are_apart_and_have_their_past(length: int, windows: float) ->
     assert all(gap >= 4 * (length // 2) for gap in apart)
 
 
-def test_a_text_too_short_to_read_on_in_is_null_with_what_would_do(tmp_path: Path) -> None:
-    task = text(tmp_path, length=64, lines=40)  # test has two lines
-    assert task.windows("test").tokens < 256
-    found = taken(Uniform(task.target_size), task)
-    assert all("choose a text of at least 256" in (r.reason or "") for r in found.values())
-    assert len(found) == 5
+# A past in another order.
+
+
+def reading(model: nn.Module, task: Any) -> Reading:
+    (found,) = Shuffled().take(model, task, CPU, 17).readings
+    assert (found.metric, found.unit, found.split) == ("shuffled_ratio", "1", "test")
+    assert found.at == {"step": 17}
+    return found
+
+
+class Bag(nn.Module):
+    """Tokens are as likely as they were frequent so far; and as the one read last has it."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        generator = torch.Generator().manual_seed(0)
+        self.after_VV = torch.randn(size, size, generator=generator)
+
+    def forward(self, batch: Batch) -> Tensor:
+        assert batch.inputs is not None
+        counts_BTV = nn.functional.one_hot(batch.inputs, self.size).cumsum(1)
+        return (1.0 + counts_BTV).log() + self.after_VV[batch.inputs]
+
+
+def test_a_bag_and_the_last_token_have_a_ratio_of_exactly_one(tmp_path: Path) -> None:
+    task = text(tmp_path, 12)
+    assert reading(Bag(task.target_size), task).value == 1.0
+
+
+def test_the_ratio_is_that_of_a_slow_computation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beyond, "WINDOWS", 11)
+    monkeypatch.setattr(beyond, "BATCH_TOKENS", 30)
+    task = text(tmp_path, 12)
+    model = decoder(task, "rotary")
+    window_BL = windows(task.windows("test").stream_N, 12)
+    nats = []
+    for given_BL in (window_BL, shuffle(window_BL)):
+        for *read, target in given_BL.tolist():
+            inputs = torch.tensor([read])
+            with torch.inference_mode():
+                logits = model(Batch(inputs, inputs=inputs))[0, -1].double()
+            nats.append(-float(logits.log_softmax(-1)[target]))
+    gap = (sum(nats[11:]) - sum(nats[:11])) / 11
+    assert len(nats) == 22
+    assert reading(model.train(), task).value == pytest.approx(math.exp(gap), rel=1e-5)
+
+
+def test_a_shuffled_window_has_the_same_tokens_and_the_same_end() -> None:
+    window_BL = torch.arange(400).reshape(20, 20)
+    other_BL = shuffle(window_BL)
+    assert torch.equal(other_BL.sort(1).values, window_BL)
+    assert torch.equal(other_BL[:, -2:], window_BL[:, -2:])
+    moved_BL = (other_BL != window_BL)[:, :-2]
+    assert moved_BL.any(1).all()
+    assert len({tuple(row) for row in (other_BL - window_BL).tolist()}) == 20, "each its own order"
+    assert torch.equal(shuffle(window_BL), other_BL), "the same for every model"
+
+
+@pytest.mark.parametrize(("tokens", "length"), [(50, 8), (9, 8), (8, 8), (5000, 3)])
+def test_windows_are_real_text_and_each_has_another_target(tokens: int, length: int) -> None:
+    stream_N = torch.arange(tokens + 1, dtype=torch.int32)  # BOS is 0
+    window_BL = windows(stream_N, length)
+    assert bool((window_BL.diff(dim=1) == 1).all())
+    assert window_BL.min() >= 1
+    assert window_BL.shape[1] == min(length, tokens - 1) + 1
+    targets = window_BL[:, -1].tolist()
+    assert len(set(targets)) == len(targets)
+    assert targets[-1] == tokens or len(targets) == 1

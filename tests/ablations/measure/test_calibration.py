@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from small_models import Given
 from torch import Tensor, nn
 
 from ablations.measure import discover
@@ -33,17 +34,6 @@ class Known(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         rows = batch.source[:, 0] if batch.inputs is None else batch.inputs
         return self.dropout(self.logits_RV[rows])
-
-
-class Given(Task):
-    """These batches, to whoever asks for the test split."""
-
-    def __init__(self, *batches: Batch) -> None:
-        self.batches = list(batches)
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        assert split == "test"
-        return self.batches
 
 
 def tokens(labels: Tensor, width: int = 5) -> Given:
@@ -123,19 +113,6 @@ def test_readings_are_those_of_a_slow_computation(
 
 
 # Models whose calibration is known.
-
-
-@pytest.mark.parametrize(("shift", "error", "accuracy"), [(1, 1.0, 0.0), (0, 0.0, 1.0)])
-def test_certainty_is_as_wrong_as_its_answers(shift: int, error: float, accuracy: float) -> None:
-    labels = torch.arange(20) % 4
-    model = Known(1000.0 * nn.functional.one_hot((labels + shift) % 4).float())
-    found = taken(model, tokens(labels))
-    assert found["calibration_error"].value == error
-    assert found["overconfidence"].value == error
-    assert found["confidence"].value == 1.0
-    assert found["label_accuracy"].value == accuracy
-    assert found["reliability"].values is not None
-    assert [row[4] for row in found["reliability"].values] == [0] * (BINS - 1) + [20]
 
 
 def test_a_bin_holds_its_upper_edge_and_not_its_lower_one() -> None:

@@ -44,11 +44,6 @@ def test_what_a_child_makes_comes_back_as_json_has_it() -> None:
     assert in_child(lambda _: None) == (None, None)
 
 
-def test_a_long_answer_fits_through() -> None:
-    numbers = list(range(100_000))
-    assert in_child(lambda _: numbers) == (numbers, None)
-
-
 def test_a_child_tells_how_far_it_is() -> None:
     told: list[tuple[float, str]] = []
 
@@ -64,16 +59,13 @@ def test_a_child_tells_how_far_it_is() -> None:
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        (raising(MemoryError("no room")), "no room"),
         (raising(MemoryError()), "MemoryError"),
         (raising(RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore")), "allocate"),
-        (raising(RuntimeError()), "RuntimeError"),
-        (raising(ValueError("learned positions end at max_len=8, asked for 16")), "max_len=8"),
         (raising(ValueError("long " * 100)), "long long"),
         (allocating(1 << 62), "memory"),
         (die, "killed"),
     ],
-    ids=["MemoryError", "wordless", "allocator", "bare", "other", "long", "real", "SIGKILL"],
+    ids=["wordless", "allocator", "long", "real", "SIGKILL"],
 )
 def test_a_failure_costs_the_child_alone_and_has_a_reason_in_one_line(
     work: Work, words: str
@@ -116,29 +108,3 @@ def peak(size: int) -> int:
 def test_the_peak_is_what_a_call_allocates() -> None:
     assert peak(1) < ROUGHLY
     assert peak(64 * MIB) == pytest.approx(64 * MIB, abs=ROUGHLY)
-
-
-def test_a_larger_peak_of_the_parent_hides_nothing() -> None:
-    """The mark of a forked process begins with its parent's."""
-    if not os.access("/proc/self/clear_refs", os.W_OK):
-        pytest.skip("this system cannot set its mark back")
-    torch.ones(160 * MIB, dtype=torch.uint8)  # and gone again
-    assert peak(32 * MIB) == pytest.approx(32 * MIB, abs=ROUGHLY)
-
-
-def test_what_is_freed_on_the_way_does_not_add_up() -> None:
-    def call() -> None:
-        for _ in range(4):
-            torch.ones(32 * MIB, dtype=torch.uint8)
-
-    found, _ = in_child(lambda _: peak_bytes(call, CPU))
-    assert found == pytest.approx(32 * MIB, abs=ROUGHLY)
-
-
-def test_what_was_held_before_does_not_count() -> None:
-    def work(_: Report) -> int:
-        kept = torch.ones(64 * MIB, dtype=torch.uint8)
-        return peak_bytes(lambda: kept.add_(1), CPU)
-
-    found, _ = in_child(work)
-    assert found < ROUGHLY

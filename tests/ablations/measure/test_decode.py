@@ -10,7 +10,7 @@ from small_models import PAIRS, TEXT, transformer
 from torch import Tensor
 
 from ablations.measure import Place, decode
-from ablations.measure.decode import ANEW, KEPT, SOURCE, Decode, Generation
+from ablations.measure.decode import ANEW, KEPT, Decode, Generation
 from model.batch import Batch
 from model.build import build
 from model.evaluating import evaluating
@@ -84,36 +84,6 @@ def test_the_next_token_has_seen_all_before_it(watched: Watched, name: str, posi
         torch.testing.assert_close(logits_BTV[:, -1], whole_BV)
     alone_BV = watched.whole(last_B1)[:, -1]
     assert not torch.allclose(alone_BV, whole_BV), "those before it matter"
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_anew_means_that_all_tokens_are_read_for_one(watched: Watched, name: str) -> None:
-    task, config = WRITERS[name]
-    Decode().prepare(config, task, CPU, {"position": 9, "batch": 3, "cache": KEPT})()
-    kept_BT = torch.cat(watched.given, dim=1)
-    kept_BV = watched.logits[-1][:, -1]
-    watched.given.clear()
-    Decode().prepare(config, task, CPU, {"position": 9, "batch": 3, "cache": ANEW})()
-    (given_BT,) = watched.given
-    assert torch.equal(given_BT, kept_BT)
-    torch.testing.assert_close(watched.logits[-1][:, -1], kept_BV)
-
-
-def test_what_was_kept_is_not_used_up(watched: Watched) -> None:
-    """Every call stands at the same position."""
-    task, config = WRITERS["attention"]
-    call = Decode().prepare(config, task, CPU, {"position": 5, "batch": 1, "cache": KEPT})
-    for _ in range(20):
-        call()
-    assert {tuple(each.shape) for each in watched.given[1:]} == {(1, 1)}
-    assert all(torch.equal(each, watched.logits[1]) for each in watched.logits[2:])
-
-
-def test_a_source_is_read_once_and_is_as_long_as_it_says(watched: Watched) -> None:
-    task, config = WRITERS["with a source"]
-    Decode().prepare(config, task, CPU, {"position": 5, "batch": 2, "cache": KEPT})()
-    assert watched.source is not None
-    assert watched.source.shape == (2, SOURCE)
 
 
 # A whole text.

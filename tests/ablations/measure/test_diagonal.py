@@ -11,9 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from small_models import transformer
-from torch import nn
 
-from ablations.measure import diagonal
 from ablations.measure.diagonal import SEQUENCES, TOKENS, Diagonal, distinct
 from ablations.tasks.strings import Copy
 from model.batch import EOS
@@ -63,20 +61,6 @@ def test_without_projections_it_is_the_softmax_of_the_tokens_themselves(
                 scores = [float(x_THK[t, head] @ x_THK[s, head]) / 4 for s in range(TOKENS)]
                 found.append(float(torch.tensor(scores, dtype=torch.float64).softmax(0)[t]))
     assert weight(settings, task) == pytest.approx(sum(found) / len(found), rel=1e-4)
-
-
-def test_where_all_scores_are_equal_it_is_chance(
-    task: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def alike(*given: Any) -> nn.Module:
-        model = build(*given)
-        for parameter in model.parameters():
-            nn.init.zeros_(parameter)
-        return model
-
-    monkeypatch.setattr(diagonal, "build", alike)
-    for mixer in ("basic", "attention"):
-        assert weight(config(mixer), task) == pytest.approx(1 / TOKENS)
 
 
 @pytest.mark.parametrize(

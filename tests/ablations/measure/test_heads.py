@@ -29,7 +29,7 @@ from ablations.measure.heads import (
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from ablations.train.step import validate
-from model.batch import IGNORE, Batch
+from model.batch import Batch
 from model.mixer.attention import Heads
 
 CPU = torch.device("cpu")
@@ -116,14 +116,6 @@ def test_a_removed_head_is_one_whose_weights_are_cut_out(
         assert wrong != pytest.approx(expected, rel=1e-4)
 
 
-def test_heads_that_share_keys_are_removed_one_by_one() -> None:
-    model = lively(n_heads=4, mixer={"name": "attention", "n_kv_heads": 2})
-    task, head = Backwards(), (LAYERS[2], 3)
-    expected = validate(without(model, [head]), task, CPU, "test")
-    found = nats(model, layers_of(model), task.evaluation_batches("test"), [head])
-    assert found == pytest.approx(expected, rel=1e-5)
-
-
 # Importance.
 
 
@@ -144,19 +136,6 @@ def test_importance_is_the_slope_of_each_sequences_loss() -> None:
         assert abs(sum(slopes)) / len(alone) < mean  # sequences would cancel out in a sum
 
 
-def test_a_head_that_says_nothing_is_unimportant_and_goes_first() -> None:
-    mute = [(LAYERS[0], 1), (LAYERS[2], 0)]
-    readings = taken(without(lively(), mute))
-    (table,) = (r for r in readings if r.metric == "head_importance")
-    assert table.axes == {"layer": LAYERS, "head": [0, 1]}
-    assert table.split == "valid"
-    rows = dict(zip(LAYERS, table.values or [], strict=True))
-    assert {(name, h) for name in rows for h in (0, 1) if rows[name][h] == 0} == set(mute)
-    assert value(readings, "pruned_ratio", removed=0.4, by="importance") == 1.0  # two of six
-    assert value(readings, "pruned_ratio", removed=0.6, by="importance") != 1.0
-    assert value(readings, "lone_ratio") >= 2 / 6
-
-
 # The curve.
 
 
@@ -172,17 +151,6 @@ def test_the_curve_is_that_of_weights_cut_out_in_the_order_of_importance() -> No
         assert value(readings, "pruned_ratio", removed=share, by="importance") == expected
     every = [value(readings, "pruned_ratio", removed=1.0, by=by) for by in ("importance", "random")]
     assert every[0] == pytest.approx(every[1])
-    alone = [validate(without(model, [head]), task, CPU, "test") - whole for head in found]
-    slight = [math.exp(lost) - 1 < 0.01 for lost in alone]
-    assert value(readings, "lone_ratio") == sum(slight) / 6
-
-
-def test_orders_at_random_are_three_and_always_the_same() -> None:
-    heads = [("layer", number) for number in range(24)]
-    orders = [module._shuffled(heads, number) for number in range(3)]
-    assert all(sorted(order) == heads for order in orders)
-    assert len(set(map(tuple, [*orders, heads]))) == 4
-    assert orders == [module._shuffled(heads, number) for number in range(3)]
 
 
 # Divergence.
@@ -238,21 +206,3 @@ def test_weights_are_shown_without_other_numbers(path: str) -> None:
 
 
 # What is read, and by whom.
-
-
-def test_one_head_is_no_pair() -> None:
-    found = {r.metric: r for r in taken(lively(n_heads=1))}
-    for metric in ("head_divergence", "divergence_ratio"):
-        assert found[metric].value is None
-        assert found[metric].reason == "no layer has more than one head"
-    assert found["lone_ratio"].value is not None
-
-
-def test_labels_that_are_ignored_do_not_count() -> None:
-    model, (batch, *_) = lively(), Backwards().evaluation_batches("test")
-    labels = batch.labels.clone()
-    labels[:, 0] = IGNORE
-    hidden = Batch(labels, batch.inputs, batch.lengths, batch.source, batch.source_lengths)
-    logits = model.eval()(hidden).log_softmax(-1).detach()
-    kept = [-float(logits[b, t, labels[b, t]]) for b, t in (labels != IGNORE).nonzero().tolist()]
-    assert nats(model, {}, [hidden]) == pytest.approx(sum(kept) / len(kept), rel=1e-5)

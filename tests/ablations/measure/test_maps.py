@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
+from small_models import Given
 from small_task import Backwards, small_model
 from torch import nn
 
-from ablations.measure import maps
 from ablations.measure.maps import SHORT, WHOLE, Maps, examples, single
 from ablations.store.record import Reading
 from ablations.tasks import TASK
@@ -21,19 +20,6 @@ from model.evaluating import attention
 
 CPU = torch.device("cpu")
 LAYERS = ["encoder.blocks.0.mixer", "decoder.blocks.0.mixer", "decoder.blocks.0.cross"]
-
-
-class Given(Task):
-    """These batches are the test split."""
-
-    kind: ClassVar[str] = "decoder"
-
-    def __init__(self, *batches: Batch) -> None:
-        self.batches = list(batches)
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        assert split == "test"
-        return self.batches
 
 
 def taken(model: nn.Module, task: Task) -> list[Reading]:
@@ -90,23 +76,6 @@ def test_words_stand_beside_a_map_where_the_task_can_tell_them() -> None:
             assert readings[example, LAYERS[1]]["key"] == said
 
 
-def test_a_task_that_cannot_tell_has_places_instead() -> None:
-    for reading in taken(small_model(), Backwards()):
-        assert reading.axes is not None
-        for places in reading.axes.values():
-            assert places == list(range(len(places)))
-
-
-def test_a_sequence_with_one_label_shows_what_it_read() -> None:
-    task, model = of_task("listops", examples=10, test_examples=30)
-    readings = taken(model, task)
-    assert {r.at["layer"] for r in readings} == {LAYERS[0]}
-    for reading in readings:
-        assert reading.axes is not None
-        assert reading.axes["query"] == reading.axes["key"]
-        assert str(reading.axes["key"][0]).startswith("[")
-
-
 # Which examples.
 
 
@@ -131,16 +100,3 @@ def test_a_long_text_is_shown_from_its_beginning(length: int, shown: int) -> Non
 
 
 # Whose.
-
-
-def test_what_cannot_be_shown_is_null_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    blind = build({"name": "recurrent", "d_model": 8, "score": "none"}, 8, 8, seed=0)
-    (reading,) = taken(blind, Backwards())
-    assert (reading.value, reading.reason) == (None, "the model attends to nothing")
-    broken = small_model()
-    for weight in broken.parameters():
-        nn.init.constant_(weight, math.nan)
-    assert all("not finite" in (r.reason or "") for r in taken(broken, Backwards()))
-    monkeypatch.setattr(maps, "SHORT", 1)
-    (reading,) = taken(small_model(), Backwards())
-    assert reading.reason == "no example of test is as short as 1 tokens"

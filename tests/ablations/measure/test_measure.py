@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -34,7 +32,6 @@ from ablations.sweep.orders import SessionOrder
 from ablations.sweep.runner import run
 from ablations.sweep.worker import run_session
 from ablations.tasks.g2p import G2P
-from ablations.tasks.listops import ListOps
 from ablations.tasks.translation import Translation
 from ablations.train.step import validate
 from model.build import build
@@ -68,12 +65,6 @@ def test_every_file_of_the_folder_is_found() -> None:
         "subset",
     }  # what measures share is no measure
     assert files - shared == modules
-
-
-def test_no_two_measures_read_one_quantity() -> None:
-    names = [metric for part in discover().parts.values() for metric in part.quantities]
-    assert len(names) == len(set(names))
-    assert set(quantities_of(list(discover().parts))) == set(names)
 
 
 def test_quality_has_units_splits_and_the_last_step(model: nn.Module, task: G2P) -> None:
@@ -118,13 +109,6 @@ def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
     ((source, labels, tokens, moved),) = seen
     assert (source, labels, tokens) == ((3, 7), (3, 7), 21)
     assert moved
-
-    # The pooled vector is the only one that is classified, so a sequence has one label.
-    classes = {"name": "transformer", "kind": "encoder", "d_model": 16, "depth": 1}
-    config["model"] = {**classes, "head": {"name": "classes", "pool": "mean"}}
-    listops = ListOps(ListOps.Config())
-    discover().build("throughput").prepare(config, listops, CPU, at)()
-    assert seen[1] == ((3, 7), (3,), 3, True)
 
 
 def test_a_timed_forward_pass_is_one_without_dropout_and_without_gradients(
@@ -245,27 +229,6 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
     assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
 
 
-def test_a_process_that_dies_is_told_and_the_others_stand(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ablations.measure import session as sessions
-
-    real = sessions.run_blocks
-
-    def deadly(calls: Any, warm: Any, config: Any, device: Any, seed: int, *more: Any) -> Any:
-        if seed == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(calls, warm, config, device, seed, *more)
-
-    monkeypatch.setattr(sessions, "run_blocks", deadly)
-    none = {"model.position": "none"}
-    found, control = session(ask, HERE, processes=3, **none)
-    first, third = (r for r in found[control] if r.metric == "step_time")
-    assert (first.session, third.session) == ("0", "2")
-    assert first.samples
-    assert third.samples
-
-
 # Later.
 
 
@@ -349,18 +312,6 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
     assert run(timed, results, here, "cpu") == {}
 
 
-def test_a_diverged_trial_is_asked_nothing_more(ask: Ask, here: Any, tmp_path: Path) -> None:
-    results = Results(tmp_path / "out")
-    plan = make_plan([ask()], "smoke", {"train.optimiser.rate": 1e6}, [0])
-    assert run(plan, results, here, "cpu") == {"diverged": 2}
-    for trial in plan.wanted:
-        record = results.read(trial)
-        assert record is not None
-        assert list(record.measures) == ["quality"]
-        assert {reading.split for reading in record.readings} == {"train", "valid"}
-        assert not record.examples
-
-
 def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
     ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +332,10 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
         assert [(r.value, r.measure) for r in record.readings if r.metric == "planted"] == [
             (7, "planted")
         ]
+        assert list(record.measures) == ["quality", "planted"]
+        others = {reading.split for reading in record.readings if reading.metric != "planted"}
+        assert others == {"train", "valid"}, "of a diverged model nothing more is asked"
+        assert not record.examples
 
 
 def test_a_probe_asked_for_later_does_without_weights(
@@ -397,3 +352,9 @@ def test_a_probe_asked_for_later_does_without_weights(
         record = results.read(trial)
         assert record is not None
         assert list(record.measures) == ["quality", "padding_seen"]
+
+
+def test_no_two_measures_read_one_quantity() -> None:
+    names = [metric for part in discover().parts.values() for metric in part.quantities]
+    assert len(names) == len(set(names))
+    assert set(quantities_of(list(discover().parts))) == set(names)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import PAIRS, TEXT, transformer
+from small_models import TEXT, transformer
 from torch import Tensor, nn
 
 from ablations.measure import memory
 from ablations.measure.child import in_child
-from ablations.measure.memory import LAYER, LEAST, MODEL, Memory, saved_bytes
+from ablations.measure.memory import LAYER, MODEL, Memory, saved_bytes
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
@@ -55,15 +55,6 @@ def growth(**changes: Any) -> list[float]:
     return [large / small for small, large in pairwise(sizes)]
 
 
-def test_what_explicit_attention_keeps_grows_with_its_square() -> None:
-    assert growth(n_heads=1) == pytest.approx([4, 4], rel=0.06)
-
-
-def test_a_model_with_a_source_keeps_what_it_reads_of_it() -> None:
-    both = transformer(kind="encoder_decoder")
-    assert saved_bytes(MODEL, both, PAIRS, 32) > saved_bytes(MODEL, transformer(), TEXT, 32)
-
-
 # The peak.
 
 
@@ -94,15 +85,6 @@ def test_the_peak_is_that_of_one_step_though_the_parent_held_more(of: str) -> No
     found, reason = peak(of, 48)
     assert reason is None
     assert found == pytest.approx(48 * MIB, abs=8 * MIB)
-
-
-def test_what_is_too_small_to_be_seen_is_null_with_its_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(memory, "peak_bytes", lambda call, device: LEAST - 1)
-    found, reason = peak(LAYER, 2)
-    assert found is None
-    assert "below 1 MiB" in (reason or "")
 
 
 def test_every_length_is_read_of_layer_and_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,11 +40,6 @@ def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
     assert (wider.lengths.tolist(), wider.source_lengths.tolist()) == ([3, 2], [2, 2])
 
 
-def test_padded_to_its_own_longest_input_a_batch_is_as_it_was() -> None:
-    batch = Batch(torch.tensor([[5, 2]]), inputs=torch.tensor([[1, 5]]))
-    assert padded(batch, 2, 0).labels.tolist() == [[5, 2]]
-
-
 def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(want: Want) -> None:
     task = load_task(want.frozen["task"])
     told, untold = PaddingSeen().take(want.config, task, CPU).readings

@@ -7,11 +7,10 @@ from typing import Any, cast
 
 import pytest
 import torch
-from model.position.input import InputScheme
 from small_models import PAIRS, TEXT, transformer
-from torch import Tensor, nn
+from torch import nn
 
-from ablations.measure.positions import MOST, OFFSETS, TIMES, Offset, Positions, residual, vectors
+from ablations.measure.positions import MOST, OFFSETS, TIMES, Offset, Positions
 from ablations.tasks.task import Task
 from model.build import build
 
@@ -42,19 +41,6 @@ def test_learned_positions_are_as_alike_as_the_rows_of_their_table() -> None:
             assert reading.values[i][j] == pytest.approx(expected, abs=1e-4)
 
 
-def test_sinusoids_are_as_alike_as_they_are_far_apart() -> None:
-    _, (reading,) = taken({"name": "sinusoidal"})
-    for distance in (1, 4, 20):
-        along = {reading.values[i][i + distance] for i in range(MOST - distance)}
-        assert max(along) - min(along) < 2e-4
-    assert all(reading.values[i][i] == 1.0 for i in range(MOST))
-
-
-def test_no_more_positions_are_read_than_there_are() -> None:
-    _, (reading,) = taken({"name": "learned"}, max_len=9)
-    assert reading.axes == {"position": list(range(9)), "other": list(range(9))}
-
-
 def test_without_vectors_at_the_input_it_says_so() -> None:
     _, (reading,) = taken({"name": "rotary"})
     assert reading.value is None
@@ -70,29 +56,6 @@ def read(task: Any = TEXT, **changes: Any) -> dict[Any, float]:
     return {reading.at["offset"]: float(reading.value or 0.0) for reading in readings}
 
 
-def of_model(**changes: Any) -> Tensor:
-    model = build(transformer(**{"max_len": 512, **changes})["model"], None, TEXT.target_size, 0)
-    (scheme,) = (part for part in model.modules() if isinstance(part, InputScheme))
-    return vectors(scheme)
-
-
-def rotation(offset: int) -> Tensor:
-    """From the angles' sums: sin(a + b) = sin a cos b + cos a sin b, cos likewise."""
-    map_WW = torch.zeros(WIDTH, WIDTH, dtype=torch.float64)
-    for i in range(0, WIDTH, 2):
-        turn = offset / 10_000 ** (i / WIDTH)
-        map_WW[i, i] = map_WW[i + 1, i + 1] = math.cos(turn)
-        map_WW[i + 1, i], map_WW[i, i + 1] = math.sin(turn), -math.sin(turn)
-    return map_WW
-
-
-@pytest.mark.parametrize("offset", OFFSETS)
-def test_a_rotation_takes_a_sinusoid_to_the_one_further_on(offset: int) -> None:
-    p_TW = of_model(position={"name": "sinusoidal"})
-    torch.testing.assert_close(p_TW[:-offset] @ rotation(offset), p_TW[offset:], rtol=0, atol=1e-13)
-    assert residual(p_TW, offset) < 1e-13
-
-
 @pytest.mark.parametrize("width", [8, 64, 128])
 def test_sinusoids_leave_nothing_over_and_learned_vectors_almost_all(width: int) -> None:
     settings = {"d_model": width, "max_len": 2048}
@@ -100,17 +63,6 @@ def test_sinusoids_leave_nothing_over_and_learned_vectors_almost_all(width: int)
     # Of random numbers a map of W columns explains W of T.
     expected = pytest.approx(math.sqrt(1 - 1 / TIMES), rel=0.1)
     assert read(position={"name": "learned"}, **settings) == dict.fromkeys(OFFSETS, expected)
-
-
-def test_an_intercept_is_not_given() -> None:
-    """pos + k is m pos for no m; the best is m = Σ pos (pos + k) / Σ pos²."""
-    n, k = TIMES, 4
-    m = sum(pos * (pos + k) for pos in range(n)) / sum(pos * pos for pos in range(n))
-    left = math.sqrt(sum((m * pos - pos - k) ** 2 for pos in range(n)))
-    whole = math.sqrt(sum((pos + k) ** 2 for pos in range(n)))
-    found = read(position={"name": "index", "join": "concat"})
-    assert found[k] == pytest.approx(left / whole, rel=1e-12)
-    assert found[k] > 0.1
 
 
 def test_the_worse_of_two_stacks_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,9 +84,3 @@ def test_a_table_that_is_too_short_to_tell_is_refused() -> None:
     assert read(position={"name": "learned"}, max_len=needed)
     with pytest.raises(ValueError, match=rf"set model\.max_len to at least {needed}"):
         read(position={"name": "learned"}, max_len=needed - 1)
-
-
-@pytest.mark.parametrize("name", ["none", "rotary", "alibi", "t5", "shaw"])
-def test_a_scheme_without_vectors_at_the_input_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"choose model\.position sinusoidal"):
-        read(position={"name": name})

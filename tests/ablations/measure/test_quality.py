@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import Given
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
@@ -45,33 +46,6 @@ def read(task: Task) -> Reading:
 def test_it_is_the_rate_of_words_with_several_less_that_of_words_with_one() -> None:
     task = Told(([3, 4], [[3, 5]]), ([3, 3, 3], [[4, 3, 3, 4], [3, 3, 4]]))
     assert read(task).value == pytest.approx(1 / 3 - 1 / 2)
-
-
-def test_without_words_of_one_kind_it_says_so() -> None:
-    reading = read(Told(([3, 4], [[3, 5]])))
-    assert (reading.value, reading.reason) == (None, "no words with several pronunciations")
-
-
-def test_a_task_without_pronunciations_is_refused_in_a_line() -> None:
-    class Other(Told):
-        metrics = {}  # noqa: RUF012
-
-    reading = read(Other())
-    assert reading.value is None
-    assert "choose the task g2p" in str(reading.reason)
-
-
-class Given(Task):
-    """These batches, to whoever asks for the test split."""
-
-    source_size = 9
-
-    def __init__(self, *batches: Batch) -> None:
-        self.batches = list(batches)
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        assert split == "test"
-        return self.batches
 
 
 class Wearies(nn.Module):
@@ -163,12 +137,3 @@ def test_a_real_model_has_the_loss_of_each_example_alone(monkeypatch: pytest.Mon
     assert len(nats) == 2
     expected = {end: nats[end] / labels[end] for end in nats}
     assert by_end(model, task) == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_task_without_a_source_is_refused_in_a_line() -> None:
-    class Sourceless(Backwards):
-        source_size = None  # type: ignore[assignment]
-
-    (found,) = taken(small_model(), Sourceless())
-    assert found.value is None
-    assert found.reason == "lengths sorts examples by their source: choose a task that has one"

@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ablations.measure.scores import WIDTHS, Scores, drawn_scores, entropy_share, jacobian_norm
+from ablations.measure.scores import WIDTHS, Scores, entropy_share, jacobian_norm
 from model.build import resolve
-from model.scale import SCALE
 
 TASK: Any = None  # has no part in it
 
@@ -44,10 +43,6 @@ def test_the_variance_is_the_width_times_the_square_of_the_scale(scale: Any, var
         assert found["score_variance", width] == pytest.approx(variance(width), rel=0.1)
 
 
-def test_every_scale_is_tried() -> None:
-    assert set(SCALE.parts) == {"none", "sqrt_d_head", "sqrt_d_model", "linear", "learned"}
-
-
 def test_entropy_is_that_of_a_sum_by_hand() -> None:
     p = (0.5, 0.25, 0.125, 0.125)
     by_hand = -sum(each * math.log(each) for each in p) / math.log(4)
@@ -66,12 +61,3 @@ def test_the_norm_is_that_of_the_jacobian_as_autograd_has_it(size: float) -> Non
 
     jacobian_SS: Any = torch.autograd.functional.jacobian(softmax, scores_S)
     torch.testing.assert_close(jacobian_norm(softmax(scores_S)), jacobian_SS.norm())
-
-
-def test_a_seed_draws_the_same_for_every_scale_and_another_seed_draws_anew() -> None:
-    def draw(scale: str, seed: int) -> Tensor:
-        model = config(scale)["model"]
-        return drawn_scores(model, 16, seed, torch.Generator().manual_seed(seed))
-
-    torch.testing.assert_close(draw("none", 1) / 4, draw("sqrt_d_head", 1))
-    assert not torch.allclose(draw("none", 1), draw("none", 2))

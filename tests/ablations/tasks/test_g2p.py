@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import Says
 from torch import Tensor, nn
 
 from ablations.measure.quality import Beam
@@ -19,7 +20,6 @@ from ablations.tasks.g2p import G2P
 from ablations.tasks.scoring import METRICS, edits
 from ablations.tasks.task import Budget, Score
 from model.batch import BOS, EOS, IGNORE, PAD
-from model.config import ConfigError
 from model.generate import Decoding
 
 BUDGET = Budget(1000, 2)
@@ -59,32 +59,6 @@ def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
     raise AssertionError("steps have no end")
 
 
-# Options
-
-
-@pytest.mark.parametrize(
-    ("option", "size"), [("words", 0), ("valid_words", -1), ("test_words", 1_000_000)]
-)
-def test_a_number_of_words_that_cannot_be_had_is_refused_by_name(option: str, size: int) -> None:
-    with pytest.raises(ValueError, match=rf"{option}={size}: .*null for all"):
-        TASK.build({"name": "g2p", option: size})
-
-
-def test_all_bad_options_are_named_at_once() -> None:
-    with pytest.raises(ConfigError) as caught:
-        G2P.Config(words=0, test_words=-2, train="a.tsv", valid="b.tsv")
-    assert caught.value.problems == [
-        "words=0: must be at least 1, or null for all words",
-        "test_words=-2: must be at least 1, or null for all words",
-        "test=null: files go together; give train, valid and test, or none",
-    ]
-
-
-def test_stress_makes_a_larger_vocabulary(small: G2P) -> None:
-    assert small.target_size == 3 + 39
-    assert G2P(G2P.Config(words=1, valid_words=1, test_words=1, stress=True)).target_size == 3 + 69
-
-
 # Batches
 
 
@@ -93,18 +67,6 @@ def test_every_training_word_comes_once_an_epoch_with_its_first_pronunciation(
 ) -> None:
     expected = Counter((word, said[word][0]) for word in small.words["train"])
     assert taught(small, 3000) == expected
-
-
-def test_each_pronunciation_of_a_training_word_can_be_an_example_of_its_own(
-    small: G2P, said: dict[str, tuple[str, ...]]
-) -> None:
-    task = G2P(G2P.Config(words=3000, valid_words=300, test_words=300, pronunciations="all"))
-    expected = Counter((word, one) for word in task.words["train"] for one in said[word])
-    assert expected.total() > 3100
-    assert taught(task, expected.total()) == expected
-    for split in ("train", "valid"):
-        ours, theirs = task.evaluation_batches(split), small.evaluation_batches(split)
-        assert [batch.tokens for batch in ours] == [batch.tokens for batch in theirs]
 
 
 def test_a_batch_says_its_words_and_their_first_pronunciations(
@@ -133,13 +95,6 @@ def test_the_sizes_of_other_splits_do_not_move_the_batches(small: G2P) -> None:
         ]
 
 
-def test_every_sequence_of_every_choice_fits_the_longest(full: G2P, small: G2P) -> None:
-    assert full.longest == small.longest == 30  # antidisestablishmentarianism, with BOS and EOS
-    pairs = full.pairs("train")
-    assert pairs.source_NS is not None
-    assert max(pairs.source_NS.shape[1], pairs.target_NT.shape[1]) <= full.longest
-
-
 # Scores of a model
 
 
@@ -147,37 +102,20 @@ def values(scores: list[Score]) -> dict[str, float | None]:
     return {each.metric: each.value for each in scores}
 
 
-class Oracle(nn.Module):
-    """Says what a table says for each word, and notes in which mode it was asked."""
+def oracle_of(task: G2P, answers: dict[str, str]) -> Says:
+    """Says what a table says for each word."""
 
-    def __init__(self, task: G2P, answers: dict[str, str]) -> None:
-        super().__init__()
-        self.task, self.answers = task, answers
-        self.modes: set[tuple[bool, bool]] = set()
+    def answer(letters: list[int]) -> list[int]:
+        return task.phones.encode(answers["".join(task.letters.decode(letters))].split())
 
-    def begin(
-        self, sequences: int, capacity: int, source_BS: Tensor, source_lengths_B: Tensor | None
-    ) -> Decoding:
-        words = sources(self.task, source_BS)
-        rows = [[*self.task.phones.encode(self.answers[word].split()), EOS] for word in words]
-        assert len(rows) == sequences
-        table_BT = torch.full((sequences, capacity), EOS)
-        for row, tokens in enumerate(rows):
-            table_BT[row, : len(tokens)] = torch.tensor(tokens)
-        return Decoding(0, (table_BT,))
-
-    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
-        self.modes.add((self.training, torch.is_grad_enabled()))
-        next_B = decoding.states[0][:, decoding.start]
-        logits_B1V = nn.functional.one_hot(next_B, self.task.target_size).float()[:, None]
-        return logits_B1V, Decoding(decoding.start + 1, decoding.states)
+    return Says(task.target_size, answer)
 
 
 @pytest.mark.parametrize("which", [0, -1])
 def test_a_model_that_gives_any_of_the_references_makes_no_error_but_against_the_first(
     small: G2P, said: dict[str, tuple[str, ...]], which: int
 ) -> None:
-    oracle = Oracle(small, {word: all_[which] for word, all_ in said.items()})
+    oracle = oracle_of(small, {word: all_[which] for word, all_ in said.items()})
     scores, examples = small.scores(oracle, "test", "cpu")
     several = sum(len(said[word]) > 1 for word in small.words["test"])
     assert several > 5
@@ -186,17 +124,6 @@ def test_a_model_that_gives_any_of_the_references_makes_no_error_but_against_the
     assert len(examples) == 12
     for example in examples:
         assert example["output"] == example["target"] == said[example["input"]][which]
-
-
-def test_the_examples_are_as_many_right_as_wrong_and_of_the_same_words(
-    small: G2P, said: dict[str, tuple[str, ...]]
-) -> None:
-    half = {word: all_[0] if len(word) % 2 else "ZH" for word, all_ in said.items()}
-    scores, examples = small.scores(Oracle(small, half), "test", "cpu")
-    assert Counter(e["output"] == e["target"] for e in examples) == {True: 6, False: 6}
-    odd = sum(len(word) % 2 for word in small.words["test"])
-    assert values(scores)["wer"] == pytest.approx(1 - odd / len(small.words["test"]))
-    assert small.scores(Oracle(small, half), "test", "cpu") == (scores, examples)
 
 
 class Garden(nn.Module):
@@ -231,36 +158,6 @@ def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
 # Questions of a reader
 
 
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("naïve", "the word 'naïve' has 'ï': write it with a–z and ' only"),
-        ("Up-to", "the word 'Up-to' has '-': write it with a–z and ' only"),
-        ("", "the word '' is empty: write it with a–z and ' only"),
-    ],
-)
-def test_a_word_with_letters_never_seen_is_refused(small: G2P, word: str, said: str) -> None:
-    with pytest.raises(ValueError, match="a–z") as caught:
-        small.ask(word)
-    assert str(caught.value) == said
-
-
-def test_a_word_in_capitals_is_asked_in_small_letters_where_there_are_no_others(
-    small: G2P, tmp_path: Path
-) -> None:
-    assert small.symbols("Cat's") == [*"cat's", "end"]
-    asked, small_asked = small.ask("CAT'S").source, small.ask("cat's").source
-    assert asked is not None
-    assert small_asked is not None
-    assert asked.tolist() == small_asked.tolist()
-    file = tmp_path / "cased.tsv"
-    file.write_text("Cat\tK AE T\n", encoding="utf-8")
-    cased: G2P = TASK.build({"name": "g2p", **dict.fromkeys(("train", "valid", "test"), str(file))})
-    assert cased.symbols("Cat") == [*"Cat", "end"]
-    with pytest.raises(ValueError, match="the word 'CAT' has 'A T'"):
-        cased.ask("CAT")
-
-
 # What is known of the data
 
 
@@ -290,7 +187,7 @@ def test_the_trivial_answer_is_the_most_frequent_phone_as_often_as_is_best_in_tr
     (phone, _), *_ = Counter(phone for one in first for phone in one).most_common()
     best = min(range(12), key=lambda k: sum(edits([phone] * k, one) for one in first))
     answers = dict.fromkeys(said, " ".join([phone] * best))
-    scores, _ = small.scores(Oracle(small, answers), "test", "cpu")
+    scores, _ = small.scores(oracle_of(small, answers), "test", "cpu")
     reached = small.trivial("test")
     assert {name: reached[name] for name in METRICS} == values(scores)
     assert 0.5 < reached["per"] < 1
@@ -341,7 +238,7 @@ def test_a_dictionary_of_two_columns_in_any_script_becomes_a_task(tmp_path: Path
     assert task.words["test"] == ("本日", "nuñu", "本")
     assert task.longest == 2 + 5
     answers = {"本日": "h o n", "nuñu": "n u", "本": "pː o n"}
-    scores, examples = task.scores(Oracle(task, answers), "test", "cpu")
+    scores, examples = task.scores(oracle_of(task, answers), "test", "cpu")
     found = values(scores)
     assert (found["per"], found["wer"]) == pytest.approx((2 / 10, 1 / 3))
     assert (found["per_first"], found["wer_first"]) == pytest.approx((3 / 10, 2 / 3))
@@ -349,13 +246,3 @@ def test_a_dictionary_of_two_columns_in_any_script_becomes_a_task(tmp_path: Path
     assert {"input": "nuñu", "target": "n u ɲ u", "output": "n u"} in examples
     with pytest.raises(ValueError, match="letters of the training file only"):
         task.ask("nux")
-
-
-def test_a_bad_file_is_named_with_its_option_in_one_line(tmp_path: Path) -> None:
-    own(tmp_path, "wikipron")
-    paths = {split: str(tmp_path / f"{split}.txt") for split in G2P.files}
-    with pytest.raises(ConfigError) as caught:
-        G2P(G2P.Config(**{**paths, "valid": str(tmp_path / "none.txt")}))
-    assert caught.value.problems == [
-        f"valid={tmp_path}/none.txt: No such file or directory; name a file that can be read"
-    ]

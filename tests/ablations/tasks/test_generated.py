@@ -12,7 +12,6 @@ from torch import Tensor
 
 from ablations.tasks import TASK
 from ablations.tasks.generated import SHARES, Generated, splits_of
-from ablations.tasks.scoring import some_of_each
 from ablations.tasks.task import Budget
 from model.batch import Batch
 from model.build import build
@@ -72,11 +71,6 @@ def test_a_batch_is_as_large_as_its_budget_and_nothing_in_it_is_padded(
         assert max(side.shape[1] for side in sides) <= task.longest
 
 
-def test_a_sequence_longer_than_the_budget_is_a_batch_of_its_own() -> None:
-    (batch,) = next(make("recall").steps(0, Budget(5)))
-    assert len(batch.labels) == 1
-
-
 def test_the_hash_splits_all_strings_as_the_shares_say() -> None:
     rows = np.stack(np.meshgrid(*[np.arange(10)] * 4), axis=-1).reshape(-1, 4)
     names, counts = np.unique(splits_of(rows), return_counts=True)
@@ -86,30 +80,12 @@ def test_the_hash_splits_all_strings_as_the_shares_say() -> None:
     assert np.bincount(first, minlength=10).min() > 25  # of 50: no symbol decides the split
 
 
-def test_the_three_tasks_of_strings_draw_apart() -> None:
-    made = [make(name) for name in ("copy", "reverse", "sort")]
-    assert len({task.digest() for task in made}) == 3
-    taught = {str(steps(task, 1)[0].source.tolist()) for task in made}
-    assert len(taught) == 3  # one seed, and still each task has its own stream
-
-
 def fresh(task: Any, **options: Any) -> Any:
     """A model that knows nothing, as small as can be."""
     head = {"name": "classes"} if task.kind == "encoder" else {"name": "tokens"}
     sizes = {"d_model": 8, "n_heads": 2, "depth": 1, "kind": task.kind, "head": head}
     written = {"name": "transformer", **sizes, **options}
     return build(written, task.source_size, task.target_size, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "shown"), [(20, 20, (6, 6)), (2, 20, (2, 10)), (20, 0, (12, 0))]
-)
-def test_six_of_each_are_shown_and_one_kind_fills_in(
-    right: int, wrong: int, shown: tuple[int, int]
-) -> None:
-    answers = [True] * right + [False] * wrong
-    chosen = [answers[index] for index in some_of_each(answers)]
-    assert (chosen.count(True), chosen.count(False)) == shown
 
 
 def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> None:
@@ -142,3 +118,30 @@ def test_what_each_example_had_in_it_adds_up_to_the_score(name: str) -> None:
             assert len(score.items) == 50
             over = symbols if score.metric == "token_error" else 50
             assert score.value == pytest.approx(sum(score.items) / over)
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("copy", {"symbols": 1}, "symbols=1: must be at least 2"),
+    ("copy", {"length": 3}, "length=3: must be at least min_length=4"),
+    ("copy", {"test_lengths": [8, 8]}, "name at least one length from 1 on, each once"),
+    ("copy", {"symbols": 2, "min_length": 4}, "there are 16 strings of length 4, too few"),
+    ("recall", {"pairs": 17}, "pairs=17: each shows another key; choose at most keys=16"),
+    ("recall", {"test_distances": [4, -1]}, "name distances from 0 on, each once"),
+    ("recall", {"keys": 4, "values": 4, "pairs": 2, "distance": 0}, "there are 384 different"),
+    ("pair", {"slots": 2, "values": 4}, "there are 64 different questions, too few to split"),
+    ("listops", {"max_length": 3}, "max_length=3: must be at least min_length=4"),
+    ("listops", {"max_depth": 2, "min_length": 7}, "no list has more than 6 tokens"),
+    ("g2p", {"words": 0}, "words=0: must be at least 1, or null for all words"),
+    ("g2p", {"test_words": 1_000_000}, "test_words=1000000: .*null for all"),
+    ("text", {"length": 1}, "length=1: must be at least 2"),
+    ("text", {"tokens": {"name": "words", "size": 4}}, "size=4: must be above 4, or null"),
+    ("translation", {"train_source": "a"}, "test_source=null: give all six files, or none"),
+    ("translation", {"max_words": 1}, "max_words=1: nothing is left in train; choose more"),
+    ("translation", {"tokens": {"name": "bpe", "size": 261}}, "choose 329 or more"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "sentence"), BAD, ids=str)
+def test_what_cannot_be_had_is_refused(name: str, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        TASK.build({"name": name, **options})

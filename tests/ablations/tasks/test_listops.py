@@ -69,13 +69,6 @@ def sources(batch: Batch) -> list[str]:
     ]
 
 
-def test_four_lists_by_hand() -> None:
-    assert evaluate("[MAX 2 9 [MIN 4 7 ] 0 ]") == 9
-    assert evaluate("[MED 3 4 ]") == 3
-    assert evaluate("[SM 9 8 7 ]") == 4
-    assert evaluate("[MED 1 [SM 5 5 ] [MAX 8 2 ] ]") == 1
-
-
 @settings(max_examples=30)
 @given(st.integers(3, 7), st.integers(3, 8), st.integers(4, 12), st.integers(8, 60))
 def test_trees_keep_to_their_options_and_are_worth_what_they_say(
@@ -97,23 +90,6 @@ def test_trees_keep_to_their_options_and_are_worth_what_they_say(
             assert 2 <= most_members(symbols) <= max_args
 
 
-def test_members_are_lists_a_quarter_of_the_time_and_all_operators_come_as_often() -> None:
-    task = make(max_depth=3, max_args=3, max_length=40, examples=3000)  # no tree is too long
-    inner = outer = 0
-    operators = Counter[str]()
-    for symbols, _ in task.trees("train"):
-        operators[symbols[0]] += 1
-        lists = sum(symbol.startswith("[") for symbol in symbols) - 1
-        level, members = 0, 0
-        for symbol in symbols:
-            members += level == 1 and symbol != "]"
-            level += symbol.startswith("[") - (symbol == "]")
-        inner, outer = inner + lists, outer + members
-    # A little above, as short lists run out: no expression comes twice.
-    assert 0.25 < inner / outer < 0.33
-    assert all(abs(operators[name] - 750) < 110 for name in ("[MIN", "[MAX", "[MED", "[SM"))
-
-
 def test_no_expression_comes_twice_in_any_split() -> None:
     task = make(examples=5000, test_examples=1000)
     told = Counter(
@@ -121,13 +97,6 @@ def test_no_expression_comes_twice_in_any_split() -> None:
     )
     assert len(told) == 7000
     assert set(told.values()) == {1}
-
-
-def test_more_training_expressions_begin_with_the_fewer_whatever_is_read_first() -> None:
-    fewer, more = make(examples=100), make(examples=200)
-    taught = more.trees("train")
-    assert taught[:100] == fewer.trees("train")
-    assert more.trees("valid") == fewer.trees("valid")
 
 
 def test_a_batch_holds_whole_expressions_and_their_classes() -> None:
@@ -176,33 +145,3 @@ def test_the_trivial_answer_is_the_likeliest_class_of_train() -> None:
     assert task.trivial("test") == pytest.approx(
         {"loss": loss, "accuracy": asked.count(likeliest) / 100}
     )
-
-
-@pytest.mark.parametrize(
-    ("wrong", "problem"),
-    [
-        ({"max_depth": 1}, "task.max_depth=1: must be at least 2"),
-        ({"max_args": 1}, "task.max_args=1: must be at least 2"),
-        ({"min_length": 3}, "task.min_length=3: must be at least 4"),
-        ({"max_length": 3}, "task.max_length=3: must be at least min_length=4"),
-        (
-            {"max_depth": 2, "min_length": 7},
-            "task.min_length=7: no list has more than 6 tokens with max_depth=2 and max_args=4",
-        ),
-        ({"examples": 0}, "task.examples=0: must be at least 1"),
-        ({"test_examples": 0}, "task.test_examples=0: must be at least 1"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_in_one_line(wrong: Any, problem: str) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        make(**wrong)
-    assert str(refused.value) == problem
-
-
-@pytest.mark.parametrize("options", [{"max_length": 4}, {"max_depth": 3, "min_length": 26}])
-def test_too_few_expressions_are_said_so_at_once(options: dict[str, int]) -> None:
-    task = make(examples=1000, **options)
-    with pytest.raises(
-        ValueError, match=r"^task.max_length: there are too few .* or raise max_depth"
-    ):
-        task.trees("train")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
@@ -97,25 +96,6 @@ def test_a_stream_from_step_k_is_the_stream_without_its_first_k(
     assert all(map(same, skipped, later))
 
 
-@given(LENGTHS, BUDGETS)
-def test_a_step_has_as_many_batches_as_parts_or_fewer_and_none_is_empty(
-    lengths: list[tuple[int, int]], budget: Budget
-) -> None:
-    for step in epoch(made(lengths).steps(0, "any", budget), len(lengths)):
-        assert 1 <= len(step) <= budget.parts
-        assert all(rows(step))
-
-
-@pytest.mark.parametrize("parts", [1, 2, 3])
-@pytest.mark.parametrize("has_source", [True, False])
-def test_a_budget_smaller_than_one_sequence_gives_it_a_batch_of_its_own(
-    parts: int, has_source: bool
-) -> None:
-    pairs = made([(8, 8)] * 7, has_source)
-    steps = epoch(pairs.steps(0, "any", Budget(parts, parts)), 7)
-    assert Counter(len(batch) for step in steps for batch in rows(step)) == {1: 7}
-
-
 # What decides the order
 
 
@@ -155,19 +135,6 @@ def test_the_batches_of_a_step_go_from_short_to_long(words: Padded) -> None:
         assert lengths[0].max() < lengths[-1].min()
 
 
-def test_all_steps_read_about_as_much_though_their_batches_differ_in_length(words: Padded) -> None:
-    steps = list(islice(words.steps(0, "g2p", Budget(2100, 2)), 200))
-    tokens = [
-        sum(int((batch.source != PAD).sum()) + batch.tokens for batch in step) for step in steps
-    ]
-    assert max(tokens) < 1.05 * 2100
-    assert min(tokens) > 0.95 * 2100
-    widths = [
-        [batch.source.shape[1] for batch in step if batch.source is not None] for step in steps
-    ]
-    assert sum(short < long for short, long in widths) > 190
-
-
 # Batches
 
 
@@ -179,15 +146,6 @@ def test_by_length_has_every_row_once_from_short_to_long(
     order = [row for rows_B in batches for row in rows_B.tolist()]
     assert sorted(order) == list(range(len(lengths)))
     assert [lengths[row][0] for row in order] == sorted(source for source, _ in lengths)
-
-
-def test_by_length_gives_each_batch_about_the_tokens_asked_for(words: Padded) -> None:
-    sizes = [
-        batch.labels.numel() + batch.source.numel()
-        for batch in map(words.batch, words.by_length(4096))
-        if batch.source is not None
-    ]
-    assert sum(sizes) / len(sizes) == pytest.approx(4096, rel=0.05)
 
 
 @given(LENGTHS, BUDGETS, st.booleans())
@@ -219,16 +177,6 @@ def test_a_vocabulary_of_more_than_a_byte_keeps_its_ids() -> None:
     assert batch.source.tolist() == [[70_000, EOS], [3, EOS]]
     assert batch.labels.tolist() == [[255, EOS, IGNORE], [256, 257, EOS]]
     assert batch.labels.dtype == batch.source.dtype == torch.int64
-
-
-def test_where_the_source_grows_by_one_the_target_does_not_fall_back() -> None:
-    """Or a batch across that border would pad the shortest targets to the longest."""
-    lengths = [(source, target) for source in (3, 4, 5, 6) for target in range(1, 8)]
-    random.Random(0).shuffle(lengths)
-    (rows_B,) = made(lengths).by_length(10_000)
-    ordered = [lengths[row] for row in rows_B.tolist()]
-    assert [source for source, _ in ordered] == sorted(source for source, _ in lengths)
-    assert all(abs(a - b) <= 1 for (_, a), (_, b) in pairwise(ordered))
 
 
 def test_every_so_many_th_example_is_read_whatever_the_batches() -> None:

@@ -99,22 +99,3 @@ def test_who_cannot_tell_the_order_is_right_in_half_and_where_both_are_equal() -
 def test_the_trivial_answer_is_one_pair_of_values() -> None:
     task = make(values=5)
     assert task.trivial("valid") == {"loss": pytest.approx(math.log(25)), "accuracy": 1 / 25}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "problem"),
-    [
-        ({"slots": 1}, "task.slots=1: must be at least 2"),
-        ({"values": 1}, "task.values=1: must be at least 2"),
-        ({"examples": 0}, "task.examples=0: must be at least 1"),
-        (
-            {"slots": 2, "values": 4},
-            "task.slots=2: there are 64 different questions, too few to split; raise slots or "
-            "values, so that there are 1000",
-        ),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_in_one_line(wrong: Any, problem: str) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        make(**wrong)
-    assert str(refused.value) == problem

@@ -121,39 +121,3 @@ def test_accuracy_is_taken_at_each_distance(tokens: str) -> None:
 def test_the_trivial_answer_is_one_value_of_all() -> None:
     task = make(values=5)
     assert task.trivial("valid") == {"loss": pytest.approx(math.log(5)), "accuracy": 1 / 5}
-
-
-def test_one_token_for_a_pair_needs_a_larger_vocabulary() -> None:
-    assert make(keys=16, values=8, tokens="two").target_size == 3 + 16 + 8 + 8
-    assert make(keys=16, values=8, tokens="one").target_size == 3 + 16 + 8 + 8 + 16 * 8
-    assert make(pairs=4, distance=5, tokens="one").longest == 4 + 5 + 1
-    assert make(pairs=4, distance=5, tokens="two").longest == 8 + 5 + 1
-
-
-@pytest.mark.parametrize(
-    ("wrong", "problem"),
-    [
-        ({"pairs": 17}, "task.pairs=17: each shows another key; choose at most keys=16"),
-        ({"pairs": 0}, "task.pairs=0: must be at least 1"),
-        ({"values": 1}, "task.values=1: must be at least 2"),
-        ({"distance": -1}, "task.distance=-1: must be at least 0"),
-        ({"examples": 0}, "task.examples=0: must be at least 1"),
-        (
-            {"test_distances": [4, -1]},
-            "task.test_distances=[4, -1]: name distances from 0 on, each once",
-        ),
-        (
-            {"test_distances": [4, 4]},
-            "task.test_distances=[4, 4]: name distances from 0 on, each once",
-        ),
-        (
-            {"keys": 4, "values": 4, "pairs": 2, "distance": 0},
-            "task.pairs=2: there are 384 different questions, too few to split; raise keys, values "
-            "or pairs, so that there are 1000",
-        ),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_in_one_line(wrong: Any, problem: str) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        make(**wrong)
-    assert str(refused.value) == problem

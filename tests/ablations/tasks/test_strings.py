@@ -8,15 +8,13 @@ from itertools import islice
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from small_models import Says
 
 from ablations.tasks import TASK
 from ablations.tasks.task import Budget, Score
 from model.batch import BOS, EOS
-from model.generate import Decoding
 
 NAMES = ("copy", "reverse", "sort")
 
@@ -73,35 +71,9 @@ def test_each_length_gets_as_many_tokens_and_parts_go_from_short_to_long() -> No
     assert max(counts.values()) < 250
 
 
-def test_model_lengths_cover_training_and_not_what_is_tested_beyond() -> None:
-    assert make("copy", length=12, test_lengths=[40]).longest == 14
-    assert make("copy", length=12).config.test_lengths == [12]
-
-
-class Oracle(nn.Module):
-    """Answers as it is told to, from the source alone."""
-
-    def __init__(self, tell: Any, size: int) -> None:
-        super().__init__()
-        self.tell, self.size = tell, size
-
-    def begin(
-        self, sequences: int, capacity: int, source_BS: Tensor, source_lengths_B: Tensor | None
-    ) -> Decoding:
-        assert source_lengths_B is None
-        rows = [self.tell(row[:-1]) for row in source_BS.tolist()]
-        padded = [(row + [EOS] * capacity)[:capacity] for row in rows]
-        return Decoding(0, (torch.tensor(padded),))
-
-    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
-        next_B = decoding.states[0][:, decoding.start]
-        logits_B1V = nn.functional.one_hot(next_B, self.size).float()[:, None]
-        return logits_B1V, Decoding(decoding.start + 1, decoding.states)
-
-
 def test_one_wrong_symbol_spoils_a_string_and_costs_one_edit() -> None:
     task = make("copy", min_length=5, length=5, examples=20)
-    oracle = Oracle(lambda string: [min(string[0], 10), *string[1:]], task.target_size)
+    oracle = Says(task.target_size, lambda string: [min(string[0], 10), *string[1:]])
     wrong = sum(
         row[0] > 10 for batch in task.evaluation_batches("test") for row in batch.source.tolist()
     )
@@ -112,13 +84,6 @@ def test_one_wrong_symbol_spoils_a_string_and_costs_one_edit() -> None:
         Score("token_error", pytest.approx(wrong / 100)),
     ]
     assert len(examples) == 12
-
-
-def test_an_endless_answer_is_stopped_one_symbol_too_late() -> None:
-    task = make("copy", min_length=5, length=5, examples=20)
-    oracle = Oracle(lambda string: string + [string[0]] * 100, task.target_size)
-    scores, _ = task.scores(oracle, "test", "cpu")
-    assert [score.value for score in scores[:2]] == [0.0, pytest.approx(1 / 5)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,35 +101,3 @@ def test_the_trivial_loss_is_that_of_labels_counted_in_training(name: str) -> No
     ]
     loss = -sum(math.log(counts[label] / total) for label in asked) / len(asked)
     assert task.trivial("valid")["loss"] == pytest.approx(loss, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"symbols": 1}, "task.symbols=1: must be at least 2"),
-        ({"min_length": 0}, "task.min_length=0: must be at least 1"),
-        ({"examples": 0}, "task.examples=0: must be at least 1"),
-        ({"length": 3}, "task.length=3: must be at least min_length=4"),
-        (
-            {"test_lengths": []},
-            "task.test_lengths=[]: name at least one length from 1 on, each once",
-        ),
-        (
-            {"test_lengths": [8, 0]},
-            "task.test_lengths=[8, 0]: name at least one length from 1 on, each once",
-        ),
-        (
-            {"test_lengths": [8, 8]},
-            "task.test_lengths=[8, 8]: name at least one length from 1 on, each once",
-        ),
-        (
-            {"symbols": 2, "min_length": 4},
-            "task.symbols=2: there are 16 strings of length 4, too few to split; raise symbols or "
-            "the length, so that there are 1000",
-        ),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_in_one_line(options: Any, problem: str) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        make("copy", **options)
-    assert str(refused.value) == problem

@@ -18,10 +18,9 @@ from torch import nn
 from ablations.tasks.batching import Windows
 from ablations.tasks.data.tokens import TOKENS, split
 from ablations.tasks.task import TASK, Budget
-from ablations.tasks.text import EXAMPLES, Text
+from ablations.tasks.text import Text
 from model.batch import BOS, IGNORE, Batch
 from model.build import build
-from model.config import ConfigError
 
 CHOICES = [
     {"name": "characters"},
@@ -66,18 +65,6 @@ def test_lines_are_split_in_their_order() -> None:
     for part in ("valid", "test"):
         assert set(task.texts[part]) <= set(task.texts["train"]), "no character is new"
         assert task.tokens.spelling(task.texts[part]) == 0
-
-
-def test_a_limit_takes_characters_from_the_start_of_a_split() -> None:
-    whole, part = Text(Text.Config()), make()
-    for name, size in {"train": 20_000, "valid": 900, "test": 901}.items():
-        assert part.texts[name] == whole.texts[name][:size]
-
-
-def test_the_vocabulary_knows_only_the_training_text(small: Text) -> None:
-    train_only = TOKENS.build(small.config.tokens, text=small.texts["train"])
-    for text in small.texts.values():
-        assert small.tokens.encode(text) == train_only.encode(text)
 
 
 # Windows
@@ -131,15 +118,6 @@ def test_an_epoch_learns_no_token_twice_and_leaves_out_less_than_two_windows(
                 assert batch.inputs.numel() <= max(budget.part, width)
                 follows = torch.where(batch.labels == 100, BOS, batch.labels - 1)
                 assert torch.equal(batch.inputs, follows)
-
-
-def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
-    windows = Windows(range(100, 1100), 10)
-    budget = Budget(10_000)
-    firsts = {
-        int(parts[0].labels.min()) % 10 for parts in islice(windows.steps(0, "text", budget), 50)
-    }
-    assert len(firsts) == 10
 
 
 # Scores
@@ -217,82 +195,10 @@ def test_whatever_a_token_is_no_text_is_paid_for_below_its_real_entropy() -> Non
         assert nats / math.log(2) > bits_of_a_line * rest.count("\n"), choice
 
 
-def test_examples_show_how_the_text_and_the_model_go_on(small: Text) -> None:
-    _, examples = small.scores(tiny(small), "valid", "cpu")
-    assert 1 <= len(examples) <= EXAMPLES
-    for example in examples:
-        assert example.keys() == {"input", "target", "output"}
-        assert example["input"] + example["target"] in small.texts["valid"]
-        assert example["input"]
-        assert example["target"].startswith(" "), "no word is cut in two"
-
-
 # Questions
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("a" * 16, 16)])
-def test_a_question_that_fits_no_window_is_refused(text: str, count: int) -> None:
-    with pytest.raises(ValueError, match=f"the text has {count} tokens: write from 1 to 15"):
-        make().ask(text)
-
-
 # Options and files
-
-
-@pytest.mark.parametrize(
-    ("options", "lines"),
-    [
-        (
-            {"characters": 0, "length": 1},
-            [
-                "task.characters=0: must be at least 1, or null for all characters",
-                "task.length=1: must be at least 2",
-            ],
-        ),
-        (
-            {"valid_characters": 10**9},
-            [
-                "valid_characters=1000000000: valid has 178729 characters; "
-                "choose at most that, or null for all"
-            ],
-        ),
-        (
-            {"tokens": {"name": "bpe", "size": 270}},
-            ["tokens.size=270: too few for the text's characters; choose 316 or more"],
-        ),
-        ({"tokens": "letters"}, None),
-    ],
-)
-def test_options_that_cannot_be_are_refused(
-    options: dict[str, Any], lines: list[str] | None
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        make(**options)
-    if lines is None:
-        assert "no tokens 'letters'" in caught.value.problems[0]
-    else:
-        assert caught.value.problems == lines
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        (b"", ":1: the file is empty; write some text in it"),
-        (b" \n\n", ":1: the file is empty; write some text in it"),
-        (b"one\ntwo\nthr\xff\n", ":3: not UTF-8; save the file as UTF-8"),
-        (b"one\ntwo\n", ":2: too few lines; train, valid and test need one each"),
-        (None, ": No such file or directory; name a file that can be read"),
-    ],
-)
-def test_a_bad_file_is_named_with_its_line(
-    tmp_path: Path, content: bytes | None, line: str
-) -> None:
-    path = tmp_path / "mine.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError) as caught:
-        Text(Text.Config(file=str(path)))
-    assert caught.value.problems == [f"file={path}{line}"]
 
 
 def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None:
@@ -308,3 +214,18 @@ def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None
     (score,), _ = task.scores(tiny(task), "test", "cpu")
     assert score.value is not None
     assert math.isfinite(score.value)
+
+
+def test_the_vocabulary_knows_only_the_training_text(small: Text) -> None:
+    train_only = TOKENS.build(small.config.tokens, text=small.texts["train"])
+    for text in small.texts.values():
+        assert small.tokens.encode(text) == train_only.encode(text)
+
+
+def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
+    windows = Windows(range(100, 1100), 10)
+    budget = Budget(10_000)
+    firsts = {
+        int(parts[0].labels.min()) % 10 for parts in islice(windows.steps(0, "text", budget), 50)
+    }
+    assert len(firsts) == 10

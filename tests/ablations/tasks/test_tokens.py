@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
-from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, join, split
-from model.config import ConfigError
+from ablations.tasks.data.bible import KING_JAMES, read
+from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, split
 
 VERSE = "And God said, Let there be light: and there was light.\nAnd God saw [it]."
 UNICODE = math.log(0x110000)
@@ -34,13 +32,6 @@ def words_of(text: str, size: int | None = None) -> Words:
 # Nothing is lost
 
 
-@given(texts)
-def test_characters_come_back_as_they_were(text: str) -> None:
-    tokens = Characters(text)
-    assert tokens.decode(tokens.encode(text)) == text
-    assert tokens.spelling(text) == 0
-
-
 @given(texts | dense)
 def test_words_come_back_as_they_were(text: str) -> None:
     tokens = words_of(text)
@@ -54,19 +45,6 @@ def test_pieces_come_back_as_they_were_though_learned_from_another_text(
 ) -> None:
     assert pieces.decode(pieces.encode(text)) == text
     assert pieces.spelling(text) == 0
-
-
-@pytest.mark.parametrize("bible", [KING_JAMES, WORLD_ENGLISH])
-def test_a_whole_bible_can_be_rebuilt_from_its_words(bible: str) -> None:
-    text = "\n".join(read(bible).values())
-    said = split(text)
-    assert join(said) == text
-    assert said.count("") + said.count(" ") < 0.01 * len(said), "spaces mostly go without saying"
-
-
-def test_text_is_not_normalised_before_it_is_cut_into_pieces(pieces: Tokens) -> None:
-    for odd in ("ﬁ", "e\u0301", "é", "  two  spaces ", "Ⅳ", "\u00a0"):
-        assert pieces.decode(pieces.encode(odd)) == odd
 
 
 @pytest.mark.parametrize("name", TOKENS.parts)
@@ -95,14 +73,6 @@ def test_a_reader_sees_each_token_as_one_word(name: str) -> None:
 )
 def test_a_text_is_cut_into_words_and_marks(text: str, said: list[str]) -> None:
     assert split(text) == said
-
-
-def test_the_most_frequent_words_have_ids_and_the_others_share_one() -> None:
-    tokens = words_of("b b b a a c d", size=6)
-    assert tokens.size == 6
-    first, second = tokens.encode("b a")
-    assert tokens.encode("c d e") == [tokens.vocabulary.unknown] * 3
-    assert len({first, second, tokens.vocabulary.unknown}) == 3
 
 
 def test_an_unknown_word_is_charged_its_letters_and_its_end() -> None:
@@ -134,40 +104,9 @@ def test_a_character_that_was_never_seen_is_charged_as_one_of_unicodes() -> None
     assert math.isclose(tokens.spelling("abedd"), 3 * UNICODE)
 
 
-def test_characters_are_those_of_the_training_text_in_order() -> None:
-    tokens = Characters("cab\n")
-    assert [tokens.decode([index]) for index in range(4, tokens.size)] == ["\n", "a", "b", "c"]
-
-
 # Pieces
-
-
-def test_a_line_longer_than_sentencepiece_reads_by_itself_is_learned_from_too() -> None:
-    tokens = TOKENS.build({"name": "bpe", "size": 300}, text="ababab " * 1000)
-    assert len(tokens.encode("ababab")) == 1
 
 
 def test_what_a_terminal_would_obey_and_xml_forbids_is_shown_as_a_sign() -> None:
     tokens = TOKENS.build({"name": "characters"}, text="a\x1b\x00\x9b\uffff")
     assert tokens.show(tokens.encode("a\x1b\x00\x9b\uffff")) == ["a", *"����"]
-
-
-@pytest.mark.parametrize(
-    ("written", "text", "line"),
-    [
-        (
-            {"name": "bpe", "size": 262},
-            "abc",
-            "size=262: too few for the text's characters; choose 263 or more",
-        ),
-        ({"name": "bpe"}, "\n\n", "name=bpe: the training text has only empty lines"),
-        ({"name": "bpe", "size": 200}, "abc", "tokens.size=200: must be above 260"),
-        ({"name": "words", "size": 4}, "abc", "tokens.size=4: must be above 4, or null for all"),
-    ],
-)
-def test_a_vocabulary_that_cannot_be_is_refused_in_one_line(
-    written: dict[str, Any], text: str, line: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        TOKENS.build(written, text=text)
-    assert caught.value.problems == [line]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
-from ablations.train.loop import CURVE_POINTS, Trainer, Training, train
+from ablations.train.loop import Trainer, Training, train
 from ablations.train.optimiser import OPTIMISER
 from ablations.train.settings import TrainConfig
 from ablations.train.step import update, validate
@@ -111,14 +110,6 @@ def first_step(task: Task, **changes: Any) -> tuple[Batch, ...]:
 # The same numbers.
 
 
-def test_the_same_seed_gives_the_same_bits(task: G2P) -> None:
-    one, first = trained(task, seed=3, model__dropout=0.2)
-    two, second = trained(task, seed=3, model__dropout=0.2)
-    assert first == second
-    for (name, a), (_, b) in zip(one.state_dict().items(), two.state_dict().items(), strict=True):
-        assert torch.equal(a, b), name
-
-
 GOLDEN = {
     "transformer": [3.894743, 3.675151, 3.570469, 3.537441],
     "recurrent": [3.733655, 3.711465, 3.692365, 3.683807],
@@ -177,14 +168,6 @@ def test_the_validation_loss_is_unsmoothed_whatever_training_minimises(task: G2P
     assert losses(training, "valid")[6] == pytest.approx(expected, rel=1e-5)
 
 
-def test_which_words_share_the_smoothing_moves_the_training_loss(task: G2P) -> None:
-    every, other = (
-        trained(task, train__smoothing=0.3, train__smoothing_over=over)[1]
-        for over in ("all", "other")
-    )
-    assert losses(every, "train")[1] != losses(other, "train")[1]
-
-
 def test_the_training_loss_is_a_mean_over_the_target_tokens_of_all_parts(task: G2P) -> None:
     config = trial()
     model = build(config["model"], task.source_size, task.target_size, seed=0)
@@ -215,13 +198,6 @@ def test_the_parts_of_a_step_give_the_gradient_of_one_batch(task: G2P) -> None:
     whole = gradient(rows)
     assert whole.norm() > 0.1
     torch.testing.assert_close(gradient(rows[:3], rows[3:4], rows[4:]), whole, rtol=0, atol=1e-12)
-
-
-def test_batches_that_are_kept_after_validation_can_be_learned_from(task: G2P) -> None:
-    model = build(trial()["model"], task.source_size, task.target_size, seed=0)
-    fresh = G2P(G2P.Config(words=20, valid_words=10, test_words=10))
-    validate(model, fresh, CPU)
-    model(fresh.evaluation_batches("valid")[0]).sum().backward()
 
 
 def test_validating_leaves_the_mode_and_the_gradients_of_the_model(task: G2P) -> None:
@@ -257,18 +233,6 @@ def test_the_gradient_is_cut_to_its_largest_norm_or_not_at_all(
     assert left == pytest.approx(clip if clip == 0.01 else float(norm), rel=1e-3)
 
 
-def test_a_gradient_whose_norm_is_infinite_is_left_alone_where_nothing_is_cut() -> None:
-    weight = nn.Parameter(torch.zeros(3))
-    steep = torch.tensor([1e30, 1e30, 0.0])  # whose square is beyond float32
-    batch = Batch(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
-    optimiser = torch.optim.SGD([weight], lr=1e-30)
-    _, norm = update(
-        lambda _: (weight * steep).expand(1, 1, 3), [batch], 1, optimiser, TrainConfig(clip=None)
-    )
-    assert math.isinf(norm)
-    torch.testing.assert_close(weight.detach(), torch.tensor([2 / 3, -1 / 3, 0.0]))
-
-
 # Half the bits, and compiled.
 
 
@@ -282,15 +246,6 @@ def test_half_precision_learns_nearly_the_same_with_weights_in_full(task: G2P) -
         assert ours == pytest.approx(theirs, rel=0.02)
         assert ours != theirs
     assert half.losses("valid")[0] == full.losses("valid")[0]  # validation is in full
-
-
-@pytest.mark.soak
-@pytest.mark.filterwarnings("ignore")  # the compiler's own
-def test_compiled_training_gives_the_same_losses(task: G2P) -> None:
-    _, plain = trained(task)
-    _, compiled = trained(task, train__compile=True)
-    for split in ("train", "valid"):
-        assert losses(compiled, split) == pytest.approx(losses(plain, split), rel=1e-4)
 
 
 # How a training ends.
@@ -325,14 +280,6 @@ def test_a_loss_that_is_no_number_diverges_at_its_own_step(
     assert training.losses("train")[-1].value is None
 
 
-@pytest.mark.parametrize("rate", [30.0, 1e30])
-def test_a_rate_that_explodes_diverges(task: G2P, rate: float) -> None:
-    _, training = trained(task, train__optimiser__rate=rate)
-    assert training.status == "diverged"
-    reason = training.reason or ""
-    assert "untrained" in reason or "at step" in reason
-
-
 @pytest.mark.parametrize(
     ("valid", "learned", "status", "reason"),
     [
@@ -357,14 +304,6 @@ def test_a_model_that_is_worse_than_untrained_has_overfitted_or_diverged(
     assert reason in (trainer.training.reason or "")
 
 
-def test_a_model_that_learns_nothing_is_stuck(task: G2P) -> None:
-    model, training = trained(task, train__optimiser__rate=1e-12)
-    final = validate(model, task, CPU)
-    assert final >= task.trivial("valid")["loss"]
-    assert training.status == "stuck"
-    assert f"{task.trivial('valid')['loss']:.3g}" in (training.reason or "")
-
-
 def test_a_model_that_beats_the_trivial_one_is_ok(task: G2P) -> None:
     model, training = trained(task, train__steps=40, train__optimiser__rate=1e-2)
     assert validate(model, task, CPU) < task.trivial("valid")["loss"]
@@ -374,17 +313,6 @@ def test_a_model_that_beats_the_trivial_one_is_ok(task: G2P) -> None:
 
 
 # Curves.
-
-
-@pytest.mark.parametrize("steps", [1, 7, 100, 101, 399])
-def test_a_curve_has_a_bounded_number_of_points_and_ends_with_the_last_step(
-    task: G2P, steps: int
-) -> None:
-    training = count_labels(task, steps=steps, evaluations=3)
-    curve = losses(training, "train")
-    assert len(curve) == min(steps, CURVE_POINTS)
-    assert max(curve) == steps
-    assert len(training.readings) <= 3 * CURVE_POINTS + 3 + 3
 
 
 def test_a_point_of_the_curve_is_the_mean_since_the_last_one(task: G2P) -> None:
@@ -413,24 +341,6 @@ def test_validation_is_taken_before_the_first_step_and_after_the_last(
 ) -> None:
     training = count_labels(task, steps=steps, evaluations=evaluations)
     assert list(losses(training, "valid")) == at
-
-
-def test_batches_depend_on_the_seed_and_the_task_alone(task: G2P) -> None:
-    _, training = trained(task, seed=5)
-    seen = []
-
-    class Watching(Unigram):
-        def forward(self, batch: Batch) -> Tensor:
-            if self.training:
-                seen.append(batch.labels)
-            return super().forward(batch)
-
-    config = TrainConfig(**trial()["train"])
-    train(Watching(task.target_size), task, config, 5, CPU, lambda *_: None)
-    steps = islice(task.steps(5, config.budget), config.steps)
-    given = [batch.labels for parts in steps for batch in parts]
-    assert all(torch.equal(a, b) for a, b in zip(seen, given, strict=True))
-    assert training.status != "diverged"
 
 
 @pytest.mark.parametrize(

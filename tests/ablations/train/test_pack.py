@@ -140,13 +140,6 @@ def test_every_seed_of_a_pack_learns_what_it_learns_alone(model: str, settings: 
         assert any(not torch.equal(w, before[name]) for name, w in named(model_).items())
 
 
-def test_in_single_precision_the_difference_is_one_of_rounding() -> None:
-    """Without what makes much of it: Adam where a gradient is nothing else, the kink of ReLU."""
-    task, smooth = Backwards(), {**MODELS["encoder-decoder"][1], "feedforward": "gelu"}
-    models = drawn(task, smooth, torch.float32)
-    assert_as_alone(task, models, config(optimiser={"name": "sgd"}), rtol=1e-5)
-
-
 def test_in_half_precision_seeds_learn_nearly_the_same() -> None:
     task, settings = Backwards(), config(precision="bfloat16")
     models = drawn(task, MODELS["encoder-decoder"][1], torch.float32)
@@ -201,17 +194,6 @@ def test_a_seed_that_diverges_does_so_at_its_own_step_and_touches_no_other(
         assert found[seed].readings == undisturbed[seed].readings
 
 
-def test_a_pack_of_which_every_seed_has_diverged_ends() -> None:
-    task, told = Backwards(), []
-    models = drawn(task, MODELS["encoder-decoder"][1], torch.float64)
-    for model in models:
-        spoil(model, math.nan)
-    pack = Pack(models, task, config(steps=300), SEEDS, CPU)
-    found = pack.run(lambda fraction, note: told.append((fraction, note)), lambda: False)
-    assert {training.status for training in found} == {"diverged"}
-    assert told == [(3 / 300, "0 seeds")]
-
-
 def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:
     task = Backwards()
     answers = iter([False, False, True])
@@ -219,15 +201,6 @@ def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:
     with pytest.raises(Stopped):
         pack.run(lambda *_: None, lambda: next(answers))
     assert pack.step == 2
-
-
-def test_weights_that_are_tied_stay_one_in_every_lane() -> None:
-    task = Backwards()
-    models = drawn(task, MODELS["tied"][1], torch.float32)
-    together(models, task, config())
-    for model in models:
-        tables: set[Tensor] = {model.encoder.embedding.tokens.weight, model.head.project.weight}
-        assert len(tables) == 1
 
 
 # Batches of several trainings in one shape: what is added changes nothing.
@@ -240,14 +213,6 @@ def words(rows: int, length: int, first: int = 3) -> Tensor:
 def decoded(rows: int, length: int, lengths: list[int] | None = None) -> Batch:
     told = None if lengths is None else torch.tensor(lengths)
     return Batch(words(rows, length), words(rows, length), told)
-
-
-def test_batches_of_one_shape_stand_side_by_side_as_they_are() -> None:
-    one, two = decoded(2, 3), decoded(2, 3)
-    found = side_by_side([one, two])
-    assert set(found) == {"labels", "inputs"}, "where nothing is padded no length is told"
-    for name in found:
-        torch.testing.assert_close(found[name], torch.stack([getattr(b, name) for b in (one, two)]))
 
 
 def test_what_is_added_has_no_label_and_lies_beyond_the_lengths() -> None:
@@ -263,18 +228,6 @@ def test_what_is_added_has_no_label_and_lies_beyond_the_lengths() -> None:
         assert (added == fill).all()
 
 
-def test_rows_alone_are_added_without_a_word_about_lengths() -> None:
-    found = side_by_side([decoded(1, 3), decoded(2, 3)])
-    assert "lengths" not in found
-    assert (found["labels"][0, 1] == IGNORE).all()
-
-
-def test_a_lane_that_has_no_batch_has_nothing_to_learn() -> None:
-    found = side_by_side([None, decoded(2, 3, [3, 2])])
-    assert (found["labels"][0] == IGNORE).all()
-    assert found["lengths"].tolist() == [[1, 1], [3, 2]]
-
-
 def test_source_and_target_are_padded_each_to_its_own_longest() -> None:
     one = Batch(words(1, 2), words(1, 2), source=words(1, 5))
     two = Batch(words(1, 4), words(1, 4), source=words(1, 3))
@@ -282,11 +235,3 @@ def test_source_and_target_are_padded_each_to_its_own_longest() -> None:
     assert (found["inputs"].shape, found["source"].shape) == ((2, 1, 4), (2, 1, 5))
     assert found["lengths"].tolist() == [[2], [4]]
     assert found["source_lengths"].tolist() == [[5], [3]]
-
-
-def test_one_class_a_sequence_is_padded_by_rows() -> None:
-    one = Batch(torch.tensor([1]), source=words(1, 3), segments=torch.ones(1, 3, dtype=torch.long))
-    two = Batch(torch.tensor([0, 2]), source=words(2, 2), segments=torch.zeros(2, 2).long())
-    found = side_by_side([one, two])
-    assert found["labels"].tolist() == [[1, IGNORE], [0, 2]]
-    assert found["segments"].tolist() == [[[1, 1, 1], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from rank_trainings import CONFIG, MODELS, SEED, SPARING, Upwards, trained, uses_all
+from rank_trainings import CONFIG, MODELS, SEED, trained, uses_all
 from small_task import Backwards
 
 from ablations.sweep.together import run_together
@@ -53,29 +53,12 @@ def test_two_processes_learn_what_one_does_from_the_whole_batch(
     assert valid[-1] < valid[0] - 0.01, "where nothing is learned, all are equal"
 
 
-@pytest.mark.parametrize("task", [Backwards, Upwards])
-def test_the_steps_above_have_parts_of_one_row_and_parts_of_odd_rows(
-    task: type[Backwards],
-) -> None:
-    steps = [*islice(task().steps(SEED, CONFIG.budget), CONFIG.steps)]
-    rows = [len(part.labels) for parts in steps for part in parts]
-    assert min(map(len, steps)) > 1
-    assert 1 in rows
-    assert any(number % 2 for number in rows if number > 1)
-
-
 def test_a_weight_is_used_by_one_device_alone_and_by_none_in_the_part_that_joins() -> None:
     """So it is in the steps above: what only some rows use may be missing anywhere."""
     steps = islice(Backwards().steps(SEED, CONFIG.budget), CONFIG.steps)
     used = [[[uses_all(share_of(part, rank, 2)) for rank in (0, 1)] for part in s] for s in steps]
     assert any(first != second for step in used for first, second in step)
     assert any(not any(step[-1]) and any(map(any, step[:-1])) for step in used)
-
-
-def test_what_nothing_uses_stays_as_it_was(together: dict[str, Any]) -> None:
-    weights = together["trainings"][SPARING]["weights"]
-    assert weights["never"] == [1.0, 1.0]
-    assert all(value != 0.0 for value in weights["sometimes"][3:])  # the digits' own
 
 
 def test_gradients_are_joined_once_a_step_however_many_parts_it_has(

@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_task import Backwards, small_model
-from torch import Tensor, nn
+from torch import Tensor
 
 import ablations.train.loop
 from ablations.train.loop import Trainer, Training
@@ -102,13 +102,6 @@ def test_an_interrupted_training_ends_with_the_bits_of_an_uninterrupted_one(
     assert_same(whole, parts)
 
 
-def test_everything_at_once_and_interrupted_after_every_step(tmp_path: Path) -> None:
-    options = {"average": 0.9, "select": "best", "tied": "all", "evaluations": STEPS}
-    whole = trainer_of(**options)
-    whole.run(quiet, None)
-    assert_same(whole, interrupted(tmp_path, list(range(1, STEPS)), **options))
-
-
 def test_the_best_weights_from_before_the_interruption_are_still_chosen(tmp_path: Path) -> None:
     """The rate grows until it destroys what was learned."""
     options: dict[str, Any] = {
@@ -125,57 +118,6 @@ def test_the_best_weights_from_before_the_interruption_are_still_chosen(tmp_path
     assert min(found, key=lambda step: found[step] or math.inf) < 12
     assert parts.best is not None
     assert equal(parts.best, copied(parts.model))
-
-
-def test_a_loss_that_was_no_number_before_the_interruption_is_found_after_it(
-    tmp_path: Path,
-) -> None:
-    first = trainer_of()
-    keeper = Keeper(tmp_path / "kept", {}, math.inf, lambda: first.step == 6)
-    learn = first.learn
-
-    def poisoned(parts: Any) -> Tensor:
-        if first.step == 5:
-            nn.init.constant_(next(first.model.parameters()), math.nan)
-        return learn(parts)
-
-    first.learn = poisoned  # type: ignore[method-assign]
-    with pytest.raises(Stopped):
-        first.run(quiet, keeper)
-    training = trainer_of().run(quiet, Keeper(tmp_path / "kept", {}))
-    assert (training.status, training.reason) == ("diverged", "loss nan at step 5")
-
-
-def test_plain_numbers_in_the_state_of_an_optimiser_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Counting(torch.optim.Optimizer):
-        """Slows down as it counts; its state has a number and a tensor."""
-
-        def __init__(self, parameters: Any) -> None:
-            super().__init__(parameters, {"lr": 0.1})
-
-        @torch.no_grad()
-        def step(self, closure: Any = None) -> None:
-            for parameter in self.param_groups[0]["params"]:
-                state = self.state[parameter]
-                state["count"] = state.get("count", 0) + 1
-                state["last"] = parameter.grad + state.get("last", 0) / 2
-                parameter -= 0.1 / state["count"] * state["last"]
-
-    monkeypatch.setattr(OPTIMISER, "parts", {**OPTIMISER.parts, "counting": Counting})
-    options: Any = {"optimiser": {"name": "counting"}, "steps": STEPS, "batch_tokens": 60}
-
-    def made() -> Trainer:
-        return Trainer(small_model(), Backwards(), TrainConfig(**options), 0, CPU)
-
-    whole, first, second = made(), made(), made()
-    whole.run(quiet, None)
-    keeper = Keeper(tmp_path / "kept", {}, math.inf, lambda: first.step == 6)
-    with pytest.raises(Stopped):
-        first.run(quiet, keeper)
-    second.run(quiet, Keeper(tmp_path / "kept", {}))
-    assert_same(whole, second)
 
 
 def test_a_killed_process_is_gone_on_with_by_another(
