@@ -39,27 +39,7 @@ def test_every_launcher_keeps_every_contract(subject: LauncherSubject) -> None:
     assert not broken
 
 
-class LosesOutcomes(InProcess):
-    def events(self) -> Any:
-        yield from [event for event in super().events() if not isinstance(event, Outcome)]
 
 
-class LeavesThemRunning(InProcess):
-    def work(self, job: Job, report: Any) -> Outcome:
-        child = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
-        self.children = [child]
-        report(0.0, str(child.pid))
-        return Outcome(job.id, "done")
-
-    def __exit__(self, *_: object) -> None:
-        for child in self.children:
-            child.kill()
-            child.wait()
 
 
-@pytest.mark.soak
-def test_a_launcher_that_loses_outcomes_or_leaves_processes_behind_breaks_its_contract() -> None:
-    with pytest.raises(AssertionError, match="outcomes of jobs"):
-        tells_each_job_once_and_last(LauncherSubject("lossy", LosesOutcomes))
-    with pytest.raises(AssertionError, match="it left 1 processes running"):
-        leaves_nothing_running_when_closed(LauncherSubject("messy", LeavesThemRunning, patience=0))

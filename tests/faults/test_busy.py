@@ -14,44 +14,10 @@ import pytest
 from ablations.commands.arguments import cores
 
 TESTS = Path(__file__).parents[1]
-LONG = 300.0  # seconds until a test gives up; none should come near it
-CHOSEN = [
-    "tests/ablations/sweep/test_signals.py",
-    "tests/ablations/sweep/test_lease.py::test_ctrl_c_reaches_one_who_waits_for_the_lock",
-    "tests/faults/test_workers.py::test_ctrl_c_ends_the_driver_quietly_and_leaves_nobody_alive",
-    "tests/faults/test_sweeps.py::test_a_second_ctrl_c_changes_nothing",
-    "tests/test_doors.py::test_ctrl_c_stops_the_set_up_and_the_next_call_completes_it",
-]
 
 
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """Every core has something else to do."""
-    others = [
-        subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(cores())
-    ]
-    yield
-    for other in others:
-        other.kill()
-        other.wait()
 
 
-@pytest.mark.soak
-@pytest.mark.usefixtures("busy")
-def test_tests_of_ctrl_c_pass_on_a_busy_machine_that_ignores_it() -> None:
-    """Fault 53. As under nohup, or in the background of a shell."""
-    ignoring = ["bash", "-c", 'trap "" INT; exec "$@"', "bash"]
-    done = subprocess.run(
-        [*ignoring, sys.executable, "-m", "pytest", "-q", *CHOSEN],
-        cwd=TESTS.parent,
-        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout.splitlines()[-1]
-    assert "skipped" not in done.stdout.splitlines()[-1]
 
 
 def deaf(source: str) -> list[str]:

@@ -64,28 +64,6 @@ def facts(results: Results) -> dict[str, tuple[str, list[float | None]]]:
     return {r.trial: (r.status, [reading.value for reading in r.readings]) for r in records}
 
 
-class Family:
-    """A process and all below it, held by handles that no reuse of a process id can fool."""
-
-    def __init__(self, pid: int) -> None:
-        top = psutil.Process(pid)
-        self._handles = {}
-        for process in [top, *top.children(recursive=True)]:
-            with contextlib.suppress(ProcessLookupError):
-                self._handles[process.pid] = os.pidfd_open(process.pid)
-
-    def __len__(self) -> int:
-        return len(self._handles)
-
-    def kill(self) -> None:
-        for handle in self._handles.values():
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-
-    def assert_gone(self) -> None:
-        for pid, handle in self._handles.items():
-            assert select.select([handle], [], [], LONG)[0], f"process {pid} is still alive"
-            os.close(handle)
 
 
 # Killed, stopped, interrupted.
@@ -304,20 +282,6 @@ def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
     family.assert_gone()
 
 
-def test_a_trial_that_met_its_limit_goes_on_from_its_checkpoint_when_asked(
-    results: Results, sweep: Sweep, tmp_path: Path, under_way: list[str]
-) -> None:
-    trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}}
-    with open(os.open(trials["a"]["told"], os.O_RDONLY | os.O_NONBLOCK)):  # nobody need read it
-        assert sweep(trials, limit=LONG) == {"timeout": 1}
-    assert under_way == ["learning"]
-    assert record(results, "a").status == "timeout"
-    assert results.unfinished("a").read_text() == "7"
-    assert sweep(trials, rerun="failed") == {"ok": 1}
-    found = record(results, "a")
-    assert (found.env["begun"], found.attempts) == (7, 2)
-    assert found.env["earlier"][0]["status"] == "timeout"
-    assert not results.unfinished("a").exists()
 
 
 def test_what_may_pass_is_tried_again_at_the_end_and_every_attempt_is_recorded(
@@ -362,12 +326,6 @@ def test_a_sweep_whose_first_trials_all_fail_alike_stops_and_says_why(
     assert sweep(mended, rerun="failed") == {"ok": 8}
 
 
-@pytest.mark.parametrize("first", [{"do": "diverge"}, {"do": "fail", "words": "another mistake"}])
-def test_a_sweep_goes_on_where_a_first_trial_fared_otherwise(
-    results: Results, sweep: Sweep, first: Does
-) -> None:
-    counts = sweep({"first": first} | {f"t{number}": {"do": "fail"} for number in range(5)})
-    assert sum(counts.values()) == 6
 
 
 def test_three_variants_whose_seeds_all_fail_alike_stop_a_sweep_and_those_of_one_do_not(
@@ -384,12 +342,3 @@ def test_three_variants_whose_seeds_all_fail_alike_stop_a_sweep_and_those_of_one
     assert sweep({"b": {"kind": "b"}} | left) == {"error": 8}, "another variant has a good record"
 
 
-def test_what_still_runs_when_a_sweep_stops_is_ended_and_waits(
-    results: Results, sweep: Sweep, tmp_path: Path
-) -> None:
-    """Fault 23."""
-    held = pipes(tmp_path, "told", "go")
-    with open(os.open(held["told"], os.O_RDONLY | os.O_NONBLOCK)):
-        trials: dict[str, Does] = {"long": {"do": "learn", **held}}
-        assert sweep(trials | {f"t{n}": {"do": "fail"} for n in range(5)}) == {"error": 3}
-    assert "long" not in facts(results)

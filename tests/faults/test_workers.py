@@ -55,7 +55,6 @@ def grace() -> float:
     return LONG
 
 
-SHORT = pytest.mark.parametrize("grace", [0.3])
 
 
 @pytest.fixture
@@ -112,12 +111,6 @@ def test_a_worker_that_leaves_without_a_word_is_an_error(launcher: Launcher) -> 
         assert (left.status, left.reason) == ("error", f"ended without a result (exit code {code})")
 
 
-@SHORT
-def test_a_stopped_worker_still_meets_its_time_limit(launcher: Launcher) -> None:
-    """Fault 21."""
-    (late,) = outcomes(launcher, job("a", "die", seconds=0.5, signal=signal.SIGSTOP.value))
-    assert late.status == "timeout"
-    assert late.seconds >= 0.5
 
 
 @pytest.mark.parametrize("fork", [True, False])
@@ -135,14 +128,6 @@ def test_what_a_finished_job_left_running_is_ended(
     watch.assert_gone()
 
 
-def test_closing_ends_every_job_and_the_server(launcher: Launcher, watch: Watch) -> None:
-    launcher.submit(job("a", "parent"))
-    progress = next(iter(launcher.events()))
-    assert isinstance(progress, Progress)
-    worker, child = map(int, progress.note.split())
-    watch.add(worker, child, psutil.Process(worker).ppid())
-    launcher.close()
-    watch.assert_gone()
 
 
 def test_when_memory_runs_out_the_kernel_takes_a_worker_first(
@@ -204,14 +189,6 @@ def test_a_killed_driver_leaves_nobody_alive(
     watch.assert_gone()
 
 
-def test_an_exit_without_close_does_not_wait_for_jobs(
-    drivers: list[subprocess.Popen[str]], watch: Watch
-) -> None:
-    driver = start_driver(drivers, "parent", forget=True)
-    watch_all(watch, driver, jobs=2)
-    assert driver.communicate("go on", timeout=LONG) == ("", "")
-    assert driver.returncode == 0
-    watch.assert_gone()
 
 
 @pytest.mark.usefixtures("interruptible")

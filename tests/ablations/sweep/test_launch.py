@@ -59,10 +59,6 @@ def test_a_value_larger_than_any_pipe_arrives_whole(launcher: Launcher) -> None:
     assert [len(found[name].value) for name in "ab"] == [size, size + 1]
 
 
-def test_events_go_on_where_their_reader_left_off(launcher: Launcher) -> None:
-    launcher.submit(job("a", "count", steps=5))
-    events = [next(iter(launcher.events())), *launcher.events()]
-    assert events[:-1] == [Progress("a", step / 5, f"step {step}") for step in range(5)]
 
 
 def test_what_a_job_prints_reaches_no_terminal_but_explains_a_failure(
@@ -80,9 +76,6 @@ def test_what_a_job_prints_reaches_no_terminal_but_explains_a_failure(
     assert found["b"].detail is None
 
 
-def test_a_thread_that_a_job_forgot_does_not_hold_up_its_outcome(launcher: Launcher) -> None:
-    done = outcomes(launcher, job("a", "forget_thread", seconds=LONG))["a"]
-    assert (done.status, done.value) == ("done", "returned")
 
 
 def test_what_no_machine_could_do_is_refused_before_anything_starts(launcher: Launcher) -> None:

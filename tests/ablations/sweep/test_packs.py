@@ -93,18 +93,6 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     assert here.jobs == [], "nothing is left to do"
 
 
-@pytest.mark.soak
-@pytest.mark.usefixtures("server")
-def test_the_command_packs_as_many_as_it_is_told(
-    ask: Ask, results: Results, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--pack", "3"]
-    seeds = ("--seeds", "0-2", "--profile", "smoke", "--results", str(results.root))
-    assert main(["run", ask(), *seeds, "--jobs", "1", "--device", "cpu", *words]) == 0
-    assert capsys.readouterr().out.count("6 trials") == 1
-    trials = [path.stem for path in results.trials.glob("*.json")]
-    found = [held(results, trial).env.get("packed") for trial in trials]
-    assert found == [3] * 6
 
 
 # Which trials go together.
@@ -219,15 +207,3 @@ def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, result
     assert not results.checkpoints.exists() or not any(results.checkpoints.iterdir())
 
 
-def test_a_pack_that_is_stopped_while_it_is_measured_keeps_its_training(
-    plan: Plan, results: Results, here: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ablations.measure.quality import Quality
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Quality, "take", lambda *_: signal.raise_signal(signal.SIGTERM))
-        run(plan, results, here, "cpu", ways=three)
-    assert all(held(results, trial).measures == {} for trial in plan.wanted)
-    here.jobs.clear()
-    run(plan, results, here, "cpu", ways=three)
-    assert all(job.payload["record"] for job in here.jobs), "nothing was trained again"

@@ -60,14 +60,6 @@ def test_each_worker_has_a_slot_of_its_own_and_one_that_is_left_is_taken_again(
     assert began(told) == {"a": 0, "b": 1, "c": 2, "d": 3, "e": 0}
 
 
-def test_a_job_that_needs_a_whole_device_has_it_alone(
-    launcher: LocalLauncher, tmp_path: Path
-) -> None:
-    told = slots(launcher, tmp_path, dict.fromkeys("abc", 1.0))
-    found = began(told)
-    assert (found["a"] % 2, found["b"] % 2) == (0, 1)
-    assert told.index(("a", None)) < told.index(("c", str(found["c"])))
-    assert found["c"] % 2 == 0
 
 
 def test_jobs_share_a_device_as_far_as_it_goes(launcher: LocalLauncher, tmp_path: Path) -> None:

@@ -111,11 +111,6 @@ def test_what_sbatch_refuses_is_told_in_one_line(cluster: SlurmLauncher, toy: To
     assert "\n" not in str(refused.value)
 
 
-def test_a_controller_that_does_not_answer_is_asked_again(
-    cluster: SlurmLauncher, toy: ToySlurm
-) -> None:
-    toy.refuse("sbatch: error: Batch job submission failed: Unable to contact slurm controller")
-    assert outcomes(cluster, job("a", "echo"))["a"].status == "done"
 
 
 # How jobs end there.
@@ -177,15 +172,6 @@ def test_near_its_time_limit_a_job_that_keeps_no_checkpoint_has_run_out_of_time(
             assert "more minutes" in (event.reason or "")
 
 
-def test_a_queue_that_is_full_for_now_ends_no_sweep(cluster: SlurmLauncher, toy: ToySlurm) -> None:
-    cluster.submit(job("a", "echo"))
-    ended = []
-    for event in cluster.events():
-        ended.append(event.job)
-        if event.job == "a":
-            toy.refuse("sbatch: error: Job violates accounting/QOS policy (job submit limit)")
-            cluster.submit(job("b", "echo"))
-    assert ended == ["a", "b"]
 
 
 def test_what_was_cancelled_is_given_up_where_the_cluster_stays_silent(

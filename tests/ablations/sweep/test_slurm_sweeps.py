@@ -163,58 +163,7 @@ def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint
     assert (done.status, done.value) == ("done", "went on from step 7")
 
 
-@pytest.mark.soak
-def test_closing_leaves_nothing_in_the_queue(real: RealSlurm, tmp_path: Path) -> None:
-    """By themselves these jobs would never end; Slurm takes a moment to clear up after one."""
-    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 1, poll=QUICK) as launcher:
-        for name in "ab":
-            launcher.submit(job(name, "hold", fifo=fifo(tmp_path, name)))
-        assert isinstance(next(launcher.events()), Progress)
-    real.wait_for(lambda: real.ask("squeue", "--me", "--noheader") == "", "the queue is empty")
 
 
-DRIVER = """
-import sys
-from pathlib import Path
-from ablations.sweep.launch import Job
-from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.profile import SlurmProfile
-
-launcher = SlurmLauncher(Path(sys.argv[1]), SlurmProfile(), 2, poll=0.05)
-for fifo in sys.argv[2:]:
-    launcher.submit(Job(fifo, "worker_jobs:begin", {"fifo": fifo, "log": f"{fifo}.log"}))
-for event in launcher.events():
-    print(event.note, flush=True)
-"""
 
 
-@pytest.mark.soak
-def test_an_array_outlives_its_driver_and_is_collected_by_the_next(
-    real: RealSlurm, drivers: list[subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    pipes = [fifo(tmp_path, name) for name in "ab"]
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(tmp_path / "slurm"), *pipes],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    drivers.append(driver)
-    assert driver.stdout
-    assert [driver.stdout.readline() for _ in pipes] == ["started\n", "started\n"]
-    driver.kill()
-    driver.wait(LONG)
-    release(pipes[0], "while nobody looked")
-    real.wait_for(lambda: real.running() == 1, "one has ended")
-    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 2, poll=QUICK) as launcher:
-        for pipe in pipes:
-            payload = {"fifo": pipe, "log": f"{pipe}.log"}
-            launcher.submit(Job(pipe, "worker_jobs:begin", payload))
-        found = {}
-        for event in launcher.events():
-            if isinstance(event, Outcome):
-                found[event.job] = event.value
-                if event.job == pipes[0]:
-                    release(pipes[1], "while it was awaited")
-    assert found == dict(zip(pipes, ["while nobody looked", "while it was awaited"], strict=True))
-    assert [len(Path(f"{pipe}.log").read_text().split()) for pipe in pipes] == [1, 1]
