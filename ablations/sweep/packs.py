@@ -42,7 +42,7 @@ class PackPiece(Piece):
         limit = self._setting.limit
         return Job(
             self.id,
-            "ablations.sweep.pack_worker:run_pack",
+            "ablations.sweep.worker:run_pack",
             {"orders": [job.payload for job in jobs], **files},
             seconds=None if limit is None else limit * len(jobs),
             accelerators=max(job.accelerators for job in jobs),

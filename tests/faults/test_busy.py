@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from ablations.commands.arguments import cores
-
 TESTS = Path(__file__).parents[1]
-
-
-
-
 
 
 def deaf(source: str) -> list[str]:

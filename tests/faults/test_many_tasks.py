@@ -55,5 +55,3 @@ def test_the_tasks_of_most_trials_are_read_beforehand_and_not_all_of_them(
         assert told.is_file()
     assert announced() == []
     assert not told.exists()
-
-

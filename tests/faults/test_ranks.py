@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -21,12 +20,6 @@ from model.config import ConfigError
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
 )
-
-
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    with Watch() as watch:
-        yield watch
 
 
 def start_ranks(
@@ -82,10 +75,6 @@ def test_no_other_machine_reaches_a_rank_and_one_that_is_killed_ends_the_others_
     assert outcome["status"] == "killed"
     assert outcome["reason"] == "the process of device 1 was killed"
     watch.assert_gone()
-
-
-
-
 
 
 def test_what_a_rank_raises_ends_the_others_and_is_told_with_its_place(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -14,16 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from processes import HERE, start
+from watching import LONG, Watch
 
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.sweep.launch.local import LocalLauncher, _Worker
 from ablations.sweep.lease import Leases
-
-LONG = 60.0  # seconds until a test gives up; none should come near it
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
@@ -64,8 +60,6 @@ def facts(results: Results) -> dict[str, tuple[str, list[float | None]]]:
     return {r.trial: (r.status, [reading.value for reading in r.readings]) for r in records}
 
 
-
-
 # Killed, stopped, interrupted.
 
 
@@ -79,9 +73,10 @@ def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
         assert driver.stderr
         for _ in range(ended):
             driver.stderr.readline()
-        family = Family(driver.pid)
-        family.kill()
-        family.assert_gone()
+        with Watch() as watch:
+            watch.add_family(driver.pid)
+            watch.kill()
+            watch.assert_gone()
     kept = len(facts(results))
     assert kept >= 3
     assert sweep(trials)["ok"] == 12 - kept
@@ -90,18 +85,22 @@ def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_from_there(
-    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, sweep: Sweep
+    drivers: list[subprocess.Popen[str]],
+    results: Results,
+    tmp_path: Path,
+    sweep: Sweep,
+    watch: Watch,
 ) -> None:
     """Fault 10."""
     trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}, "b": {}}
     driver = start_driver(drivers, results, trials)
     Path(trials["a"]["told"]).read_text()
-    family = Family(driver.pid)
+    watch.add_family(driver.pid)
     os.kill(driver.pid, signal.SIGTERM)
     out, noise = driver.communicate(timeout=LONG)
     assert (out, noise) == ("", "Stopped. The same command goes on from here.\n")
     assert driver.returncode == 143
-    family.assert_gone()
+    watch.assert_gone()
     assert facts(results) == {}
     assert results.unfinished("a").read_text() == "7"
     assert Leases(results.root / "leases").live() == []
@@ -115,13 +114,13 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_changes_nothing(
-    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, watch: Watch
 ) -> None:
     """Fault 11."""
     held = pipes(tmp_path, "told", "go", "stopping", "leave")
     driver = start_driver(drivers, results, {"a": {"do": "dawdle", **held}})
     Path(held["told"]).read_text()
-    family = Family(driver.pid)
+    watch.add_family(driver.pid)
     os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
     Path(held["stopping"]).read_text()
     os.killpg(driver.pid, signal.SIGINT)
@@ -133,7 +132,7 @@ def test_a_second_ctrl_c_changes_nothing(
         "Stopped. The same command goes on from here.\n",
     )
     assert driver.returncode == 130
-    family.assert_gone()
+    watch.assert_gone()
     with Leases(results.root / "leases") as leases:
         assert leases.take("a")
 
@@ -261,27 +260,28 @@ def under_way(launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch) -> list[
 
 
 def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
-    results: Results, sweep: Sweep, monkeypatch: pytest.MonkeyPatch, under_way: list[str]
+    results: Results,
+    sweep: Sweep,
+    monkeypatch: pytest.MonkeyPatch,
+    under_way: list[str],
+    watch: Watch,
 ) -> None:
     """Fault 21."""
-    group: list[Family] = []
     run_out = _Worker.run_out
 
-    def watch(worker: _Worker) -> None:
-        group.extend(Family(int(pid)) for pid in under_way if not group)
+    def look(worker: _Worker) -> None:
+        watch.add_family(int(under_way[0]))
+        monkeypatch.setattr(_Worker, "run_out", run_out)
         run_out(worker)
 
-    monkeypatch.setattr(_Worker, "run_out", watch)
+    monkeypatch.setattr(_Worker, "run_out", look)
     assert sweep({"a": {"do": "hang"}, "b": {}}, limit=LONG) == {"timeout": 1, "ok": 1}
     found = record(results, "a")
     assert (found.status, (found.reason or "").splitlines()[0]) == ("timeout", "longer than 60 s")
     assert "in hang" in (found.reason or "")
     assert found.attempts == 1
-    (family,) = group
-    assert len(family) == 2
-    family.assert_gone()
-
-
+    assert len(watch) == 2
+    watch.assert_gone()
 
 
 def test_what_may_pass_is_tried_again_at_the_end_and_every_attempt_is_recorded(
@@ -326,8 +326,6 @@ def test_a_sweep_whose_first_trials_all_fail_alike_stops_and_says_why(
     assert sweep(mended, rerun="failed") == {"ok": 8}
 
 
-
-
 def test_three_variants_whose_seeds_all_fail_alike_stop_a_sweep_and_those_of_one_do_not(
     results: Results, sweep: Sweep
 ) -> None:
@@ -340,5 +338,3 @@ def test_three_variants_whose_seeds_all_fail_alike_stop_a_sweep_and_those_of_one
     assert sweep(seeds | {"b": {"kind": "b"}}) == {"error": 5, "ok": 1}
     left = {f"{name}x": does for name, does in many.items()}
     assert sweep({"b": {"kind": "b"}} | left) == {"error": 8}, "another variant has a good record"
-
-

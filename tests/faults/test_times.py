@@ -5,18 +5,13 @@ Faults 32, 33 and 34, through the functions that time and judge every question.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 import torch
 
-from ablations.commands.arguments import cores
 from ablations.measure import Place, Quantity, Timing
-from ablations.measure.machine import Watch
 from ablations.measure.session import time_session
 from ablations.measure.timing import TimingConfig
 from ablations.store.record import Reading
@@ -84,7 +79,3 @@ def test_a_planted_slowdown_of_a_tenth_is_resolved() -> None:
     ratio, is_resolved = judged(timed(110, processes=5, blocks=10, sample_seconds=0.02))
     assert is_resolved
     assert 1.05 < ratio < 1.15
-
-
-
-

@@ -55,8 +55,6 @@ def grace() -> float:
     return LONG
 
 
-
-
 @pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch, grace: float) -> Iterator[LocalLauncher]:
     monkeypatch.syspath_prepend(JOBS)
@@ -72,12 +70,6 @@ def outcomes(launcher: Launcher, *jobs: Job) -> list[Outcome]:
     for each in jobs:
         launcher.submit(each)
     return [event for event in launcher.events() if isinstance(event, Outcome)]
-
-
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    with Watch() as watch:
-        yield watch
 
 
 def start_driver(
@@ -111,8 +103,6 @@ def test_a_worker_that_leaves_without_a_word_is_an_error(launcher: Launcher) -> 
         assert (left.status, left.reason) == ("error", f"ended without a result (exit code {code})")
 
 
-
-
 @pytest.mark.parametrize("fork", [True, False])
 def test_what_a_finished_job_left_running_is_ended(
     launcher: Launcher, watch: Watch, tmp_path: Path, fork: bool
@@ -126,8 +116,6 @@ def test_what_a_finished_job_left_running_is_ended(
         else:
             assert event.status == "done"
     watch.assert_gone()
-
-
 
 
 def test_when_memory_runs_out_the_kernel_takes_a_worker_first(
@@ -187,8 +175,6 @@ def test_a_killed_driver_leaves_nobody_alive(
             os.kill(pid, signal.SIGSTOP)
     driver.kill()
     watch.assert_gone()
-
-
 
 
 @pytest.mark.usefixtures("interruptible")

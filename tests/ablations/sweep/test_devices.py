@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from in_process import InProcess
 from small import question
-from watching import Watch
 
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Changed, Event, Job, Progress
+from ablations.sweep.launch import Changed, Job
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.runner import run
 from ablations.sweep.worker import train_rank
@@ -122,11 +116,3 @@ def test_what_is_only_measured_is_measured_on_one_device(
     job = job_of(plan, results, "cpu")
     assert job.payload["record"] is not None
     assert (job.threads, job.payload["devices"]) == (1, 1)
-
-
-
-
-
-
-
-

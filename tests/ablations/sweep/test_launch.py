@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from launching import job, outcomes
 
-from ablations.sweep.launch import Job, Launcher, Progress, resolve
+from ablations.sweep.launch import Job, Launcher, resolve
 from ablations.sweep.launch.local import LocalLauncher
 from model.config import ConfigError
 
@@ -59,8 +59,6 @@ def test_a_value_larger_than_any_pipe_arrives_whole(launcher: Launcher) -> None:
     assert [len(found[name].value) for name in "ab"] == [size, size + 1]
 
 
-
-
 def test_what_a_job_prints_reaches_no_terminal_but_explains_a_failure(
     launcher: Launcher, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,8 +72,6 @@ def test_what_a_job_prints_reaches_no_terminal_but_explains_a_failure(
     assert output.endswith("xxx\nfrom Python\nto the error stream\nfrom a child\n")
     assert 1_900 < len(output) < 2_100
     assert found["b"].detail is None
-
-
 
 
 def test_what_no_machine_could_do_is_refused_before_anything_starts(launcher: Launcher) -> None:

@@ -20,7 +20,6 @@ import psutil
 import pytest
 
 from ablations.sweep.lease import HOST, Leases
-from ablations.sweep.signals import undisturbed
 
 LONG = 60.0  # seconds until a test gives up; none should come near it
 OWNER = """
@@ -128,8 +127,6 @@ def test_several_are_leased_together_or_not_at_all_and_released_on_leaving(
     assert names(tmp_path) == set()
 
 
-
-
 def test_of_many_takers_at_once_one_wins(tmp_path: Path) -> None:
     """Fault 12."""
     takers = [Leases(tmp_path / "leases") for _ in range(8)]
@@ -179,8 +176,6 @@ def test_a_lease_whose_process_id_has_another_process_now_is_taken_over(
     assert other.take("a")
 
 
-
-
 def test_an_owner_elsewhere_is_judged_by_its_heartbeat_and_one_from_the_future_is_no_sign_of_life(
     make: Callable[..., Leases], tmp_path: Path
 ) -> None:
@@ -208,8 +203,6 @@ def test_containers_of_one_name_know_nothing_of_each_others_processes(
     (lease,) = make().live()
     assert lease.host == HOST
     assert not make().take("a")
-
-
 
 
 def test_an_owner_that_lost_its_lease_neither_keeps_it_alive_nor_releases_it(
@@ -279,8 +272,6 @@ def test_a_torn_lease_is_nobodys(make: Callable[..., Leases], tmp_path: Path) ->
     assert make().take("a")
 
 
-
-
 def test_leases_that_dead_owners_left_are_cleared_away(
     make: Callable[..., Leases], tmp_path: Path
 ) -> None:
@@ -299,8 +290,6 @@ def test_a_lock_dies_with_its_holder(owners: list[subprocess.Popen[str]], tmp_pa
     owner.kill()
     with Leases(tmp_path / "leases") as leases:
         assert leases.take("a")
-
-
 
 
 @pytest.mark.usefixtures("interruptible")

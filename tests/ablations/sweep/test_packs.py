@@ -11,21 +11,20 @@ import pytest
 import torch
 from in_process import InProcess
 
-from ablations.commands import main
 from ablations.plan.wanted import Plan, Want, make_plan
 from ablations.plan.ways import Way
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.sweep.jobs import Setting, TrialPiece
 from ablations.sweep.launch import Job, Outcome
-from ablations.sweep.pack_worker import run_pack
 from ablations.sweep.packs import PackPiece, packed
 from ablations.sweep.runner import run
+from ablations.sweep.worker import run_pack
 from ablations.train.stopping import Stopped
 
 Ask = Callable[..., str]
 SEEDS = [0, 1, 2]
-PACK, ALONE = "ablations.sweep.pack_worker:run_pack", "ablations.sweep.worker:run_trial"
+PACK, ALONE = "ablations.sweep.worker:run_pack", "ablations.sweep.worker:run_trial"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -91,8 +90,6 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     here.jobs.clear()
     run(plan, together, here, "cpu", ways=three)
     assert here.jobs == [], "nothing is left to do"
-
-
 
 
 # Which trials go together.
@@ -205,5 +202,3 @@ def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, result
     with pytest.raises(Stopped):
         run_pack(job.payload, stop)
     assert not results.checkpoints.exists() or not any(results.checkpoints.iterdir())
-
-

@@ -53,12 +53,6 @@ def test_the_rest_takes_what_finished_jobs_took_by_their_sizes() -> None:
     assert left.seconds() == 20.0 + 15.0, "a job that nobody guessed counts as an average one"
 
 
-
-
-
-
-
-
 def test_a_duration_is_told_as_one_would_say_it() -> None:
     told = {
         0.2: "about 5 s", 41: "about 40 s", 57: "about 1 min", 725: "about 12 min",

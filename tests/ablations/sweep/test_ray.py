@@ -163,8 +163,6 @@ def test_the_code_that_travels_names_the_tasks_of_the_sweep() -> None:
     assert {"model/norm.py", "ablations/sweep/worker.py", "worker_jobs.py"} <= {*names}
 
 
-
-
 @pytest.mark.usefixtures("cluster")
 def test_a_users_file_is_brought_to_the_job_that_reads_it(tmp_path: Path) -> None:
     """And brought anew where it has changed, also to a machine that has an older copy."""
@@ -186,8 +184,28 @@ def test_mail_that_overtakes_other_mail_waits_for_its_turn(arrivals: list[int]) 
     assert opened == [0, 1, 2, 3, 4]
 
 
-
-
+@pytest.mark.soak
+@pytest.mark.parametrize("lost", ["a machine", "the driver"])
+def test_what_is_lost_half_way_costs_nothing_but_time(
+    forty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]], lost: str
+) -> None:
+    words = (*SEEDS, "--on", "ray", "--address", machines.address)
+    driver = start(drivers, forty, tmp_path / "there", *words)
+    heard(driver, "[20/40]")
+    if lost == "a machine":
+        machines.lose_one()
+        rest = driver.communicate()[0]
+        assert driver.returncode == 0, rest
+        assert "attempt" not in rest  # nothing was told to have failed
+        there = facts(tmp_path / "there")
+    else:
+        driver.kill()
+        driver.wait()
+        kept = facts(tmp_path / "there")
+        assert 20 <= len(kept) < 40
+        there = run(forty, tmp_path / "there", *words)
+        assert kept.items() <= there.items()
+    assert there == run(forty, tmp_path / "here", *SEEDS)
 
 
 class Nodes:

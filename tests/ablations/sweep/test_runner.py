@@ -27,7 +27,6 @@ from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.lease import Leases
 from ablations.sweep.runner import EARLIER, run
 from ablations.train.weights import read_words
-from model.positions import POSITION
 
 Ask = Callable[..., str]
 SECRET = "hunter2-not-in-any-file"
@@ -195,10 +194,6 @@ def test_a_deleted_record_is_made_anew_with_equal_losses_and_no_other_is_touched
     }
 
 
-
-
-
-
 # What the launcher says is what the record says.
 
 
@@ -219,8 +214,6 @@ def plan(ask: Ask) -> Plan:
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "out")
-
-
 
 
 def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, here: Any) -> None:
@@ -281,8 +274,6 @@ def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
     run(plan, results, here, "cpu")
     assert [job.call for job in here.jobs] == ["ablations.sweep.worker:run_session"]
     assert all("throughput" in held(results, trial).measures for trial in plan.wanted)
-
-
 
 
 def test_where_a_place_is_added_the_times_of_the_others_stay(

@@ -60,8 +60,6 @@ def test_each_worker_has_a_slot_of_its_own_and_one_that_is_left_is_taken_again(
     assert began(told) == {"a": 0, "b": 1, "c": 2, "d": 3, "e": 0}
 
 
-
-
 def test_jobs_share_a_device_as_far_as_it_goes(launcher: LocalLauncher, tmp_path: Path) -> None:
     """Two halves on each; what needs all of one waits for both of its halves."""
     told = slots(launcher, tmp_path, {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.5, "e": 1.0})

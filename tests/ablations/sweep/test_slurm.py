@@ -1,6 +1,6 @@
 """Jobs on a cluster: one array, no job twice whatever happens to drivers, no end before the end.
 
-The cluster is a toy that starts processes of this machine, or submitit's own local executor.
+The cluster is a toy that starts processes of this machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from launching import fifo, job, outcomes, release
 from small import Trap
@@ -47,10 +46,6 @@ def cluster(toy: ToySlurm, tmp_path: Path) -> Iterator[SlurmLauncher]:
 
 def on_cluster(folder: Path, **profile: Any) -> SlurmLauncher:
     return SlurmLauncher(folder / "slurm", SlurmProfile(**profile), 2, poll=QUICK)
-
-
-def on_this_machine(folder: Path, **profile: Any) -> SlurmLauncher:
-    return SlurmLauncher(folder / "slurm", SlurmProfile(**profile), 2, "local", QUICK)
 
 
 # What is asked of the cluster.
@@ -109,8 +104,6 @@ def test_what_sbatch_refuses_is_told_in_one_line(cluster: SlurmLauncher, toy: To
     with pytest.raises(ConfigError, match="invalid partition specified: nowhere") as refused:
         list(cluster.events())
     assert "\n" not in str(refused.value)
-
-
 
 
 # How jobs end there.
@@ -172,8 +165,6 @@ def test_near_its_time_limit_a_job_that_keeps_no_checkpoint_has_run_out_of_time(
             assert "more minutes" in (event.reason or "")
 
 
-
-
 def test_what_was_cancelled_is_given_up_where_the_cluster_stays_silent(
     cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +208,7 @@ from ablations.sweep.launch.slurm.manifest import left_behind
 from ablations.sweep.launch.slurm.profile import SlurmProfile
 
 folder, payload = json.loads(sys.argv[1])
-launcher = SlurmLauncher(Path(folder), SlurmProfile(), 2, "local", poll=0.02)
+launcher = SlurmLauncher(Path(folder), SlurmProfile(), 2, poll=0.02)
 launcher.submit(Job("a", "worker_jobs:begin", payload))
 for event in launcher.events():
     print(event.note, flush=True)
@@ -231,7 +222,7 @@ def payload(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def left(
-    drivers: list[subprocess.Popen[str]], tmp_path: Path, payload: dict[str, Any]
+    toy: ToySlurm, drivers: list[subprocess.Popen[str]], tmp_path: Path, payload: dict[str, Any]
 ) -> Iterator[Watch]:
     """A job that runs, and whose driver was killed."""
     driver = subprocess.Popen(
@@ -247,16 +238,8 @@ def left(
     driver.kill()
     driver.wait(LONG)
     with Watch() as watch:
-        watch.add(*(process.pid for process in family(tmp_path)))
+        watch.add_family(toy.pid("1"))
         yield watch
-
-
-def family(folder: Path) -> list[psutil.Process]:
-    """The processes of the one job in flight."""
-    (manifest,) = (folder / "slurm").glob("*/manifest.json")
-    (number,) = json.loads(manifest.read_text())["numbers"]
-    top = psutil.Process(int(number.partition("@")[0]))
-    return [top, *top.children(recursive=True)]
 
 
 def starts(payload: dict[str, Any]) -> int:
@@ -266,7 +249,7 @@ def starts(payload: dict[str, Any]) -> int:
 def test_a_job_outlives_its_driver_and_is_found_by_the_next(
     left: Watch, payload: dict[str, Any], tmp_path: Path
 ) -> None:
-    with on_this_machine(tmp_path) as launcher:
+    with on_cluster(tmp_path) as launcher:
         launcher.submit(Job("a", "worker_jobs:begin", payload))
         events = launcher.events()
         assert next(events) == Progress("a", 0.0, "started")
@@ -282,7 +265,7 @@ def test_a_job_that_ended_without_a_driver_is_collected_once(
 ) -> None:
     release(payload["fifo"], "at last")
     left.assert_gone()
-    with on_this_machine(tmp_path) as launcher:
+    with on_cluster(tmp_path) as launcher:
         done = outcomes(launcher, Job("a", "worker_jobs:begin", payload))["a"]
         assert (done.value, starts(payload)) == ("at last", 1)
         launcher.submit(Job("a", "worker_jobs:begin", payload))
@@ -297,10 +280,9 @@ def test_a_job_that_ended_without_a_driver_is_collected_once(
 def test_a_job_that_was_left_and_then_lost_is_run_again(
     left: Watch, payload: dict[str, Any], tmp_path: Path
 ) -> None:
-    for process in family(tmp_path):
-        process.kill()
+    left.kill()
     left.assert_gone()
-    with on_this_machine(tmp_path) as launcher:
+    with on_cluster(tmp_path) as launcher:
         launcher.submit(Job("a", "worker_jobs:begin", payload))
         for event in launcher.events():
             if isinstance(event, Progress):
@@ -310,16 +292,15 @@ def test_a_job_that_was_left_and_then_lost_is_run_again(
     assert starts(payload) == 2
 
 
-def test_what_a_living_driver_has_in_flight_is_left_to_it(tmp_path: Path) -> None:
-    with on_this_machine(tmp_path) as launcher:
+def test_what_a_living_driver_has_in_flight_is_left_to_it(toy: ToySlurm, tmp_path: Path) -> None:
+    with on_cluster(tmp_path) as launcher:
         launcher.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
         assert next(launcher.events()) == Progress("a", 0.0, "started")
-        assert family(tmp_path)
         assert not list(left_behind(tmp_path / "slurm"))
 
 
-def test_nothing_is_forgotten_before_its_outcome_was_taken(tmp_path: Path) -> None:
-    with on_this_machine(tmp_path) as launcher:
+def test_nothing_is_forgotten_before_its_outcome_was_taken(toy: ToySlurm, tmp_path: Path) -> None:
+    with on_cluster(tmp_path) as launcher:
         launcher.submit(job("a", "echo"))
         events = launcher.events()
         assert isinstance(next(events), Outcome)

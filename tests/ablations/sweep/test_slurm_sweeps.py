@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 from in_process import InProcess
-from launching import fifo, job, outcomes, release
+from launching import job, outcomes
 from real_slurm import RealSlurm, why_not
 from small import question
 from small_plans import planned
-from watching import LONG
 
 from ablations.plan.wanted import Plan
 from ablations.store.results import Results
-from ablations.sweep.launch import Event, Job, Outcome, Progress
+from ablations.sweep.launch import Event, Progress
 from ablations.sweep.launch.slurm.launcher import SlurmLauncher
 from ablations.sweep.launch.slurm.profile import SlurmProfile
 from ablations.sweep.runner import run
@@ -100,7 +97,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def here(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What a sweep on this machine gives."""
     results = Results(tmp_path_factory.mktemp("here"))
-    assert run(plan, results, InProcess(), "cpu") == {"ok": 2}
+    assert run(plan, results, InProcess(), "cpu").total() == 2
     return results
 
 
@@ -119,7 +116,7 @@ def test_a_sweep_of_which_one_job_lost_its_machine_gives_the_records_of_one_here
             steps.append(event.fraction)
 
     with Meddled(there.root, take_machine) as launcher:
-        assert run(plan, there, launcher, "cpu") == {"ok": 2}
+        assert run(plan, there, launcher, "cpu").total() == 2
     assert facts(there) == facts(here)
     assert len(facts(here)) == 2
     begun_again = steps.index(0.0)
@@ -161,9 +158,3 @@ def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint
     with Meddled(tmp_path, displace) as launcher:
         done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
     assert (done.status, done.value) == ("done", "went on from step 7")
-
-
-
-
-
-
