@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,8 @@ def _live(
     try:
         with noticing() as notice:
             writer.send(("here",))
-            value = resolve(call)(payload, report, notice)
+            function: Callable[..., Any] = resolve(call)
+            value = function(payload, report, notice)
             # What is done is to be handed over, whatever is told from now on.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             writer.send(("done", value if rank == 0 else None))

@@ -87,6 +87,7 @@ def test_what_a_rank_raises_ends_the_others_and_is_told_with_its_place(
     assert "in fail" in outcome["detail"]
 
 
+@pytest.mark.soak
 def test_a_stop_that_reaches_the_starter_alone_reaches_the_ranks(
     drivers: list[subprocess.Popen[str]], watch: Watch
 ) -> None:

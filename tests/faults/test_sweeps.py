@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -135,24 +134,6 @@ def test_a_second_ctrl_c_changes_nothing(
     watch.assert_gone()
     with Leases(results.root / "leases") as leases:
         assert leases.take("a")
-
-
-def test_a_worker_that_was_told_to_stop_by_another_goes_on_from_its_checkpoint(
-    results: Results, sweep: Sweep, tmp_path: Path
-) -> None:
-    """Fault 10."""
-    trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}, "b": {}}
-
-    def tell() -> None:
-        os.kill(int(Path(trials["a"]["told"]).read_text()), signal.SIGTERM)
-
-    other = threading.Thread(target=tell)
-    other.start()
-    assert sweep(trials) == {"ok": 2}
-    other.join()
-    found = record(results, "a")
-    assert (found.status, found.attempts, found.env["begun"]) == ("ok", 2, 7)
-    assert [(e["status"], e["reason"]) for e in found.env["earlier"]] == [("killed", "SIGTERM")]
 
 
 # Two sweeps, one folder.

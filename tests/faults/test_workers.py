@@ -35,11 +35,6 @@ launcher = LocalLauncher(2, preload=plan["preload"], grace=plan["grace"])
 for name in range(plan["jobs"]):
     launcher.submit(Job(str(name), plan["call"], plan["payload"]))
 events = launcher.events()
-if plan["forget"]:
-    for _ in range(plan["jobs"]):
-        print(next(events).note, flush=True)
-    sys.stdin.read()
-    sys.exit()
 try:
     with launcher:
         for event in events:
@@ -50,15 +45,9 @@ except KeyboardInterrupt:
 
 
 @pytest.fixture
-def grace() -> float:
-    """Seconds between SIGTERM and SIGKILL; a job that ends when it is told to never needs them."""
-    return LONG
-
-
-@pytest.fixture
-def launcher(monkeypatch: pytest.MonkeyPatch, grace: float) -> Iterator[LocalLauncher]:
+def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalLauncher]:
     monkeypatch.syspath_prepend(JOBS)
-    with LocalLauncher(1, preload=(), grace=grace) as launcher:
+    with LocalLauncher(1, preload=(), grace=LONG) as launcher:
         yield launcher
 
 
@@ -78,11 +67,10 @@ def start_driver(
     jobs: int = 2,
     grace: float = 0.5,
     preload: tuple[str, ...] = (),
-    forget: bool = False,
     **payload: Any,
 ) -> subprocess.Popen[str]:
     plan = {"call": f"worker_jobs:{function}", "jobs": jobs, "grace": grace}
-    plan |= {"preload": preload, "forget": forget, "payload": payload}
+    plan |= {"preload": preload, "payload": payload}
     words = ("-c", DRIVER, json.dumps(plan))
     return start(drivers, *words, path=PATH, stdin=subprocess.PIPE)
 

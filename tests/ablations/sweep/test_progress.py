@@ -53,6 +53,22 @@ def test_the_rest_takes_what_finished_jobs_took_by_their_sizes() -> None:
     assert left.seconds() == 20.0 + 15.0, "a job that nobody guessed counts as an average one"
 
 
+def test_workers_share_what_is_left_of_running_jobs_but_nobody_shares_the_longest() -> None:
+    left = TimeLeft(5, {"a": 10.0, "b": 10.0, "c": 10.0, "d": 10.0, "done": 5.0}, workers=2)
+    left.running("a", 3.0)
+    assert left.seconds() is None  # nobody knows yet how long one takes
+    left.finished("done", 10.0)
+    assert left.seconds() == 40.0
+    left.progress("a", 0.75)
+    assert left.seconds() == 2 * (2.5 + 30.0) / 2
+    left.running("b", 15.0)
+    assert left.seconds() == 2 * (2.5 + 2.5 + 20.0) / 2
+    left.running("b", 90.0)  # longer than was to be expected
+    left.finished("c", None)
+    left.progress("c", 0.5)  # a late word changes nothing
+    assert left.seconds() == 20.0
+
+
 def test_a_duration_is_told_as_one_would_say_it() -> None:
     told = {
         0.2: "about 5 s", 41: "about 40 s", 57: "about 1 min", 725: "about 12 min",

@@ -8,10 +8,8 @@ import io
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -243,6 +241,21 @@ def test_a_process_that_could_not_be_started_is_tried_again(
     assert not held(results, rival).reason or held(results, rival).status == "stuck"
 
 
+def test_a_measure_that_fails_costs_itself_alone(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(Quality, "take", fail)
+    run(plan, results, here, "cpu")
+    record = held(results, next(iter(plan.wanted)))
+    assert list(record.measures) == ["throughput"]
+    assert record.failures == {"quality": "RuntimeError: no room"}
+    assert record.status in ("ok", "stuck")
+    assert losses(record)
+
+
 def test_a_stale_record_is_named_and_made_anew_when_asked(
     plan: Plan, results: Results, here: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -394,39 +407,6 @@ def test_a_lease_that_was_lost_costs_its_trial_only_where_another_has_used_that(
 
 
 # Told to stop.
-
-
-def test_a_trial_that_was_stopped_and_went_on_counts_the_time_of_both_stretches(
-    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first stretch took an hour by its clock; it is told to stop half way."""
-    rival = list(plan.wanted)[1]
-    kept: list[float] = []
-    healthy = here.work
-
-    def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
-        if job.id != rival or kept:
-            return healthy(job, report)
-
-        def stop(fraction: float, note: str) -> None:
-            report(fraction, note)
-            if fraction > 0:
-                clock.monotonic = lambda: time.monotonic() + 3600
-                signal.raise_signal(signal.SIGTERM)
-
-        clock = SimpleNamespace(monotonic=time.monotonic)
-        with monkeypatch.context() as patch:
-            patch.setattr("ablations.train.unfinished.time", clock)
-            outcome = healthy(job, stop)
-        kept.append(float(read_words(results.unfinished(rival))["seconds"]))
-        return outcome
-
-    here.work = work
-    run(plan, results, here, "cpu", poll=0)
-    record = held(results, rival)
-    assert [attempt["status"] for attempt in record.env["earlier"]] == ["killed"]
-    assert kept[0] > 3600
-    assert kept[0] < record.env["seconds"] < kept[0] + 600
 
 
 class Interrupted(LocalLauncher):

@@ -25,8 +25,8 @@ from watching import LONG, Watch
 
 from ablations.sweep.launch import Job, Outcome, Progress
 from ablations.sweep.launch.slurm.element import read_outcome
-from ablations.sweep.launch.slurm.launcher import SlurmLauncher, open_slurm
-from ablations.sweep.launch.slurm.manifest import left_behind
+from ablations.sweep.launch.slurm.flight import left_behind
+from ablations.sweep.launch.slurm.launcher import SlurmLauncher
 from ablations.sweep.launch.slurm.profile import SlurmProfile, read_slurm_profile
 from model.config import ConfigError
 
@@ -122,19 +122,24 @@ def test_a_job_that_slurm_stops_is_no_outcome_and_goes_on_from_its_checkpoint(
 
 
 @pytest.mark.parametrize(
-    ("state", "status"),
-    [("TIMEOUT", "timeout"), ("OUT_OF_MEMORY", "oom"), (None, "killed")],
+    ("how", "status", "words"),
+    [
+        ("TIMEOUT", "timeout", "timeout"),
+        ("OUT_OF_MEMORY", "oom", "out of memory"),
+        (None, "killed", "gone"),
+        (signal.SIGUSR2, "timeout", "more minutes"),  # near the limit, and without a checkpoint
+    ],
 )
 def test_what_leaves_no_result_ended_as_slurm_says(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, state: str | None, status: str
+    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, how: Any, status: str, words: str
 ) -> None:
     cluster.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
     for event in cluster.events():
         if isinstance(event, Progress):
-            toy.end("1", state)
+            toy.tell("1", how) if how == signal.SIGUSR2 else toy.end("1", how)
         else:
             assert event.status == status
-            assert (state or "gone").lower().replace("_", " ") in (event.reason or "")
+            assert words in (event.reason or "")
             assert event.began
 
 
@@ -151,18 +156,6 @@ def test_where_slurm_does_not_start_it_again_a_job_that_lost_its_machine_is_subm
         else:
             assert (event.status, event.value) == ("done", "done at last")
     assert began == 2
-
-
-def test_near_its_time_limit_a_job_that_keeps_no_checkpoint_has_run_out_of_time(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path
-) -> None:
-    cluster.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
-    for event in cluster.events():
-        if isinstance(event, Progress):
-            toy.tell("1", signal.SIGUSR2)
-        else:
-            assert event.status == "timeout"
-            assert "more minutes" in (event.reason or "")
 
 
 def test_what_was_cancelled_is_given_up_where_the_cluster_stays_silent(
@@ -204,7 +197,7 @@ import json, sys
 from pathlib import Path
 from ablations.sweep.launch import Job
 from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.manifest import left_behind
+from ablations.sweep.launch.slurm.flight import left_behind
 from ablations.sweep.launch.slurm.profile import SlurmProfile
 
 folder, payload = json.loads(sys.argv[1])
@@ -328,20 +321,10 @@ def test_a_mistake_in_a_profile_is_named_in_one_line(tmp_path: Path) -> None:
     for text, words in MISTAKES.items():
         file.write_text(text)
         with pytest.raises(ConfigError) as mistake:
-            open_slurm(tmp_path, read_slurm_profile(str(file)), None)
+            SlurmLauncher(tmp_path / "slurm", read_slurm_profile(str(file)), None)
         (line,) = str(mistake.value).splitlines()
         assert line.startswith(f"{file}{words}")
         assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_profile_is_read_and_says_how_many_run_at_once(toy: ToySlurm, tmp_path: Path) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text("parallel: 7\nsetup: [module load cuda]\nextra: {nice: 10, exclude: null}\n")
-    with open_slurm(tmp_path, read_slurm_profile(str(file)), None) as launcher:
-        assert launcher.capacity == 7
-    with open_slurm(tmp_path, SlurmProfile(), 3) as launcher:
-        assert launcher.capacity == 3
-    assert read_slurm_profile(str(file)).setup == ["module load cuda"]
 
 
 def test_where_there_is_no_slurm_or_submitit_the_way_out_is_named(
@@ -350,10 +333,10 @@ def test_where_there_is_no_slurm_or_submitit_the_way_out_is_named(
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
         with pytest.raises(ConfigError, match=r"no Slurm here .*: start this where jobs are"):
-            open_slurm(tmp_path, SlurmProfile(), None)
+            SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ConfigError, match=r"pip install -e '\.\[slurm\]'"):
-        open_slurm(tmp_path, SlurmProfile(), None)
+        SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
     assert not list(tmp_path.iterdir())
 
 
@@ -361,9 +344,9 @@ def test_a_folder_that_others_can_write_to_is_refused(toy: ToySlurm, tmp_path: P
     (tmp_path / "slurm").mkdir()
     (tmp_path / "slurm").chmod(0o770)
     with pytest.raises(ConfigError, match="others may write there what jobs execute"):
-        open_slurm(tmp_path, SlurmProfile(), None)
+        SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
     shutil.rmtree(tmp_path / "slurm")
-    with open_slurm(tmp_path, SlurmProfile(), None):
+    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None):
         assert (tmp_path / "slurm").stat().st_mode & 0o777 == 0o700
 
 

@@ -23,8 +23,8 @@ from typing import Self
 
 from ablations.sweep.launch import Event, Job, Outcome, accepted, withdrawn
 from ablations.sweep.launch.slurm.element import ArrayElement
-from ablations.sweep.launch.slurm.flight import Flight
-from ablations.sweep.launch.slurm.manifest import (
+from ablations.sweep.launch.slurm.flight import (
+    Flight,
     Submitted,
     forget,
     left_behind,
@@ -34,13 +34,7 @@ from ablations.sweep.launch.slurm.manifest import (
     private,
 )
 from ablations.sweep.launch.slurm.profile import Request, SlurmProfile
-from ablations.sweep.launch.slurm.queue import (
-    ENDED,
-    ENDING,
-    SlurmQueue,
-    Unanswered,
-    files_of,
-)
+from ablations.sweep.launch.slurm.queue import ENDED, ENDING, SlurmQueue, Unanswered, files_of
 from ablations.sweep.signals import undisturbed
 from model.config import ConfigError
 
@@ -52,11 +46,6 @@ _REFILL = 4  # so many times are jobs added until all of the capacity is new
 _LOST = 20  # so many lost machines are no accident
 
 
-def open_slurm(results_root: Path, profile: SlurmProfile, capacity: int | None) -> SlurmLauncher:
-    """The launcher of a results folder, on the cluster that a profile describes."""
-    return SlurmLauncher(results_root / "slurm", profile, capacity)
-
-
 class SlurmLauncher:
     """Up to `capacity` jobs at once on a cluster, by default as many as its profile says.
 
@@ -64,11 +53,7 @@ class SlurmLauncher:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        profile: SlurmProfile,
-        capacity: int | None = None,
-        poll: float = 2.0,
+        self, folder: Path, profile: SlurmProfile, capacity: int | None = None, poll: float = 2.0
     ) -> None:
         self.capacity = profile.parallel if capacity is None else capacity
         if self.capacity < 1:
