@@ -127,6 +127,7 @@ def test_a_sweep_of_which_one_job_lost_its_machine_gives_the_records_of_one_here
 # What only a real one can show.
 
 
+@pytest.mark.soak
 def test_jobs_that_wait_are_one_array_of_which_so_many_run_at_once(
     real: RealSlurm, tmp_path: Path
 ) -> None:
