@@ -8,6 +8,8 @@ import select
 import signal
 from typing import Self
 
+import psutil
+
 LONG = 60.0  # seconds until a test gives up; none should come near it
 
 
@@ -20,7 +22,8 @@ class Watch:
 
     def add(self, *pids: int) -> None:
         for pid in pids:
-            self._handles[pid] = os.pidfd_open(pid)
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                self._handles[pid] = os.pidfd_open(pid)
 
     def alive(self) -> list[int]:
         """Those that have not ended, after all patience."""
@@ -35,10 +38,21 @@ class Watch:
         for pid in self.alive():
             raise AssertionError(f"process {pid} is still alive")
 
-    def close(self) -> None:
+    def add_family(self, pid: int) -> None:
+        """A process and all below it."""
+        self.add(pid, *(child.pid for child in psutil.Process(pid).children(recursive=True)))
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def kill(self) -> None:
         for handle in self._handles.values():
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
+
+    def close(self) -> None:
+        self.kill()
+        for handle in self._handles.values():
             os.close(handle)
 
     def __enter__(self) -> Self:

@@ -63,7 +63,7 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
         )
         device, held = torch.device(ray.device), max(1, ray.accelerators)
     else:
-        from ablations.sweep.launch.slurm.launcher import open_slurm
+        from ablations.sweep.launch.slurm.launcher import SlurmLauncher
         from ablations.sweep.launch.slurm.profile import read_slurm_profile
 
         profile = read_slurm_profile(options.cluster)
@@ -71,7 +71,7 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
             fix = "--device cpu or cuda, or `device:` in the file of --cluster"
             raise ConfigError([f"--on slurm: say what jobs compute on: {fix}"])
         device = device or device_of(str(profile.device), options.devices)
-        launcher = slurm = open_slurm(results.root, profile, options.jobs)
+        launcher = slurm = SlurmLauncher(results.root / "slurm", profile, options.jobs)
         held = slurm.capacity
     return launcher, Machine(device, launcher.capacity, held, pack, options.devices)
 

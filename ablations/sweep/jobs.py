@@ -1,4 +1,4 @@
-"""What a sweep has to do, piece by piece: a trial to train and measure, or a session to time.
+"""What a sweep has to do, piece by piece: to train and measure a trial or a pack, or to time some.
 
 A piece is asked for its job only once it is leased, and then reads anew what the folder holds:
 another sweep may have done it by then.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ablations.plan.estimate import memory_of
+from ablations.plan.estimate import PROCESS, memory_of
 from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
@@ -65,7 +67,7 @@ class Setting:
     @property
     def order(self) -> dict[str, Any]:
         """What every order says."""
-        return {"device": self.device, "imports": self.imports, "env": code_version()}
+        return {"device": self.device, "imports": self.imports, "env": {**code_version()}}
 
 
 class Piece:
@@ -205,6 +207,88 @@ class TrialPiece(Piece):
         return None
 
 
+class PackPiece(Piece):
+    """Trials that differ in their seed alone: leased and trained together, kept one by one.
+
+    A pack keeps no checkpoint. One that is cut begins again, and one that fails falls apart: its
+    trials then go on alone.
+    """
+
+    def __init__(self, trials: Sequence[TrialPiece], setting: Setting) -> None:
+        first = trials[0]
+        self.id, self.settings = first.id, first.settings  # nobody else runs its first trial
+        self.title = f"{first.title} and {len(trials) - 1} more"
+        self.trained = True
+        self.leases = tuple(piece.id for piece in trials)
+        self._trials, self._setting = list(trials), setting
+        self._ordered: set[str] = set()  # for which something was left to do
+
+    @property
+    def parts(self) -> Sequence[Piece]:
+        return self._trials
+
+    def job(self) -> Job | None:
+        jobs = [job for piece in self._trials if (job := piece.job()) is not None]
+        self._ordered = {job.id for job in jobs}
+        if not jobs:
+            return None
+        # A launcher that carries files looks for their names at the top.
+        files = {f"{name} {job.id}": job.payload[name] for job in jobs for name in FILES}
+        limit = self._setting.limit
+        return Job(
+            self.id,
+            "ablations.sweep.worker:run_pack",
+            {"orders": [job.payload for job in jobs], **files},
+            seconds=None if limit is None else limit * len(jobs),
+            accelerators=max(job.accelerators for job in jobs),
+            memory=sum(job.memory for job in jobs) - (len(jobs) - 1) * PROCESS,
+            files=tuple(files),
+            reads=jobs[0].reads,
+        )
+
+    def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
+        """Its record and an equal share of the time for each trial that was ordered."""
+        records = outcome.value if isinstance(outcome.value, dict) else {}
+        seconds = outcome.seconds / max(1, len(self._ordered))
+        return [
+            (
+                piece,
+                replace(outcome, job=piece.id, value=records.get(piece.id, {}), seconds=seconds)
+                if piece.id in self._ordered
+                else None,
+            )
+            for piece in self._trials
+        ]
+
+
+def packed(
+    trials: Sequence[TrialPiece], untrained: Collection[str], setting: Setting
+) -> list[Piece]:
+    """The untrained seeds of an arm in packs as large as its way says, each where its first stood.
+
+    A trial that has a checkpoint goes on from it, alone.
+    """
+    arms: dict[str, list[TrialPiece]] = {}
+    for piece in trials:
+        is_begun = setting.results.unfinished(piece.id).exists()
+        if piece.trained and piece.id in untrained and not is_begun:
+            arms.setdefault(piece.settings, []).append(piece)
+    packs: dict[str, Piece] = {}  # by each of their trials
+    for arm in arms.values():
+        for some in _cut(arm, setting.ways(arm[0].want).packed):
+            pack = PackPiece(some, setting) if len(some) > 1 else some[0]
+            packs.update(dict.fromkeys((piece.id for piece in some), pack))
+    pieces = (packs.get(piece.id, piece) for piece in trials)
+    return list({piece.id: piece for piece in pieces}.values())
+
+
+def _cut(arm: Sequence[TrialPiece], most: int) -> list[Sequence[TrialPiece]]:
+    """Into as few runs of at most so many as there can be, all about as long."""
+    runs = -(-len(arm) // most)
+    ends = [len(arm) * number // runs for number in range(runs + 1)]
+    return [arm[begin:end] for begin, end in pairwise(ends)]
+
+
 class SessionPiece(Piece):
     """One timing session: the trials that have no times yet, beside their reference.
 
@@ -265,7 +349,7 @@ class SessionPiece(Piece):
         ended = "timed" if outcome.status == "done" else outcome.status, outcome.reason or ""
         for trial in self.trials:
             record = self._setting.results.read(trial)
-            if record is None or not self._is_untimed(trial, record) or not holds(trial):
+            if record is None or not self._lacking(trial, record) or not holds(trial):
                 continue
             status, reason = outcome.status, outcome.reason or ""
             try:
@@ -278,9 +362,6 @@ class SessionPiece(Piece):
                 record.failures[self._measure] = f"{status} ({reason})"
             self._setting.results.write(record)
         return ended
-
-    def _is_untimed(self, trial: str, record: Record | None) -> bool:
-        return bool(self._lacking(trial, record))
 
     def _lacking(self, trial: str, record: Record | None) -> list[Place]:
         """Where a trial has not been timed beside the reference."""
@@ -365,17 +446,11 @@ def _headline(record: Record) -> str:
     return f"valid loss {losses[-1].value:.3f}" if losses and losses[-1].value is not None else ""
 
 
-def code_version() -> dict[str, Any]:
+@cache
+def code_version() -> Mapping[str, Any]:
     """The commit that runs, and whether files differ from it; null outside a checkout."""
-    if not _VERSION:
-        commit, changed = (
-            _git(*words) for words in (("rev-parse", "HEAD"), ("status", "-s", "-uno"))
-        )
-        _VERSION.update(commit=commit, dirty=None if commit is None else bool(changed))
-    return dict(_VERSION)
-
-
-_VERSION: dict[str, Any] = {}
+    commit, changed = (_git(*words) for words in (("rev-parse", "HEAD"), ("status", "-s", "-uno")))
+    return {"commit": commit, "dirty": None if commit is None else bool(changed)}
 
 
 def _git(*words: str) -> str | None:

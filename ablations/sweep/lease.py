@@ -99,11 +99,6 @@ class Leases:
         with self.locked():
             return self.retake(*names)
 
-    def holds(self, *names: str) -> bool:
-        """Whether all of these are ours: nobody has taken one over. Who is silent has lost nothing
-        yet."""
-        return all(map(self._is_ours, names))
-
     def retake(self, *names: str) -> bool:
         """`take`, inside `locked`: what is nobody's becomes ours, again if it was.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 
-import ablations.sweep.pack_worker
 import ablations.sweep.worker  # noqa: F401 (what jobs call)
 from ablations.tasks.cache import announced, load_task
 

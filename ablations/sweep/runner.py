@@ -22,12 +22,12 @@ from ablations.sweep.jobs import (
     SessionPiece,
     Setting,
     TrialPiece,
+    packed,
     sessions,
     set_aside,
 )
 from ablations.sweep.launch import Changed, Event, Launcher, Outcome, Progress
 from ablations.sweep.lease import HOST, Leases
-from ablations.sweep.packs import packed
 from ablations.sweep.progress import Display
 from ablations.sweep.signals import undisturbed
 
@@ -69,11 +69,8 @@ def run(
     with leases:
         with leases.locked():  # a sweep that starts at the same time must not lose its part of it
             trials, pieces, timings, notes, proven, earlier = _begin(setting)
-            notes = [
-                *plan.notes,
-                *merge_into(results, plan),
-                *notes,
-            ]  # after a look that may refuse the folder
+            # After a look that may refuse the folder.
+            notes = [*plan.notes, *merge_into(results, plan), *notes]
         wants = [plan.wanted[piece.id] for piece in trials]
         # What cannot be trained here takes no time, whatever its size.
         expected = {w.trial: w.work for w in wants if may_fit(w, device.partition(":")[0])}
@@ -126,13 +123,7 @@ def _begin(
 class _Sweep:
     """The pieces that wait, those that run, and how the others ended."""
 
-    def __init__(
-        self,
-        launcher: Launcher,
-        leases: Leases,
-        display: Display,
-        poll: float,
-    ) -> None:
+    def __init__(self, launcher: Launcher, leases: Leases, display: Display, poll: float) -> None:
         self.counts: Counter[str] = Counter()
         self._launcher, self._leases, self._display = launcher, leases, display
         self._poll = poll

@@ -171,8 +171,7 @@ def share_of(part: Batch, rank: int, count: int) -> Batch:
 
 @contextmanager
 def ranks_on(first: torch.device) -> Iterator[tuple[Ranks, torch.device]]:
-    """This process as one of the ranks that torchrun has started, and its device: theirs are this
-    one and those after it."""
+    """This process as one of the ranks, and its device: theirs are this one and those after it."""
     device, kind = first, first.type
     backend = dist.get_default_backend_for_device(kind)
     if kind != "cpu":

@@ -50,8 +50,23 @@ class ToySlurm:
         array = re.search(r"--array=0-(\d+)", text)
         indices = [] if array is None else range(int(array[1]) + 1)
         for name in [f"{number}_{index}" for index in indices] or [str(number)]:
-            self.start(name)
+            (self.folder / f"{name}.state").write_text("PENDING")
+        self.schedule()
         return number
+
+    def schedule(self) -> None:
+        """Start what waits in its array, as far as that may."""
+        for script in self.folder.glob("*.script"):
+            limit = re.search(r"--array=\S+%(\d+)", script.read_text())
+            states = {
+                name: s for name, s in self.states().items() if name.split("_")[0] == script.stem
+            }
+            room = int(limit[1]) if limit else 1
+            room -= sum(state in ("RUNNING", "COMPLETING") for state in states.values())
+            waiting = [name for name, state in states.items() if state == "PENDING"]
+            for name in sorted(waiting, key=len)[: max(0, room)]:
+                if not (self.folder / f"{name}.pid").exists():  # a restart is on its way
+                    self.start(name)
 
     def start(self, name: str) -> None:
         number, _, index = name.partition("_")
@@ -72,12 +87,17 @@ class ToySlurm:
 
     def _state(self, path: Path) -> str:
         told = path.read_text()
-        is_over = told == "RUNNING" and not _is_alive(self.pid(path.stem))
-        return "COMPLETED" if is_over else told
+        if told == "PENDING":
+            return told
+        if _is_alive(self.pid(path.stem)):
+            return "RUNNING" if told == "RUNNING" else "COMPLETING"
+        return "COMPLETED" if told == "RUNNING" else told
 
     def tell(self, name: str, number: int) -> None:
+        pid = self.pid(name)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid(name), number)
+            if pid:
+                os.kill(pid, number)
 
     def end(self, name: str, state: str | None) -> None:
         """Kill a job, and say from now on that it ended so; None: that nobody knows it."""
@@ -88,6 +108,8 @@ class ToySlurm:
             path.unlink()
 
     def cancel(self, name: str) -> None:
+        if not (self.folder / f"{name}.pid").exists():
+            (self.folder / f"{name}.pid").write_text("0")  # it never ran
         (self.folder / f"{name}.state").write_text("CANCELLED")
         self.tell(name, signal.SIGTERM)
 
@@ -112,6 +134,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def main(command: str, folder: str, *words: str) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # jobs inherit nothing of who submits them
     slurm = ToySlurm(Path(folder))
     refusal = slurm.folder / REFUSALS
     if command == "sbatch" and refusal.exists():
@@ -121,6 +144,7 @@ def main(command: str, folder: str, *words: str) -> None:
     if command == "sbatch":
         print(f"Submitted batch job {slurm.submit(Path(words[0]))}")
     elif command == "squeue":
+        slurm.schedule()
         print("\n".join(f"{name}|{state}" for name, state in slurm.states().items()))
     elif command == "scancel":
         for name in [word for word in words if not word.startswith("-")]:

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +127,6 @@ def chatter(payload: dict[str, Any], _report: Report) -> None:
     os.system("echo from a child")
     if payload["fail"]:
         raise ValueError
-
-
-def forget_thread(_payload: dict[str, Any], _report: Report) -> str:
-    threading.Thread(target=threading.Event().wait).start()
-    return "returned"
 
 
 def die(payload: dict[str, Any], report: Report) -> None:

@@ -44,10 +44,10 @@ def on_ray() -> RayLauncher:
 
 
 def slurm() -> SlurmLauncher:
-    """With processes of this machine in the cluster's place."""
+    """On whatever Slurm the path leads to."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return SlurmLauncher(folder, SlurmProfile(grace=2.0), 2, executor="local", poll=0.02)
+    return SlurmLauncher(folder, SlurmProfile(grace=2.0), 2, poll=0.02)
 
 
 LAUNCHERS = [

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from typing import Any
+from pathlib import Path
 
 import pytest
-from in_process import InProcess
 from launcher_checks import (
     OF_ALL,
     OF_PROCESSES,
-    leaves_nothing_running_when_closed,
-    tells_each_job_once_and_last,
 )
 from launcher_subjects import LAUNCHERS, LauncherSubject, local
 from launching import job
-
-from ablations.sweep.launch import Job, Outcome
+from toy_slurm import ToySlurm
 
 GROUPS = {"ray": [pytest.mark.xdist_group("ray")]}
 
@@ -26,7 +20,10 @@ GROUPS = {"ray": [pytest.mark.xdist_group("ray")]}
 @pytest.mark.parametrize(
     "subject", [pytest.param(s, id=s.name, marks=GROUPS.get(s.name, ())) for s in LAUNCHERS]
 )
-def test_every_launcher_keeps_every_contract(subject: LauncherSubject) -> None:
+def test_every_launcher_keeps_every_contract(
+    subject: LauncherSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(ToySlurm(tmp_path).install()), prepend=os.pathsep)
     broken = []
     with local() as held:  # the server that local workers come from is started once
         held.submit(job("first", "echo"))
@@ -37,29 +34,3 @@ def test_every_launcher_keeps_every_contract(subject: LauncherSubject) -> None:
             except AssertionError as error:
                 broken.append(f"{check.__name__}: {error}")
     assert not broken
-
-
-class LosesOutcomes(InProcess):
-    def events(self) -> Any:
-        yield from [event for event in super().events() if not isinstance(event, Outcome)]
-
-
-class LeavesThemRunning(InProcess):
-    def work(self, job: Job, report: Any) -> Outcome:
-        child = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
-        self.children = [child]
-        report(0.0, str(child.pid))
-        return Outcome(job.id, "done")
-
-    def __exit__(self, *_: object) -> None:
-        for child in self.children:
-            child.kill()
-            child.wait()
-
-
-@pytest.mark.soak
-def test_a_launcher_that_loses_outcomes_or_leaves_processes_behind_breaks_its_contract() -> None:
-    with pytest.raises(AssertionError, match="outcomes of jobs"):
-        tells_each_job_once_and_last(LauncherSubject("lossy", LosesOutcomes))
-    with pytest.raises(AssertionError, match="it left 1 processes running"):
-        leaves_nothing_running_when_closed(LauncherSubject("messy", LeavesThemRunning, patience=0))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watching import Watch
 
 from ablations.store.results import Results
 from ablations.sweep.launch.local import LocalLauncher
@@ -46,3 +47,9 @@ def sweep(results: Results, launcher: LocalLauncher) -> Callable[..., Counter[st
         return run(plan, results, launcher, "cpu", **options)
 
     return start
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    with Watch() as watch:
+        yield watch

@@ -123,19 +123,6 @@ def test_weights_of_a_retraining_that_was_cut_are_not_measured_for_the_old_recor
         assert (len(lacks.measure), len(lacks.train)) == (is_measured, not is_measured)
 
 
-def test_a_damaged_record_that_is_set_aside_when_its_trial_starts_costs_no_result(
-    results: Results,
-) -> None:
-    plan = toy_plan({"a": {}})
-    results.trials.mkdir(parents=True)
-    results.path("a").write_text("{")
-    torn = TrialPiece(plan.wanted["a"], Setting(plan, results, "cpu", [], say=lambda line: None))
-    assert torn.job()
-    mine = Record("a", "ok", {"seed": 0}).to_dict()
-    assert torn.keep(Outcome("a", "done", mine), lambda name: True, again=False)[0] == "ok"
-    assert held(results, "a").status == "ok"
-
-
 def test_a_measuring_that_failed_is_told_once_and_no_longer_when_it_has_succeeded(
     results: Results,
 ) -> None:

@@ -55,10 +55,3 @@ def test_the_tasks_of_most_trials_are_read_beforehand_and_not_all_of_them(
         assert told.is_file()
     assert announced() == []
     assert not told.exists()
-
-
-def test_who_announces_within_an_announcement_takes_nothing_back() -> None:
-    with announce(tasks(2)):
-        with announce(tasks(1)):
-            assert len(announced()) == 1
-        assert len(announced()) == 2

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -15,19 +14,12 @@ import pytest
 from processes import HERE, start
 from watching import LONG, Watch
 
-from ablations.sweep.together import _Crew, _portable
-from ablations.train.stopping import Stopped
+from ablations.sweep.together import _portable
 from model.config import ConfigError
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
 )
-
-
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    with Watch() as watch:
-        yield watch
 
 
 def start_ranks(
@@ -85,39 +77,14 @@ def test_no_other_machine_reaches_a_rank_and_one_that_is_killed_ends_the_others_
     watch.assert_gone()
 
 
-@pytest.mark.parametrize("is_lost", [True, False])
-def test_one_that_fails_because_another_is_lost_is_not_to_blame(
-    is_lost: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Even where it is heard of first; where nobody is lost in time, its failure is the cause."""
-    monkeypatch.setattr("ablations.sweep.together._GRACE", LONG if is_lost else 0.0)
-    crew = _Crew(2)
-    crew.writers[0].send(("raised", 1.0, RuntimeError("read error"), "elsewhere"))
-    assert crew.hear(LONG, lambda _fraction, _note: None)
-    assert (crew.cause is None) == is_lost
-    if is_lost:
-        crew.writers[1].close()
-        assert crew.hear(LONG, lambda _fraction, _note: None)
-        assert isinstance(crew.cause, Stopped)
-        assert str(crew.cause) == "the process of device 1 was killed"
-    else:
-        assert str(crew.cause) == "read error"
-    crew.close()
-
-
-@pytest.mark.soak  # on a busy machine the others may be ended before they have said where they are
 def test_what_a_rank_raises_ends_the_others_and_is_told_with_its_place(
-    drivers: list[subprocess.Popen[str]], watch: Watch
+    drivers: list[subprocess.Popen[str]],
 ) -> None:
-    driver, _ = start_ranks(drivers, watch, "fail")
-    outcome = ended(driver)
-    assert (outcome["status"], outcome["reason"]) == (
-        "error",
-        "ArithmeticError: this part cannot count",
-    )
-    assert "rank_jobs.py" in outcome["detail"]
+    out, _ = start(drivers, str(HERE / "rank_jobs.py"), "fail").communicate(timeout=LONG)
+    outcome = json.loads(out.splitlines()[-1])
+    told = ("error", "ArithmeticError: this part cannot count")
+    assert (outcome["status"], outcome["reason"]) == told
     assert "in fail" in outcome["detail"]
-    watch.assert_gone()
 
 
 @pytest.mark.soak

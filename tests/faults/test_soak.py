@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
-import re
 import signal
 import subprocess
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +98,3 @@ def test_a_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alone(
     assert start_sweep(drivers, question, killed, jobs=2).wait(LONG) == 0
     assert len(facts(alone)) == TRIALS
     assert facts(killed) == facts(alone)
-
-
-def test_two_sweeps_at_once_run_each_trial_once(
-    drivers: list[subprocess.Popen[str]], question: Path, tmp_path: Path
-) -> None:
-    """Fault 12."""
-    results = Results(tmp_path / "shared")
-    both = [start_sweep(drivers, question, results, jobs=1) for _ in range(2)]
-    told = [driver.communicate(timeout=LONG)[1] for driver in both]
-    assert [driver.returncode for driver in both] == [0, 0]
-    ran = [re.findall(r"(whole:\w+ seed \d+)  (?:ok|stuck) ", each) for each in told]
-    assert all(ran), "both had a share"
-    assert Counter(ran[0] + ran[1]) == Counter(dict.fromkeys(ran[0] + ran[1], 1))
-    assert len(ran[0] + ran[1]) == len(facts(results)) == TRIALS

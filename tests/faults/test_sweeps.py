@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from processes import HERE, start
+from watching import LONG, Watch
 
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.sweep.launch.local import LocalLauncher, _Worker
 from ablations.sweep.lease import Leases
-
-LONG = 60.0  # seconds until a test gives up; none should come near it
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
@@ -64,30 +59,6 @@ def facts(results: Results) -> dict[str, tuple[str, list[float | None]]]:
     return {r.trial: (r.status, [reading.value for reading in r.readings]) for r in records}
 
 
-class Family:
-    """A process and all below it, held by handles that no reuse of a process id can fool."""
-
-    def __init__(self, pid: int) -> None:
-        top = psutil.Process(pid)
-        self._handles = {}
-        for process in [top, *top.children(recursive=True)]:
-            with contextlib.suppress(ProcessLookupError):
-                self._handles[process.pid] = os.pidfd_open(process.pid)
-
-    def __len__(self) -> int:
-        return len(self._handles)
-
-    def kill(self) -> None:
-        for handle in self._handles.values():
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-
-    def assert_gone(self) -> None:
-        for pid, handle in self._handles.items():
-            assert select.select([handle], [], [], LONG)[0], f"process {pid} is still alive"
-            os.close(handle)
-
-
 # Killed, stopped, interrupted.
 
 
@@ -101,9 +72,10 @@ def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
         assert driver.stderr
         for _ in range(ended):
             driver.stderr.readline()
-        family = Family(driver.pid)
-        family.kill()
-        family.assert_gone()
+        with Watch() as watch:
+            watch.add_family(driver.pid)
+            watch.kill()
+            watch.assert_gone()
     kept = len(facts(results))
     assert kept >= 3
     assert sweep(trials)["ok"] == 12 - kept
@@ -112,18 +84,22 @@ def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_from_there(
-    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, sweep: Sweep
+    drivers: list[subprocess.Popen[str]],
+    results: Results,
+    tmp_path: Path,
+    sweep: Sweep,
+    watch: Watch,
 ) -> None:
     """Fault 10."""
     trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}, "b": {}}
     driver = start_driver(drivers, results, trials)
     Path(trials["a"]["told"]).read_text()
-    family = Family(driver.pid)
+    watch.add_family(driver.pid)
     os.kill(driver.pid, signal.SIGTERM)
     out, noise = driver.communicate(timeout=LONG)
     assert (out, noise) == ("", "Stopped. The same command goes on from here.\n")
     assert driver.returncode == 143
-    family.assert_gone()
+    watch.assert_gone()
     assert facts(results) == {}
     assert results.unfinished("a").read_text() == "7"
     assert Leases(results.root / "leases").live() == []
@@ -137,13 +113,13 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_changes_nothing(
-    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, watch: Watch
 ) -> None:
     """Fault 11."""
     held = pipes(tmp_path, "told", "go", "stopping", "leave")
     driver = start_driver(drivers, results, {"a": {"do": "dawdle", **held}})
     Path(held["told"]).read_text()
-    family = Family(driver.pid)
+    watch.add_family(driver.pid)
     os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
     Path(held["stopping"]).read_text()
     os.killpg(driver.pid, signal.SIGINT)
@@ -155,27 +131,9 @@ def test_a_second_ctrl_c_changes_nothing(
         "Stopped. The same command goes on from here.\n",
     )
     assert driver.returncode == 130
-    family.assert_gone()
+    watch.assert_gone()
     with Leases(results.root / "leases") as leases:
         assert leases.take("a")
-
-
-def test_a_worker_that_was_told_to_stop_by_another_goes_on_from_its_checkpoint(
-    results: Results, sweep: Sweep, tmp_path: Path
-) -> None:
-    """Fault 10."""
-    trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}, "b": {}}
-
-    def tell() -> None:
-        os.kill(int(Path(trials["a"]["told"]).read_text()), signal.SIGTERM)
-
-    other = threading.Thread(target=tell)
-    other.start()
-    assert sweep(trials) == {"ok": 2}
-    other.join()
-    found = record(results, "a")
-    assert (found.status, found.attempts, found.env["begun"]) == ("ok", 2, 7)
-    assert [(e["status"], e["reason"]) for e in found.env["earlier"]] == [("killed", "SIGTERM")]
 
 
 # Two sweeps, one folder.
@@ -283,41 +241,28 @@ def under_way(launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch) -> list[
 
 
 def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
-    results: Results, sweep: Sweep, monkeypatch: pytest.MonkeyPatch, under_way: list[str]
+    results: Results,
+    sweep: Sweep,
+    monkeypatch: pytest.MonkeyPatch,
+    under_way: list[str],
+    watch: Watch,
 ) -> None:
     """Fault 21."""
-    group: list[Family] = []
     run_out = _Worker.run_out
 
-    def watch(worker: _Worker) -> None:
-        group.extend(Family(int(pid)) for pid in under_way if not group)
+    def look(worker: _Worker) -> None:
+        watch.add_family(int(under_way[0]))
+        monkeypatch.setattr(_Worker, "run_out", run_out)
         run_out(worker)
 
-    monkeypatch.setattr(_Worker, "run_out", watch)
+    monkeypatch.setattr(_Worker, "run_out", look)
     assert sweep({"a": {"do": "hang"}, "b": {}}, limit=LONG) == {"timeout": 1, "ok": 1}
     found = record(results, "a")
     assert (found.status, (found.reason or "").splitlines()[0]) == ("timeout", "longer than 60 s")
     assert "in hang" in (found.reason or "")
     assert found.attempts == 1
-    (family,) = group
-    assert len(family) == 2
-    family.assert_gone()
-
-
-def test_a_trial_that_met_its_limit_goes_on_from_its_checkpoint_when_asked(
-    results: Results, sweep: Sweep, tmp_path: Path, under_way: list[str]
-) -> None:
-    trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}}
-    with open(os.open(trials["a"]["told"], os.O_RDONLY | os.O_NONBLOCK)):  # nobody need read it
-        assert sweep(trials, limit=LONG) == {"timeout": 1}
-    assert under_way == ["learning"]
-    assert record(results, "a").status == "timeout"
-    assert results.unfinished("a").read_text() == "7"
-    assert sweep(trials, rerun="failed") == {"ok": 1}
-    found = record(results, "a")
-    assert (found.env["begun"], found.attempts) == (7, 2)
-    assert found.env["earlier"][0]["status"] == "timeout"
-    assert not results.unfinished("a").exists()
+    assert len(watch) == 2
+    watch.assert_gone()
 
 
 def test_what_may_pass_is_tried_again_at_the_end_and_every_attempt_is_recorded(
@@ -362,14 +307,6 @@ def test_a_sweep_whose_first_trials_all_fail_alike_stops_and_says_why(
     assert sweep(mended, rerun="failed") == {"ok": 8}
 
 
-@pytest.mark.parametrize("first", [{"do": "diverge"}, {"do": "fail", "words": "another mistake"}])
-def test_a_sweep_goes_on_where_a_first_trial_fared_otherwise(
-    results: Results, sweep: Sweep, first: Does
-) -> None:
-    counts = sweep({"first": first} | {f"t{number}": {"do": "fail"} for number in range(5)})
-    assert sum(counts.values()) == 6
-
-
 def test_three_variants_whose_seeds_all_fail_alike_stop_a_sweep_and_those_of_one_do_not(
     results: Results, sweep: Sweep
 ) -> None:
@@ -382,14 +319,3 @@ def test_three_variants_whose_seeds_all_fail_alike_stop_a_sweep_and_those_of_one
     assert sweep(seeds | {"b": {"kind": "b"}}) == {"error": 5, "ok": 1}
     left = {f"{name}x": does for name, does in many.items()}
     assert sweep({"b": {"kind": "b"}} | left) == {"error": 8}, "another variant has a good record"
-
-
-def test_what_still_runs_when_a_sweep_stops_is_ended_and_waits(
-    results: Results, sweep: Sweep, tmp_path: Path
-) -> None:
-    """Fault 23."""
-    held = pipes(tmp_path, "told", "go")
-    with open(os.open(held["told"], os.O_RDONLY | os.O_NONBLOCK)):
-        trials: dict[str, Does] = {"long": {"do": "learn", **held}}
-        assert sweep(trials | {f"t{n}": {"do": "fail"} for n in range(5)}) == {"error": 3}
-    assert "long" not in facts(results)

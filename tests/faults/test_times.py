@@ -5,18 +5,13 @@ Faults 32, 33 and 34, through the functions that time and judge every question.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 import torch
 
-from ablations.commands.arguments import cores
 from ablations.measure import Place, Quantity, Timing
-from ablations.measure.machine import Watch
 from ablations.measure.session import time_session
 from ablations.measure.timing import TimingConfig
 from ablations.store.record import Reading
@@ -84,46 +79,3 @@ def test_a_planted_slowdown_of_a_tenth_is_resolved() -> None:
     ratio, is_resolved = judged(timed(110, processes=5, blocks=10, sample_seconds=0.02))
     assert is_resolved
     assert 1.05 < ratio < 1.15
-
-
-@contextmanager
-def hogs() -> Iterator[Callable[[], None]]:
-    """Something to do for every core, from when it is called for."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> None:
-        busy = [sys.executable, "-S", "-c", "print(flush=True)\nwhile True: pass"]
-        for _ in range(cores()):
-            hog = subprocess.Popen(busy, stdout=subprocess.PIPE)
-            started.append(hog)
-        for hog in started:
-            assert hog.stdout is not None
-            hog.stdout.readline()  # it is at work now
-            hog.stdout.close()
-
-    try:
-        yield start
-    finally:
-        for hog in started:
-            hog.kill()
-            hog.wait()
-
-
-@pytest.mark.soak
-def test_beside_a_hog_that_starts_half_way_a_session_is_flagged_and_its_ratio_holds() -> None:
-    """Fault 32."""
-    alone, _ = judged(timed(150, processes=4, blocks=10, sample_seconds=0.02))
-    with hogs() as start:
-        is_begun = []
-
-        def told(fraction: float, note: str) -> None:
-            if fraction >= 0.5 and not is_begun:
-                is_begun.append(True)
-                start()
-
-        watch = Watch()
-        beside, _ = judged(timed(150, told, processes=4, blocks=10, sample_seconds=0.02))
-        state = watch.state(CPU)
-    assert is_begun
-    assert state["noisy"]
-    assert beside == pytest.approx(alone, rel=0.1)

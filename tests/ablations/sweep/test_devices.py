@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from in_process import InProcess
 from small import question
-from watching import Watch
 
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Changed, Event, Job, Progress
+from ablations.sweep.launch import Changed, Job
 from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.runner import run
 from ablations.sweep.worker import train_rank
@@ -122,52 +116,3 @@ def test_what_is_only_measured_is_measured_on_one_device(
     job = job_of(plan, results, "cpu")
     assert job.payload["record"] is not None
     assert (job.threads, job.payload["devices"]) == (1, 1)
-
-
-# Stopped, killed.
-
-
-class Meddling(LocalLauncher):
-    """Does something to a job's process as soon as its training has begun."""
-
-    def __init__(self, meddle: Callable[[int], None]) -> None:
-        super().__init__(1, grace=60.0)
-        self._meddle: Callable[[int], None] | None = meddle
-
-    def events(self) -> Iterator[Event]:
-        for event in super().events():
-            yield event
-            if isinstance(event, Progress) and event.fraction > 0 and self._meddle:
-                meddle, self._meddle = self._meddle, None
-                pid = self._running[event.job].process.pid
-                assert pid is not None
-                meddle(pid)
-
-
-@pytest.fixture(scope="module")
-def long(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    changes = {"variants": {"with": {}}, "measures": []}
-    settings = {"train.steps": 300, "train.evaluations": 1, "model.dropout": 0.1}
-    return planned(tmp_path_factory.mktemp("question"), changes, **settings)
-
-
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes through pidfds")
-def test_a_trial_one_of_whose_processes_is_killed_says_so_and_leaves_nobody(
-    long: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ablations.sweep.runner.RETRIES", 0)
-    (trial,) = long.wanted
-    results = Results(tmp_path / "out")
-    with Watch() as watch:
-
-        def kill_the_last(pid: int) -> None:
-            ranks = [process.pid for process in psutil.Process(pid).children(recursive=True)]
-            assert len(ranks) == 2
-            watch.add(pid, *ranks)
-            os.kill(max(ranks), signal.SIGKILL)
-
-        with Meddling(kill_the_last) as launcher:
-            assert run(long, results, launcher, "cpu", devices=2) == {"killed": 1}
-        watch.assert_gone()
-    reason = (held(results, trial).reason or "").splitlines()[0]
-    assert re.fullmatch("the process of device [01] was killed", reason)

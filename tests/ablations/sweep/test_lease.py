@@ -19,8 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ablations.sweep.lease import HOST, Leases
-from ablations.sweep.signals import undisturbed
+from ablations.sweep.lease import Leases
 
 LONG = 60.0  # seconds until a test gives up; none should come near it
 OWNER = """
@@ -128,17 +127,6 @@ def test_several_are_leased_together_or_not_at_all_and_released_on_leaving(
     assert names(tmp_path) == set()
 
 
-def test_a_lease_tells_who_has_it_and_since_when(
-    make: Callable[..., Leases], tmp_path: Path
-) -> None:
-    one = make(clock=lambda: 1_000_000.0)
-    one.take("a")
-    (lease,) = make().live()
-    assert (lease.name, lease.host, lease.pid) == ("a", HOST, os.getpid())
-    assert lease.since == 1_000_000.0
-    assert Leases(tmp_path / "absent").live() == []
-
-
 def test_of_many_takers_at_once_one_wins(tmp_path: Path) -> None:
     """Fault 12."""
     takers = [Leases(tmp_path / "leases") for _ in range(8)]
@@ -188,19 +176,6 @@ def test_a_lease_whose_process_id_has_another_process_now_is_taken_over(
     assert other.take("a")
 
 
-@on_linux
-def test_setting_the_clock_makes_no_other_process_of_a_living_one(
-    make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The time of day at which a process began moves with the clock."""
-    one, other = make(), make()
-    one.take("a")
-    began = psutil.Process.create_time
-    monkeypatch.setattr(psutil.Process, "create_time", lambda process: began(process) + 5)
-    assert not other.take("a")
-    assert not make().take("a")
-
-
 def test_an_owner_elsewhere_is_judged_by_its_heartbeat_and_one_from_the_future_is_no_sign_of_life(
     make: Callable[..., Leases], tmp_path: Path
 ) -> None:
@@ -214,33 +189,6 @@ def test_an_owner_elsewhere_is_judged_by_its_heartbeat_and_one_from_the_future_i
         age(tmp_path / "leases/a", sign * 11)
         assert other.take("a")
         other.release("a")
-
-
-@on_linux
-def test_containers_of_one_name_know_nothing_of_each_others_processes(
-    make: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "readlink", lambda _: "pid:[1]")
-        one = make()
-    one.take("a")
-    rewrite(tmp_path / "leases/a", pid=2**22 + 1)  # which nobody here has
-    (lease,) = make().live()
-    assert lease.host == HOST
-    assert not make().take("a")
-
-
-def test_a_heartbeat_keeps_a_lease_and_silence_loses_it(
-    make: Callable[..., Leases], tmp_path: Path
-) -> None:
-    one, other = make(), make()
-    one.take("a")
-    for _ in range(5):
-        age(tmp_path / "leases/a", 50)
-        assert not other.take("a")
-        one.refresh()
-    age(tmp_path / "leases/a", 61)
-    assert other.take("a")
 
 
 def test_an_owner_that_lost_its_lease_neither_keeps_it_alive_nor_releases_it(
@@ -310,16 +258,6 @@ def test_a_torn_lease_is_nobodys(make: Callable[..., Leases], tmp_path: Path) ->
     assert make().take("a")
 
 
-def test_a_lease_under_anothers_name_is_nobodys(
-    make: Callable[..., Leases], tmp_path: Path
-) -> None:
-    one = make()
-    one.take("a")
-    shutil.copy(tmp_path / "leases/a", tmp_path / "leases/b")
-    assert [lease.name for lease in one.live()] == ["a"]
-    assert make().take("b")
-
-
 def test_leases_that_dead_owners_left_are_cleared_away(
     make: Callable[..., Leases], tmp_path: Path
 ) -> None:
@@ -338,23 +276,6 @@ def test_a_lock_dies_with_its_holder(owners: list[subprocess.Popen[str]], tmp_pa
     owner.kill()
     with Leases(tmp_path / "leases") as leases:
         assert leases.take("a")
-
-
-def test_the_lock_of_a_stopped_holder_is_given_up_and_named(
-    make: Callable[..., Leases], owners: list[subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    """Where Ctrl-C is put off, too: nobody is kept for ever."""
-    owner = start_owner(owners, tmp_path)
-    owner.send_signal(signal.SIGSTOP)
-    leases = make(wait=0.1)
-    for _ in range(2):
-        with undisturbed(), pytest.raises(TimeoutError) as caught:
-            leases.take("a")
-        assert caught.value.filename == str(tmp_path / "leases/.lock")
-        assert "another process keeps this locked; " in str(caught.value)
-    owner.kill()
-    owner.wait()
-    assert leases.take("a")
 
 
 @pytest.mark.usefixtures("interruptible")

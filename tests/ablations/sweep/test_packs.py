@@ -11,21 +11,19 @@ import pytest
 import torch
 from in_process import InProcess
 
-from ablations.commands import main
 from ablations.plan.wanted import Plan, Want, make_plan
 from ablations.plan.ways import Way
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.sweep.jobs import Setting, TrialPiece
+from ablations.sweep.jobs import Setting, TrialPiece, packed
 from ablations.sweep.launch import Job, Outcome
-from ablations.sweep.pack_worker import run_pack
-from ablations.sweep.packs import PackPiece, packed
 from ablations.sweep.runner import run
+from ablations.sweep.worker import run_pack
 from ablations.train.stopping import Stopped
 
 Ask = Callable[..., str]
 SEEDS = [0, 1, 2]
-PACK, ALONE = "ablations.sweep.pack_worker:run_pack", "ablations.sweep.worker:run_trial"
+PACK, ALONE = "ablations.sweep.worker:run_pack", "ablations.sweep.worker:run_trial"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -93,20 +91,6 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     assert here.jobs == [], "nothing is left to do"
 
 
-@pytest.mark.soak
-@pytest.mark.usefixtures("server")
-def test_the_command_packs_as_many_as_it_is_told(
-    ask: Ask, results: Results, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--pack", "3"]
-    seeds = ("--seeds", "0-2", "--profile", "smoke", "--results", str(results.root))
-    assert main(["run", ask(), *seeds, "--jobs", "1", "--device", "cpu", *words]) == 0
-    assert capsys.readouterr().out.count("6 trials") == 1
-    trials = [path.stem for path in results.trials.glob("*.json")]
-    found = [held(results, trial).env.get("packed") for trial in trials]
-    assert found == [3] * 6
-
-
 # Which trials go together.
 
 
@@ -135,48 +119,6 @@ def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results
     first, alone, rest = pieces_of(plan, results, three)
     assert [first.leases, alone.leases] == [(one, two), (begun,)]
     assert len(rest.leases) == 3
-
-
-def test_a_pack_takes_as_long_as_its_trials_and_the_share_of_a_device_that_they_take(
-    plan: Plan, results: Results
-) -> None:
-    pack, _ = pieces_of(plan, results, lambda _: Way(3, workers=2))
-    job = pack.job()
-    assert job is not None
-    assert (job.seconds, job.accelerators) == (30.0, 0.5)
-    trials = list(plan.wanted)[:3]
-    assert [job.payload[f"weights {trial}"] for trial in trials] == [
-        str(results.weights(trial)) for trial in trials
-    ]
-    assert set(job.files) == {
-        f"{name} {trial}" for trial in trials for name in ("weights", "unfinished")
-    }
-
-
-def test_of_a_pack_what_another_sweep_has_done_is_not_done_again(
-    plan: Plan, results: Results, here: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the plan and its start."""
-    done, *others = list(plan.wanted)[:3]
-    run(plan, results, here, "cpu")
-    before = results.path(done).read_bytes()
-    for trial in list(plan.wanted)[1:]:
-        results.path(trial).unlink()
-    kept = results.path(done).rename(results.root / "kept.json")
-    here.jobs.clear()
-    job_of = PackPiece.job
-
-    def late(piece: PackPiece) -> Job | None:
-        if kept.exists() and done in piece.leases:
-            kept.rename(results.path(done))
-        return job_of(piece)
-
-    monkeypatch.setattr(PackPiece, "job", late)
-    counts = run(plan, results, here, "cpu", ways=three)
-    assert counts.total() == 5
-    assert [len(job.payload["orders"]) for job in here.jobs] == [2, 3]
-    assert results.path(done).read_bytes() == before
-    assert all(held(results, trial).env["packed"] == 2 for trial in others)
 
 
 # Packs that come to nothing.
@@ -217,17 +159,3 @@ def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, result
     with pytest.raises(Stopped):
         run_pack(job.payload, stop)
     assert not results.checkpoints.exists() or not any(results.checkpoints.iterdir())
-
-
-def test_a_pack_that_is_stopped_while_it_is_measured_keeps_its_training(
-    plan: Plan, results: Results, here: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ablations.measure.quality import Quality
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Quality, "take", lambda *_: signal.raise_signal(signal.SIGTERM))
-        run(plan, results, here, "cpu", ways=three)
-    assert all(held(results, trial).measures == {} for trial in plan.wanted)
-    here.jobs.clear()
-    run(plan, results, here, "cpu", ways=three)
-    assert all(job.payload["record"] for job in here.jobs), "nothing was trained again"

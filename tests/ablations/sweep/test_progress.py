@@ -53,36 +53,19 @@ def test_the_rest_takes_what_finished_jobs_took_by_their_sizes() -> None:
     assert left.seconds() == 20.0 + 15.0, "a job that nobody guessed counts as an average one"
 
 
-def test_workers_share_the_rest_but_nobody_shares_the_longest_job() -> None:
-    def seconds(sizes: dict[str, float], workers: int) -> float | None:
-        left = TimeLeft(len(sizes) + 1, {**sizes, "done": 1.0}, workers)
-        left.finished("done", 1.0)
-        return left.seconds()
-
-    assert seconds(dict.fromkeys("abcd", 10.0), workers=2) == 20.0
-    assert seconds({"a": 50.0, "b": 5.0, "c": 5.0}, workers=3) == 50.0
-
-
-def test_what_a_running_job_has_done_is_not_left() -> None:
-    left = TimeLeft(jobs=3, sizes={"a": 10.0, "b": 10.0, "done": 10.0})
-    left.finished("done", 10.0)
-    left.progress("a", 0.75)
-    assert left.seconds() == 12.5
-    left.progress("a", 7.0)
-    assert left.seconds() == 10.0
-    left.finished("a", 10.0)
-    left.progress("a", 0.5)  # a late word changes nothing
-    assert left.seconds() == 10.0
-
-
-def test_how_long_a_job_has_run_tells_how_far_it_is() -> None:
-    left = TimeLeft(jobs=3, sizes={"a": 10.0, "b": 10.0, "done": 5.0})
+def test_workers_share_what_is_left_of_running_jobs_but_nobody_shares_the_longest() -> None:
+    left = TimeLeft(5, {"a": 10.0, "b": 10.0, "c": 10.0, "d": 10.0, "done": 5.0}, workers=2)
     left.running("a", 3.0)
     assert left.seconds() is None  # nobody knows yet how long one takes
     left.finished("done", 10.0)
-    left.running("a", 15.0)
-    assert left.seconds() == 5.0 + 20.0
-    left.running("a", 90.0)  # longer than was to be expected
+    assert left.seconds() == 40.0
+    left.progress("a", 0.75)
+    assert left.seconds() == 2 * (2.5 + 30.0) / 2
+    left.running("b", 15.0)
+    assert left.seconds() == 2 * (2.5 + 2.5 + 20.0) / 2
+    left.running("b", 90.0)  # longer than was to be expected
+    left.finished("c", None)
+    left.progress("c", 0.5)  # a late word changes nothing
     assert left.seconds() == 20.0
 
 

@@ -163,22 +163,6 @@ def test_the_code_that_travels_names_the_tasks_of_the_sweep() -> None:
     assert {"model/norm.py", "ablations/sweep/worker.py", "worker_jobs.py"} <= {*names}
 
 
-def test_a_users_file_travels_to_a_machine_that_has_it_not(
-    ask: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ablations.tasks.data.lines import brought_to, read_text
-
-    monkeypatch.delenv("ABLATIONS_FILES", raising=False)
-    assert brought_to("a.tsv") is None
-    monkeypatch.setenv("ABLATIONS_FILES", str(tmp_path))
-    copy = brought_to("/nowhere/a.tsv")
-    assert copy is not None
-    copy.write_text("a\tA\n")
-    assert read_text("/nowhere/a.tsv") == "a\tA\n"
-    with pytest.raises(ValueError, match=r"/nowhere/b\.tsv: No such file"):
-        read_text("/nowhere/b.tsv")
-
-
 @pytest.mark.usefixtures("cluster")
 def test_a_users_file_is_brought_to_the_job_that_reads_it(tmp_path: Path) -> None:
     """And brought anew where it has changed, also to a machine that has an older copy."""
@@ -201,32 +185,26 @@ def test_mail_that_overtakes_other_mail_waits_for_its_turn(arrivals: list[int]) 
 
 
 @pytest.mark.soak
-def test_a_machine_lost_half_way_costs_nothing_but_time(
-    forty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]]
+@pytest.mark.parametrize("lost", ["a machine", "the driver"])
+def test_what_is_lost_half_way_costs_nothing_but_time(
+    forty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]], lost: str
 ) -> None:
     words = (*SEEDS, "--on", "ray", "--address", machines.address)
     driver = start(drivers, forty, tmp_path / "there", *words)
     heard(driver, "[20/40]")
-    machines.lose_one()
-    rest = driver.communicate()[0]
-    assert driver.returncode == 0, rest
-    assert "attempt" not in rest  # nothing was told to have failed
-    assert facts(tmp_path / "there") == run(forty, tmp_path / "here", *SEEDS)
-
-
-@pytest.mark.soak
-def test_a_driver_that_is_killed_and_started_again_goes_on(
-    forty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]]
-) -> None:
-    words = (*SEEDS, "--on", "ray", "--address", machines.address)
-    driver = start(drivers, forty, tmp_path / "there", *words)
-    heard(driver, "[20/40]")
-    driver.kill()
-    driver.wait()
-    kept = facts(tmp_path / "there")
-    assert 20 <= len(kept) < 40
-    there = run(forty, tmp_path / "there", *words)
-    assert kept.items() <= there.items()
+    if lost == "a machine":
+        machines.lose_one()
+        rest = driver.communicate()[0]
+        assert driver.returncode == 0, rest
+        assert "attempt" not in rest  # nothing was told to have failed
+        there = facts(tmp_path / "there")
+    else:
+        driver.kill()
+        driver.wait()
+        kept = facts(tmp_path / "there")
+        assert 20 <= len(kept) < 40
+        there = run(forty, tmp_path / "there", *words)
+        assert kept.items() <= there.items()
     assert there == run(forty, tmp_path / "here", *SEEDS)
 
 

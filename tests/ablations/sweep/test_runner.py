@@ -8,10 +8,8 @@ import io
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +25,6 @@ from ablations.sweep.launch.local import LocalLauncher
 from ablations.sweep.lease import Leases
 from ablations.sweep.runner import EARLIER, run
 from ablations.train.weights import read_words
-from model.positions import POSITION
 
 Ask = Callable[..., str]
 SECRET = "hunter2-not-in-any-file"
@@ -45,18 +42,6 @@ variants:
 settings:
   {model.d_model: 16, train.batch_tokens: 256, train.parts: 1, task.valid_words: 40,
    task.test_words: 40}
-"""
-BROKEN = """
-from model.positions import POSITION, Position
-
-if "of_ours" not in POSITION.parts:
-
-    @POSITION.register("of_ours")
-    class OfOurs(Position):
-        def embed(self, x, positions):
-            if x.device.type == "cpu":
-                raise ArithmeticError("this part cannot count")
-            return x
 """
 
 
@@ -207,36 +192,6 @@ def test_a_deleted_record_is_made_anew_with_equal_losses_and_no_other_is_touched
     }
 
 
-# Failures.
-
-
-def test_a_trial_that_raises_is_an_error_with_its_traceback_and_the_others_go_on(
-    server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "part_of_ours.py").write_text(BROKEN)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(POSITION, "parts", dict(POSITION.parts))
-    sweep = Sweep(tmp_path)
-    sweep.file.write_text(QUESTION.replace("model.position: none", "model.position: of_ours"))
-    code, told = sweep.run("--import", "part_of_ours")
-    assert code == 1
-    assert "2 error" in told
-    for (label, seed), trial in sweep.cells().items():
-        record = sweep.record(trial)
-        if label == "with":
-            assert record.status in ("ok", "stuck")
-            assert list(record.measures) == ["quality", "throughput"][: 2 - seed]
-            continue
-        assert record.status == "error"
-        first, *rest = (record.reason or "").splitlines()
-        assert first == "ArithmeticError: this part cannot count"
-        assert any("part_of_ours.py" in line for line in rest)
-        assert not record.readings
-    code, told = sweep.run("--import", "part_of_ours")
-    assert code == 1, "nothing has been mended"
-    assert "nothing was left to run; 2 failed earlier: --rerun failed tries them again" in told
-
-
 # What the launcher says is what the record says.
 
 
@@ -257,26 +212,6 @@ def plan(ask: Ask) -> Plan:
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "out")
-
-
-def test_a_job_that_failed_is_a_record_that_says_how(
-    plan: Plan, results: Results, here: Any
-) -> None:
-    status = "timeout"
-    control, rival = plan.wanted
-
-    def ends(job: Job) -> Outcome | None:
-        failed = Outcome(job.id, status, reason="too much", detail="line 1", seconds=2.5)
-        return failed if job.id == rival else None
-
-    break_jobs(here, ends)
-    assert run(plan, results, here, "cpu", poll=0)[status] == 1
-    record = held(results, rival)
-    assert (record.status, record.reason) == (status, "too much\nline 1")
-    assert record.env["seconds"] == 2.5
-    assert record.env["code"] == plan.wanted[rival].code
-    timed = held(results, control)
-    assert "throughput" in timed.measures
 
 
 def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, here: Any) -> None:
@@ -304,6 +239,21 @@ def test_a_process_that_could_not_be_started_is_tried_again(
     run(plan, results, here, "cpu", poll=0)
     assert held(results, rival).attempts == 2
     assert not held(results, rival).reason or held(results, rival).status == "stuck"
+
+
+def test_a_measure_that_fails_costs_itself_alone(
+    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(Quality, "take", fail)
+    run(plan, results, here, "cpu")
+    record = held(results, next(iter(plan.wanted)))
+    assert list(record.measures) == ["throughput"]
+    assert record.failures == {"quality": "RuntimeError: no room"}
+    assert record.status in ("ok", "stuck")
+    assert losses(record)
 
 
 def test_a_stale_record_is_named_and_made_anew_when_asked(
@@ -337,26 +287,6 @@ def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
     run(plan, results, here, "cpu")
     assert [job.call for job in here.jobs] == ["ablations.sweep.worker:run_session"]
     assert all("throughput" in held(results, trial).measures for trial in plan.wanted)
-
-
-def test_a_missing_time_is_taken_without_touching_the_others(
-    plan: Plan, results: Results, here: Any
-) -> None:
-    run(plan, results, here, "cpu")
-    control, rival = plan.wanted
-    record = held(results, rival)
-    record.readings = [r for r in record.readings if r.measure != "throughput"]
-    del record.measures["throughput"]
-    results.write(record)
-    before = results.path(control).read_bytes()
-    run(plan, results, here, "cpu")
-    assert results.path(control).read_bytes() == before
-    again = held(results, rival)
-    assert [r.metric for r in again.readings if r.against == control] == [
-        "step_time",
-        "first_call",
-        *["step_time"] * 2,  # of the other processes
-    ]
 
 
 def test_where_a_place_is_added_the_times_of_the_others_stay(
@@ -477,39 +407,6 @@ def test_a_lease_that_was_lost_costs_its_trial_only_where_another_has_used_that(
 
 
 # Told to stop.
-
-
-def test_a_trial_that_was_stopped_and_went_on_counts_the_time_of_both_stretches(
-    plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first stretch took an hour by its clock; it is told to stop half way."""
-    rival = list(plan.wanted)[1]
-    kept: list[float] = []
-    healthy = here.work
-
-    def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
-        if job.id != rival or kept:
-            return healthy(job, report)
-
-        def stop(fraction: float, note: str) -> None:
-            report(fraction, note)
-            if fraction > 0:
-                clock.monotonic = lambda: time.monotonic() + 3600
-                signal.raise_signal(signal.SIGTERM)
-
-        clock = SimpleNamespace(monotonic=time.monotonic)
-        with monkeypatch.context() as patch:
-            patch.setattr("ablations.train.unfinished.time", clock)
-            outcome = healthy(job, stop)
-        kept.append(float(read_words(results.unfinished(rival))["seconds"]))
-        return outcome
-
-    here.work = work
-    run(plan, results, here, "cpu", poll=0)
-    record = held(results, rival)
-    assert [attempt["status"] for attempt in record.env["earlier"]] == ["killed"]
-    assert kept[0] > 3600
-    assert kept[0] < record.env["seconds"] < kept[0] + 600
 
 
 class Interrupted(LocalLauncher):

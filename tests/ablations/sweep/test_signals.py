@@ -77,19 +77,6 @@ def test_a_signal_is_put_off_to_the_end_of_what_must_be_whole(
     assert len(whole) == 1000
 
 
-def test_another_thread_is_not_held_up_by_signals() -> None:
-    ran = []
-
-    def work() -> None:
-        with undisturbed():
-            ran.append(True)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert ran
-
-
 def test_a_job_takes_note_and_says_where_it_was(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with noticing() as notice:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,16 +14,6 @@ from ablations.sweep.launch.local import LocalLauncher
 from ablations.train.device import how_many, settle
 
 HERE = Path(__file__).parents[1]
-
-
-@pytest.fixture
-def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalLauncher]:
-    """Four workers on two devices."""
-    monkeypatch.syspath_prepend(HERE)
-    with LocalLauncher(
-        4, preload=(), grace=60.0, devices=2, settle="worker_jobs:take_slot"
-    ) as launcher:
-        yield launcher
 
 
 def slots(
@@ -48,50 +37,37 @@ def slots(
     return told
 
 
-def began(told: list[tuple[str, str | None]]) -> dict[str, int]:
-    return {name: int(slot) for name, slot in told if slot is not None}
-
-
-def test_each_worker_has_a_slot_of_its_own_and_one_that_is_left_is_taken_again(
-    launcher: LocalLauncher, tmp_path: Path
+@pytest.mark.parametrize(
+    ("capacity", "devices", "shares", "began", "after"),
+    [
+        (4, 2, dict.fromkeys("abcde", 0.0), {"a": 0, "b": 1, "c": 2, "d": 3, "e": 0}, ["ae"]),
+        (4, 2, {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.5, "e": 1.0}, {"a": 0, "b": 1}, ["ae", "ce"]),
+        (4, 2, {"a": 0.5, "b": 2.0, "c": 0.5}, {"a": 0, "b": 0, "c": 0}, ["ab", "bc"]),
+        (3, 1, dict.fromkeys("abc", 1 / 3), {"a": 0, "b": 1, "c": 2}, []),
+        (2, 4, dict.fromkeys("abc", 2.0), {"a": 0, "b": 2, "c": 0}, ["ac"]),
+    ],
+    ids=["slots", "halves", "several", "thirds", "side by side"],
+)
+def test_jobs_begin_where_there_is_room_and_wait_where_there_is_none(
+    capacity: int,
+    devices: int,
+    shares: dict[str, float],
+    began: dict[str, int],
+    after: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    told = slots(launcher, tmp_path, dict.fromkeys("abcde", 0.0))
-    assert told.index(("a", None)) < told.index(("e", "0"))
-    assert began(told) == {"a": 0, "b": 1, "c": 2, "d": 3, "e": 0}
-
-
-def test_a_job_that_needs_a_whole_device_has_it_alone(
-    launcher: LocalLauncher, tmp_path: Path
-) -> None:
-    told = slots(launcher, tmp_path, dict.fromkeys("abc", 1.0))
-    found = began(told)
-    assert (found["a"] % 2, found["b"] % 2) == (0, 1)
-    assert told.index(("a", None)) < told.index(("c", str(found["c"])))
-    assert found["c"] % 2 == 0
-
-
-def test_jobs_share_a_device_as_far_as_it_goes(launcher: LocalLauncher, tmp_path: Path) -> None:
-    """Two halves on each; what needs all of one waits for both of its halves."""
-    told = slots(launcher, tmp_path, {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.5, "e": 1.0})
-    found = began(told)
-    assert [found[name] % 2 for name in "abcd"] == [0, 1, 0, 1]
-    ends = [told.index((name, None)) for name in "abcd" if found[name] % 2 == found["e"] % 2]
-    assert max(ends) < told.index(("e", str(found["e"])))
-
-
-def test_three_thirds_are_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`after` names pairs of which the second had to wait for the first."""
     monkeypatch.syspath_prepend(HERE)
-    with LocalLauncher(3, preload=(), settle="worker_jobs:take_slot") as launcher:
-        told = slots(launcher, tmp_path, dict.fromkeys("abc", 1 / 3))
-    assert all(slot is not None for _, slot in told[:3]), "all began before any ended"
-
-
-def test_a_job_that_needs_several_devices_has_them_and_no_other_beside_it(
-    launcher: LocalLauncher, tmp_path: Path
-) -> None:
-    told = slots(launcher, tmp_path, {"a": 0.5, "b": 2.0, "c": 0.5})
-    assert told.index(("a", None)) < told.index(("b", "0"))
-    assert told.index(("b", None)) < told.index(("c", "0"))
+    words = {"preload": (), "grace": 60.0, "devices": devices, "settle": "worker_jobs:take_slot"}
+    with LocalLauncher(capacity, **words) as launcher:
+        told = slots(launcher, tmp_path, shares)
+    found = {name: int(slot) for name, slot in told if slot is not None}
+    assert found.items() >= began.items()
+    for first, second in after:
+        assert told.index((first, None)) < told.index((second, str(found[second])))
+    if devices == 2 and "d" in found:
+        assert [found[name] % 2 for name in "abcd"] == [0, 1, 0, 1]
 
 
 def test_a_slot_means_an_accelerator_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,14 +85,3 @@ def test_a_run_has_all_accelerators_or_the_one_that_is_named(
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 8)
     assert how_many(torch.device("cuda")) == 8
     assert how_many(torch.device("cuda:3")) == 1
-
-
-def test_jobs_of_two_devices_stand_side_by_side_on_four(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.syspath_prepend(HERE)
-    with LocalLauncher(
-        2, preload=(), grace=60.0, devices=4, settle="worker_jobs:take_slot"
-    ) as launcher:
-        told = slots(launcher, tmp_path, {"a": 2.0, "b": 2.0, "c": 2.0})
-    assert began(told) == {"a": 0, "b": 2, "c": 0}

@@ -1,6 +1,6 @@
 """Jobs on a cluster: one array, no job twice whatever happens to drivers, no end before the end.
 
-The cluster is a toy that starts processes of this machine, or submitit's own local executor.
+The cluster is a toy that starts processes of this machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from launching import fifo, job, outcomes, release
 from small import Trap
@@ -26,8 +25,8 @@ from watching import LONG, Watch
 
 from ablations.sweep.launch import Job, Outcome, Progress
 from ablations.sweep.launch.slurm.element import read_outcome
-from ablations.sweep.launch.slurm.launcher import SlurmLauncher, open_slurm
-from ablations.sweep.launch.slurm.manifest import left_behind
+from ablations.sweep.launch.slurm.flight import left_behind
+from ablations.sweep.launch.slurm.launcher import SlurmLauncher
 from ablations.sweep.launch.slurm.profile import SlurmProfile, read_slurm_profile
 from model.config import ConfigError
 
@@ -47,10 +46,6 @@ def cluster(toy: ToySlurm, tmp_path: Path) -> Iterator[SlurmLauncher]:
 
 def on_cluster(folder: Path, **profile: Any) -> SlurmLauncher:
     return SlurmLauncher(folder / "slurm", SlurmProfile(**profile), 2, poll=QUICK)
-
-
-def on_this_machine(folder: Path, **profile: Any) -> SlurmLauncher:
-    return SlurmLauncher(folder / "slurm", SlurmProfile(**profile), 2, "local", QUICK)
 
 
 # What is asked of the cluster.
@@ -111,13 +106,6 @@ def test_what_sbatch_refuses_is_told_in_one_line(cluster: SlurmLauncher, toy: To
     assert "\n" not in str(refused.value)
 
 
-def test_a_controller_that_does_not_answer_is_asked_again(
-    cluster: SlurmLauncher, toy: ToySlurm
-) -> None:
-    toy.refuse("sbatch: error: Batch job submission failed: Unable to contact slurm controller")
-    assert outcomes(cluster, job("a", "echo"))["a"].status == "done"
-
-
 # How jobs end there.
 
 
@@ -134,19 +122,24 @@ def test_a_job_that_slurm_stops_is_no_outcome_and_goes_on_from_its_checkpoint(
 
 
 @pytest.mark.parametrize(
-    ("state", "status"),
-    [("TIMEOUT", "timeout"), ("OUT_OF_MEMORY", "oom"), (None, "killed")],
+    ("how", "status", "words"),
+    [
+        ("TIMEOUT", "timeout", "timeout"),
+        ("OUT_OF_MEMORY", "oom", "out of memory"),
+        (None, "killed", "gone"),
+        (signal.SIGUSR2, "timeout", "more minutes"),  # near the limit, and without a checkpoint
+    ],
 )
 def test_what_leaves_no_result_ended_as_slurm_says(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, state: str | None, status: str
+    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, how: Any, status: str, words: str
 ) -> None:
     cluster.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
     for event in cluster.events():
         if isinstance(event, Progress):
-            toy.end("1", state)
+            toy.tell("1", how) if how == signal.SIGUSR2 else toy.end("1", how)
         else:
             assert event.status == status
-            assert (state or "gone").lower().replace("_", " ") in (event.reason or "")
+            assert words in (event.reason or "")
             assert event.began
 
 
@@ -163,29 +156,6 @@ def test_where_slurm_does_not_start_it_again_a_job_that_lost_its_machine_is_subm
         else:
             assert (event.status, event.value) == ("done", "done at last")
     assert began == 2
-
-
-def test_near_its_time_limit_a_job_that_keeps_no_checkpoint_has_run_out_of_time(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path
-) -> None:
-    cluster.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
-    for event in cluster.events():
-        if isinstance(event, Progress):
-            toy.tell("1", signal.SIGUSR2)
-        else:
-            assert event.status == "timeout"
-            assert "more minutes" in (event.reason or "")
-
-
-def test_a_queue_that_is_full_for_now_ends_no_sweep(cluster: SlurmLauncher, toy: ToySlurm) -> None:
-    cluster.submit(job("a", "echo"))
-    ended = []
-    for event in cluster.events():
-        ended.append(event.job)
-        if event.job == "a":
-            toy.refuse("sbatch: error: Job violates accounting/QOS policy (job submit limit)")
-            cluster.submit(job("b", "echo"))
-    assert ended == ["a", "b"]
 
 
 def test_what_was_cancelled_is_given_up_where_the_cluster_stays_silent(
@@ -227,11 +197,11 @@ import json, sys
 from pathlib import Path
 from ablations.sweep.launch import Job
 from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.manifest import left_behind
+from ablations.sweep.launch.slurm.flight import left_behind
 from ablations.sweep.launch.slurm.profile import SlurmProfile
 
 folder, payload = json.loads(sys.argv[1])
-launcher = SlurmLauncher(Path(folder), SlurmProfile(), 2, "local", poll=0.02)
+launcher = SlurmLauncher(Path(folder), SlurmProfile(), 2, poll=0.02)
 launcher.submit(Job("a", "worker_jobs:begin", payload))
 for event in launcher.events():
     print(event.note, flush=True)
@@ -245,7 +215,7 @@ def payload(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def left(
-    drivers: list[subprocess.Popen[str]], tmp_path: Path, payload: dict[str, Any]
+    toy: ToySlurm, drivers: list[subprocess.Popen[str]], tmp_path: Path, payload: dict[str, Any]
 ) -> Iterator[Watch]:
     """A job that runs, and whose driver was killed."""
     driver = subprocess.Popen(
@@ -261,16 +231,8 @@ def left(
     driver.kill()
     driver.wait(LONG)
     with Watch() as watch:
-        watch.add(*(process.pid for process in family(tmp_path)))
+        watch.add_family(toy.pid("1"))
         yield watch
-
-
-def family(folder: Path) -> list[psutil.Process]:
-    """The processes of the one job in flight."""
-    (manifest,) = (folder / "slurm").glob("*/manifest.json")
-    (number,) = json.loads(manifest.read_text())["numbers"]
-    top = psutil.Process(int(number.partition("@")[0]))
-    return [top, *top.children(recursive=True)]
 
 
 def starts(payload: dict[str, Any]) -> int:
@@ -280,7 +242,7 @@ def starts(payload: dict[str, Any]) -> int:
 def test_a_job_outlives_its_driver_and_is_found_by_the_next(
     left: Watch, payload: dict[str, Any], tmp_path: Path
 ) -> None:
-    with on_this_machine(tmp_path) as launcher:
+    with on_cluster(tmp_path) as launcher:
         launcher.submit(Job("a", "worker_jobs:begin", payload))
         events = launcher.events()
         assert next(events) == Progress("a", 0.0, "started")
@@ -296,7 +258,7 @@ def test_a_job_that_ended_without_a_driver_is_collected_once(
 ) -> None:
     release(payload["fifo"], "at last")
     left.assert_gone()
-    with on_this_machine(tmp_path) as launcher:
+    with on_cluster(tmp_path) as launcher:
         done = outcomes(launcher, Job("a", "worker_jobs:begin", payload))["a"]
         assert (done.value, starts(payload)) == ("at last", 1)
         launcher.submit(Job("a", "worker_jobs:begin", payload))
@@ -311,10 +273,9 @@ def test_a_job_that_ended_without_a_driver_is_collected_once(
 def test_a_job_that_was_left_and_then_lost_is_run_again(
     left: Watch, payload: dict[str, Any], tmp_path: Path
 ) -> None:
-    for process in family(tmp_path):
-        process.kill()
+    left.kill()
     left.assert_gone()
-    with on_this_machine(tmp_path) as launcher:
+    with on_cluster(tmp_path) as launcher:
         launcher.submit(Job("a", "worker_jobs:begin", payload))
         for event in launcher.events():
             if isinstance(event, Progress):
@@ -324,16 +285,15 @@ def test_a_job_that_was_left_and_then_lost_is_run_again(
     assert starts(payload) == 2
 
 
-def test_what_a_living_driver_has_in_flight_is_left_to_it(tmp_path: Path) -> None:
-    with on_this_machine(tmp_path) as launcher:
+def test_what_a_living_driver_has_in_flight_is_left_to_it(toy: ToySlurm, tmp_path: Path) -> None:
+    with on_cluster(tmp_path) as launcher:
         launcher.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
         assert next(launcher.events()) == Progress("a", 0.0, "started")
-        assert family(tmp_path)
         assert not list(left_behind(tmp_path / "slurm"))
 
 
-def test_nothing_is_forgotten_before_its_outcome_was_taken(tmp_path: Path) -> None:
-    with on_this_machine(tmp_path) as launcher:
+def test_nothing_is_forgotten_before_its_outcome_was_taken(toy: ToySlurm, tmp_path: Path) -> None:
+    with on_cluster(tmp_path) as launcher:
         launcher.submit(job("a", "echo"))
         events = launcher.events()
         assert isinstance(next(events), Outcome)
@@ -361,20 +321,10 @@ def test_a_mistake_in_a_profile_is_named_in_one_line(tmp_path: Path) -> None:
     for text, words in MISTAKES.items():
         file.write_text(text)
         with pytest.raises(ConfigError) as mistake:
-            open_slurm(tmp_path, read_slurm_profile(str(file)), None)
+            SlurmLauncher(tmp_path / "slurm", read_slurm_profile(str(file)), None)
         (line,) = str(mistake.value).splitlines()
         assert line.startswith(f"{file}{words}")
         assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_profile_is_read_and_says_how_many_run_at_once(toy: ToySlurm, tmp_path: Path) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text("parallel: 7\nsetup: [module load cuda]\nextra: {nice: 10, exclude: null}\n")
-    with open_slurm(tmp_path, read_slurm_profile(str(file)), None) as launcher:
-        assert launcher.capacity == 7
-    with open_slurm(tmp_path, SlurmProfile(), 3) as launcher:
-        assert launcher.capacity == 3
-    assert read_slurm_profile(str(file)).setup == ["module load cuda"]
 
 
 def test_where_there_is_no_slurm_or_submitit_the_way_out_is_named(
@@ -383,10 +333,10 @@ def test_where_there_is_no_slurm_or_submitit_the_way_out_is_named(
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
         with pytest.raises(ConfigError, match=r"no Slurm here .*: start this where jobs are"):
-            open_slurm(tmp_path, SlurmProfile(), None)
+            SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ConfigError, match=r"pip install -e '\.\[slurm\]'"):
-        open_slurm(tmp_path, SlurmProfile(), None)
+        SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
     assert not list(tmp_path.iterdir())
 
 
@@ -394,9 +344,9 @@ def test_a_folder_that_others_can_write_to_is_refused(toy: ToySlurm, tmp_path: P
     (tmp_path / "slurm").mkdir()
     (tmp_path / "slurm").chmod(0o770)
     with pytest.raises(ConfigError, match="others may write there what jobs execute"):
-        open_slurm(tmp_path, SlurmProfile(), None)
+        SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
     shutil.rmtree(tmp_path / "slurm")
-    with open_slurm(tmp_path, SlurmProfile(), None):
+    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None):
         assert (tmp_path / "slurm").stat().st_mode & 0o777 == 0o700
 
 

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 from in_process import InProcess
-from launching import fifo, job, outcomes, release
+from launching import job, outcomes
 from real_slurm import RealSlurm, why_not
 from small import question
 from small_plans import planned
-from watching import LONG
 
 from ablations.plan.wanted import Plan
 from ablations.store.results import Results
-from ablations.sweep.launch import Event, Job, Outcome, Progress
+from ablations.sweep.launch import Event, Progress
 from ablations.sweep.launch.slurm.launcher import SlurmLauncher
 from ablations.sweep.launch.slurm.profile import SlurmProfile
 from ablations.sweep.runner import run
@@ -100,7 +97,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def here(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What a sweep on this machine gives."""
     results = Results(tmp_path_factory.mktemp("here"))
-    assert run(plan, results, InProcess(), "cpu") == {"ok": 2}
+    assert run(plan, results, InProcess(), "cpu").total() == 2
     return results
 
 
@@ -119,7 +116,7 @@ def test_a_sweep_of_which_one_job_lost_its_machine_gives_the_records_of_one_here
             steps.append(event.fraction)
 
     with Meddled(there.root, take_machine) as launcher:
-        assert run(plan, there, launcher, "cpu") == {"ok": 2}
+        assert run(plan, there, launcher, "cpu").total() == 2
     assert facts(there) == facts(here)
     assert len(facts(here)) == 2
     begun_again = steps.index(0.0)
@@ -130,6 +127,7 @@ def test_a_sweep_of_which_one_job_lost_its_machine_gives_the_records_of_one_here
 # What only a real one can show.
 
 
+@pytest.mark.soak
 def test_jobs_that_wait_are_one_array_of_which_so_many_run_at_once(
     real: RealSlurm, tmp_path: Path
 ) -> None:
@@ -161,60 +159,3 @@ def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint
     with Meddled(tmp_path, displace) as launcher:
         done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
     assert (done.status, done.value) == ("done", "went on from step 7")
-
-
-@pytest.mark.soak
-def test_closing_leaves_nothing_in_the_queue(real: RealSlurm, tmp_path: Path) -> None:
-    """By themselves these jobs would never end; Slurm takes a moment to clear up after one."""
-    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 1, poll=QUICK) as launcher:
-        for name in "ab":
-            launcher.submit(job(name, "hold", fifo=fifo(tmp_path, name)))
-        assert isinstance(next(launcher.events()), Progress)
-    real.wait_for(lambda: real.ask("squeue", "--me", "--noheader") == "", "the queue is empty")
-
-
-DRIVER = """
-import sys
-from pathlib import Path
-from ablations.sweep.launch import Job
-from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.profile import SlurmProfile
-
-launcher = SlurmLauncher(Path(sys.argv[1]), SlurmProfile(), 2, poll=0.05)
-for fifo in sys.argv[2:]:
-    launcher.submit(Job(fifo, "worker_jobs:begin", {"fifo": fifo, "log": f"{fifo}.log"}))
-for event in launcher.events():
-    print(event.note, flush=True)
-"""
-
-
-@pytest.mark.soak
-def test_an_array_outlives_its_driver_and_is_collected_by_the_next(
-    real: RealSlurm, drivers: list[subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    pipes = [fifo(tmp_path, name) for name in "ab"]
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(tmp_path / "slurm"), *pipes],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    drivers.append(driver)
-    assert driver.stdout
-    assert [driver.stdout.readline() for _ in pipes] == ["started\n", "started\n"]
-    driver.kill()
-    driver.wait(LONG)
-    release(pipes[0], "while nobody looked")
-    real.wait_for(lambda: real.running() == 1, "one has ended")
-    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), 2, poll=QUICK) as launcher:
-        for pipe in pipes:
-            payload = {"fifo": pipe, "log": f"{pipe}.log"}
-            launcher.submit(Job(pipe, "worker_jobs:begin", payload))
-        found = {}
-        for event in launcher.events():
-            if isinstance(event, Outcome):
-                found[event.job] = event.value
-                if event.job == pipes[0]:
-                    release(pipes[1], "while it was awaited")
-    assert found == dict(zip(pipes, ["while nobody looked", "while it was awaited"], strict=True))
-    assert [len(Path(f"{pipe}.log").read_text().split()) for pipe in pipes] == [1, 1]

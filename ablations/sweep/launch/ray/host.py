@@ -56,8 +56,6 @@ class Host:
             place = brought_to(path)
             if place is not None and _digest(place) != digest:
                 write_atomic(place, ray.get(reference))
-        if not job.files:
-            return self._run(Carried(Path(), job, {}), attempt)
         folder = Path(tempfile.mkdtemp(prefix="job-", dir=own_folder()))
         try:
             return self._run(Carried(folder, job, errand["files"]), attempt)

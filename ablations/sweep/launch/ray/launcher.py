@@ -139,7 +139,6 @@ class RayLauncher:
         self._errand = ray.remote(**plain)(errand)
         # Ray gives each task its own accelerators, but a process keeps those that it saw first.
         self._once = ray.remote(max_calls=1, **plain)(errand)
-        self._tasks: dict[tuple[Any, ...], Any] = {}
         self._reads: dict[str, Any] = {}
 
     def _disconnect(self) -> None:
@@ -161,15 +160,8 @@ class RayLauncher:
             "files": {name: data for name in job.files if (data := _held(job, name)) is not None},
             "reads": {path: self._sent(path) for path in job.reads},
         }
-        self._running[self._task(options).remote(errand)] = attempt
-
-    def _task(self, options: Mapping[str, Any]) -> Any:
-        """The errand of jobs with these needs."""
-        key = tuple(options.items())
-        if key not in self._tasks:
-            task = self._once if "num_gpus" in options else self._errand
-            self._tasks[key] = task.options(**options)
-        return self._tasks[key]
+        task = self._once if "num_gpus" in options else self._errand
+        self._running[task.options(**options).remote(errand)] = attempt
 
     def _needs(self, job: Job) -> dict[str, Any]:
         """What a job asks of the cluster; one that is to be alone, all processors of a machine.

@@ -19,12 +19,12 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from ablations.sweep.launch import Event, Job, Outcome, accepted, withdrawn
 from ablations.sweep.launch.slurm.element import ArrayElement
-from ablations.sweep.launch.slurm.flight import Flight
-from ablations.sweep.launch.slurm.manifest import (
+from ablations.sweep.launch.slurm.flight import (
+    Flight,
     Submitted,
     forget,
     left_behind,
@@ -34,15 +34,7 @@ from ablations.sweep.launch.slurm.manifest import (
     private,
 )
 from ablations.sweep.launch.slurm.profile import Request, SlurmProfile
-from ablations.sweep.launch.slurm.queue import (
-    ENDED,
-    ENDING,
-    ProcessQueue,
-    Queue,
-    SlurmQueue,
-    Unanswered,
-    files_of,
-)
+from ablations.sweep.launch.slurm.queue import ENDED, ENDING, SlurmQueue, Unanswered, files_of
 from ablations.sweep.signals import undisturbed
 from model.config import ConfigError
 
@@ -54,33 +46,20 @@ _REFILL = 4  # so many times are jobs added until all of the capacity is new
 _LOST = 20  # so many lost machines are no accident
 
 
-def open_slurm(results_root: Path, profile: SlurmProfile, capacity: int | None) -> SlurmLauncher:
-    """The launcher of a results folder, on the cluster that a profile describes."""
-    return SlurmLauncher(results_root / "slurm", profile, capacity)
-
-
 class SlurmLauncher:
     """Up to `capacity` jobs at once on a cluster, by default as many as its profile says.
 
-    `poll` is how many seconds lie between two looks at the files; Slurm is asked more rarely. With
-    the `local` executor jobs are processes of this machine.
+    `poll` is how many seconds lie between two looks at the files; Slurm is asked more rarely.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        profile: SlurmProfile,
-        capacity: int | None = None,
-        executor: Literal["slurm", "local"] = "slurm",
-        poll: float = 2.0,
+        self, folder: Path, profile: SlurmProfile, capacity: int | None = None, poll: float = 2.0
     ) -> None:
         self.capacity = profile.parallel if capacity is None else capacity
         if self.capacity < 1:
             what = f"capacity is the number of jobs at once: at least 1, not {self.capacity}"
             raise ValueError(what)
-        self._queue: Queue = (
-            SlurmQueue(profile, self.capacity) if executor == "slurm" else ProcessQueue(profile)
-        )
+        self._queue = SlurmQueue(profile, self.capacity)
         self._folder = private(folder)
         self._profile, self._poll = profile, poll
         self._waiting: dict[str, Job] = {}
@@ -130,7 +109,6 @@ class SlurmLauncher:
             for _ in self.events():
                 pass
             self._forget_told()
-            self._queue.close()
             self._is_open = False
 
     def __enter__(self) -> Self:
@@ -147,7 +125,7 @@ class SlurmLauncher:
             self._attach()
         while self._waiting and time.monotonic() >= self._submit_at:
             room = self.capacity - len(self._flights)
-            if self._queue.holds_back and not self._flights:
+            if not self._flights:  # the array holds back what is more than its capacity
                 room = _LARGEST
             if room < max(1, self.capacity // _REFILL):  # a few together, not one by one
                 return

@@ -1,8 +1,4 @@
-"""Where elements wait and run: Slurm, or processes of this machine in its place.
-
-Both are reached through submitit. Slurm itself is asked by squeue, which every cluster has, and not
-by sacct, which many have not.
-"""
+"""Slurm itself: told through submitit, and asked by squeue, which every cluster has (not sacct)."""
 
 from __future__ import annotations
 
@@ -11,15 +7,13 @@ import importlib
 import io
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shutil import which
-from typing import Any, Protocol
+from typing import Any
 
-from ablations.store.machine import is_running, started
 from ablations.sweep.launch.slurm.element import ArrayElement
 from ablations.sweep.launch.slurm.profile import Request, SlurmProfile
 from model.config import ConfigError
@@ -32,33 +26,11 @@ ENDED = {
 ENDING = ENDED | {"COMPLETING"}
 _STRETCHES = 10_000  # time limits that one job may use up, one after the other
 _ANSWER = 30.0  # seconds until Slurm has not answered
-_LINGER = 10.0  # seconds that a process may take to end after its job
 _PASSING = ("unable to contact", "timed out", "temporarily", "connection refused", "zero bytes")
 
 
 class Unanswered(Exception):
     """Slurm did not answer; it may later."""
-
-
-class Queue(Protocol):
-    """Somewhere to wait and run."""
-
-    holds_back: bool
-    """Whether what is more than its capacity waits there."""
-
-    def submit(self, folder: Path, elements: Sequence[ArrayElement], request: Request) -> list[str]:
-        """Hand them over, as one array; what the queue calls each."""
-
-    def states(self, numbers: Sequence[str]) -> dict[str, str] | None:
-        """How each stands, in Slurm's words; None where there is no answer."""
-
-    def cancel(self, numbers: Sequence[str]) -> None:
-        """Tell these to stop; no mistake where one has ended."""
-
-    def withdraw(self, folder: Path) -> None:
-        """Cancel whatever was submitted from this folder, though it has no numbers."""
-
-    def close(self) -> None: ...
 
 
 def submitit() -> Any:
@@ -71,16 +43,13 @@ def submitit() -> Any:
 
 def files_of(folder: Path, number: str) -> dict[str, Path]:
     """Submitit's files of one job: result, submitted, stdout, stderr."""
-    plain = number.partition("@")[0]
     names = {"result": "0_result.pkl", "submitted": "submitted.pkl"}
     names |= {"stdout": "0_log.out", "stderr": "0_log.err"}
-    return {kind: folder / f"{plain}_{name}" for kind, name in names.items()}
+    return {kind: folder / f"{number}_{name}" for kind, name in names.items()}
 
 
 class SlurmQueue:
     """The cluster: all elements that are submitted together are one job array."""
-
-    holds_back = True
 
     def __init__(self, profile: SlurmProfile, at_once: int) -> None:
         self._profile, self._at_once = profile, at_once
@@ -91,6 +60,7 @@ class SlurmQueue:
             raise ConfigError([f"no Slurm here ({', '.join(lacking)} not found): {where}"])
 
     def submit(self, folder: Path, elements: Sequence[ArrayElement], request: Request) -> list[str]:
+        """Hand them over, as one array; what Slurm calls each."""
         python = f"exec {shlex.quote(sys.executable)}"
         executor = self._submitit.SlurmExecutor(folder, _STRETCHES, python=python)
         options = self._profile.options(request, _name(folder), self._at_once)
@@ -105,6 +75,7 @@ class SlurmQueue:
             raise _refusal(str(error)) from None
 
     def states(self, numbers: Sequence[str]) -> dict[str, str] | None:
+        """How each stands, in Slurm's words; None where there is no answer."""
         words = ["--me", "--noheader", "--array", "--states=all", "--format=%i|%T"]
         told = _ask("squeue", *words)
         if told is None:
@@ -113,71 +84,16 @@ class SlurmQueue:
         return {number: known.get(number, GONE) for number in numbers}
 
     def cancel(self, numbers: Sequence[str]) -> None:
+        """Tell these to stop; no mistake where one has ended."""
         _ask("scancel", *numbers)
 
     def withdraw(self, folder: Path) -> None:
+        """Cancel whatever was submitted from this folder, though it has no numbers."""
         _ask("scancel", "--me", f"--name={_name(folder)}")
-
-    def close(self) -> None:
-        """Nothing of it is ours to end."""
-
-
-class ProcessQueue:
-    """Submitit's own processes on this machine, for what can be shown without a cluster."""
-
-    holds_back = False
-
-    def __init__(self, profile: SlurmProfile) -> None:
-        self._profile = profile
-        self._submitit = submitit()
-        self._processes: list[subprocess.Popen[bytes]] = []
-
-    def submit(self, folder: Path, elements: Sequence[ArrayElement], request: Request) -> list[str]:
-        executor = self._submitit.LocalExecutor(folder, _STRETCHES)
-        executor._throttling = 0.0
-        executor.update_parameters(
-            timeout_min=request.minutes, signal_delay_s=self._profile.warning
-        )
-        with _environment(), _hearing():
-            processes = [job._process for job in executor.submit_array(elements)]
-        self._processes += processes
-        return [f"{process.pid}@{_start_of(process.pid)}" for process in processes]
-
-    def states(self, numbers: Sequence[str]) -> dict[str, str] | None:
-        self._processes = [each for each in self._processes if each.poll() is None]
-        return {number: "RUNNING" if _is_there(number) else "COMPLETED" for number in numbers}
-
-    def cancel(self, numbers: Sequence[str]) -> None:
-        for number in filter(_is_there, numbers):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(number.partition("@")[0]), signal.SIGTERM)
-
-    def withdraw(self, folder: Path) -> None:
-        """A process without a submitted pickle ends by itself."""
-
-    def close(self) -> None:
-        for process in self._processes:
-            try:
-                process.wait(_LINGER)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def _name(folder: Path) -> str:
     return f"ablations-{folder.name}"
-
-
-def _start_of(pid: int) -> float:
-    try:
-        return started(pid)
-    except (ProcessLookupError, FileNotFoundError):  # it has ended already
-        return 0.0
-
-
-def _is_there(number: str) -> bool:
-    pid, _, start = number.partition("@")
-    return is_running(int(pid), float(start))
 
 
 def _ask(*words: str) -> str | None:
@@ -224,13 +140,3 @@ def _environment() -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = path
-
-
-@contextlib.contextmanager
-def _hearing() -> Iterator[None]:
-    """A process that is started here gets signals, whatever this one has put off."""
-    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
