@@ -45,15 +45,6 @@ def of(frame: pd.DataFrame, label: str) -> pd.DataFrame:
     return frame[frame["label"] == label].set_index("x")
 
 
-def test_the_lab_says_of_its_metrics_what_their_measures_say() -> None:
-    from ablations.measure import quantities_of
-
-    names = ["layer", "throughput", "decode", "memory", "complexity", "share"]
-    told = {name: vars(quantity) for name, quantity in quantities_of(names).items()}
-    for name, known in METRICS.items():
-        assert {field: told[name][field] for field in known} == known
-
-
 @pytest.mark.parametrize(
     ("place", "along", "x", "series"),
     [
@@ -73,15 +64,6 @@ def test_a_place_lies_so_far_along_a_series(
     assert (found["along"], found["x"], found["series"]) == (along, x, series)
     told = place.get("batch", math.nan)
     assert found["batch"] == told or math.isnan(found["batch"]) == math.isnan(told)
-
-
-def test_a_place_without_a_length_or_position_is_on_no_curve() -> None:
-    assert walked({"batch": 64}) is None
-
-
-def test_the_batch_that_a_budget_makes_does_not_part_its_series() -> None:
-    places = [{"length": n, "batch": 256 // n, "tokens": 256} for n in (8, 16)]
-    assert {str((walked(place) or {})["series"]) for place in places} == {"256 tokens"}
 
 
 def test_fewer_than_three_lengths_are_no_curve(folder: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import seq2seq
 import torch
+from peers import block_logs
 
 from ablations.measure.timing import TimingConfig, time_blocks
 from ablations.plan.profile import read_profile
@@ -24,7 +25,7 @@ from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.train.loop import CURVE_POINTS, Trainer
 from ablations.train.settings import TrainConfig
-from analysis.stats import Ratio, timing_ratio
+from analysis.stats import ratio_ends
 from model.batch import PAD, Batch
 from model.build import build
 
@@ -88,13 +89,14 @@ def bare(
 
 
 def report(
-    benchmark: Any, capsys: pytest.CaptureFixture[str], title: str, ratio: Ratio, note: str
+    benchmark: Any, capsys: pytest.CaptureFixture[str], title: str, logs: list[float], note: str
 ) -> None:
-    benchmark.extra_info.update(vars(ratio))
-    assert math.isfinite(ratio.ratio)
+    ratio, low, high = ratio_ends(logs)
+    benchmark.extra_info.update(ratio=ratio, low=low, high=high)
+    assert math.isfinite(ratio)
     with capsys.disabled():
         print(f"\n{title}, {torch.get_num_threads()} threads: ", end="")
-        print(f"{ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f}); {note}")
+        print(f"{ratio:.3f} ({low:.3f} to {high:.3f}); {note}")
 
 
 @pytest.mark.parametrize("profile", STEPS)
@@ -110,9 +112,9 @@ def test_the_loop_of_a_trial_beside_a_bare_one(
     benchmark.pedantic(
         lambda: samples.update(time_blocks(calls, TIMING, CPU)), rounds=1, iterations=1
     )
-    ratio = timing_ratio(samples["trial"], samples["bare"])
+    logs = block_logs(samples["trial"], samples["bare"])
     each = f"{sum(samples['bare']) / len(samples['bare']) / steps * 1e3:.1f} ms a bare step"
-    report(benchmark, capsys, f"{profile}: a trial's loop over a bare loop", ratio, each)
+    report(benchmark, capsys, f"{profile}: a trial's loop over a bare loop", logs, each)
 
 
 @pytest.mark.parametrize("profile", STEPS)
@@ -142,8 +144,8 @@ def test_real_tokens_a_second_beside_torch_transformer_on_shuffled_batches(
         ]
         taken = samples[name]
         a_token[name] = [time / tokens for time, tokens in zip(taken, read, strict=False)]
-    ratio = timing_ratio(a_token["theirs"], a_token["ours"])
+    logs = block_logs(a_token["theirs"], a_token["ours"])
     rates = {name: len(times) / sum(times) for name, times in a_token.items()}
     note = f"{rates['ours']:,.0f} and {rates['theirs']:,.0f} tokens/s, {words} words a step"
     title = f"{profile}: real tokens a second over nn.Transformer's"
-    report(benchmark, capsys, title, ratio, note)
+    report(benchmark, capsys, title, logs, note)
