@@ -23,13 +23,6 @@ COORDINATES = (
     "source",
 )
 """Numbers in a reading's `at`."""
-WENT = {
-    "worst": "write 'worse' once for each of the others",
-    "ordered": "write 'better' once for each pair",
-    "trains": "write 'fails' of a variant that should not: a difference of rates",
-    "kind": "a threshold alone makes it a rate",
-}
-"""Words that are no longer understood, and what to write instead."""
 _EXPECTED = {
     "float_type": "expected a number",
     "finite_number": "expected a finite number",
@@ -52,23 +45,22 @@ def read_prediction(
     """A prediction as its YAML writes it; ConfigError lists all that is wrong with it."""
     if not isinstance(written, Mapping):
         raise ConfigError([f"{place}: expected a word and a variant, got {str(written)[:60]!r}"])
-    gone = [f"{place}.{key}: went: {WENT[key]}" for key in written if key in WENT]
-    if "role" in written:
-        gone.append(f"{place}.role: does not belong here: list it under 'require'")
     said = [key for key in written if key in KINDS]
     if len(said) != 1:
         words = ", ".join(KINDS)
-        told = f"{place}: expected one of {words}; found {len(said)} of them"
-        raise ConfigError(gone or [told])
+        raise ConfigError([f"{place}: expected one of {words}; found {len(said)} of them"])
     word = said[0]
-    given = {key: value for key, value in written.items() if key not in (word, "role", *WENT)}
+    problems = []
+    if "role" in written:
+        problems.append(f"{place}.role: does not belong here: list it under 'require'")
+    given = {key: value for key, value in written.items() if key not in (word, "role")}
     subject = written[word]
     of = [str(name) for name in (subject if isinstance(subject, list) else [subject])]
     fields = KINDS[word].model_fields
     plain = {"metric": metric, **given, "word": word, "role": role, "of": of}
     if "than" in fields:
         plain.setdefault("than", control)
-    problems = gone + _wrong_names(plain, place, variants, factors)
+    problems += _wrong_names(plain, place, variants, factors)
     problems += _wrong_together(plain, place)
     try:
         found = prediction_of(plain)

@@ -105,28 +105,6 @@ def test_an_unknown_name_is_answered_with_the_nearest(
 # Values.
 
 
-def test_a_wrong_value_is_named_by_file_and_line(say: Say, tmp_path: Path) -> None:
-    """Fault 26."""
-    file = tmp_path / "wrong.yaml"
-    head = ["question: Is it?", "task: g2p", "fixed: all", "moves: none", "metric: per",
-            "measures: [quality]", "control: a", "variants: {a: {}}", "settings:"]  # fmt: skip
-    for line, place, words in (
-        ("  model.depth: two", 10, "depth"),
-        ("  model.depth: 2\n  model.depth: 3", 11, "'model.depth' stands twice"),
-        ("  model.norm: no", 10, "no norm 'no'"),
-        ("  train.clip: {}", 10, "clip"),
-        ("  model.d_model: [16]", 10, "d_model"),
-        ("  model.n_heads: '4 heads'", 10, "n_heads"),
-        ("  model.tied: true", 10, "tied"),
-        ("  model.depth: 2: 3", 10, "mapping values"),
-    ):
-        file.write_text("\n".join([*head, line, ""]), encoding="utf-8")
-        code, lines = say("plan", str(file), "--profile", "smoke")
-        assert (code, len(lines)) == (2, 1)
-        assert f"{file}:{place}: " in lines[0]
-        assert words in lines[0]
-
-
 def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -> None:
     """Fault 30."""
     hundred = {f"{n}": {"train.steps": n + 1} for n in range(100)}

@@ -42,10 +42,6 @@ def test_every_word_can_be_said_and_read_back_from_a_plan(written: dict[str, Any
     assert prediction_of(said.to_dict()) == said
 
 
-def test_every_word_is_tried_here() -> None:
-    assert {next(iter(written)) for written in WHOLE} == set(KINDS)
-
-
 def test_who_is_not_named_to_compare_with_is_the_control() -> None:
     assert read({"worse": "without"}).labels == ["without", "with"]
     assert read({"worse": "without", "than": "third"}).labels == ["without", "third"]
@@ -80,10 +76,6 @@ def test_a_prediction_cannot_be_changed_and_a_plan_of_another_shape_is_refused()
         ({"better": "with"}, ".better: 'with' is compared with itself"),
         ({"crosses": ["with"], "along": "length"}, "speaks of two variants, each once"),
         ({"crosses": ["with", "with"], "along": "length"}, "each once"),
-        ({"worst": "without"}, ".worst: went: write 'worse' once for each of the others"),
-        ({"ordered": ["with", "without"]}, ".ordered: went: write 'better' once for each pair"),
-        ({"trains": "with"}, ".trains: went: write 'fails'"),
-        ({"better": "third", "kind": "basin"}, ".kind: went: a threshold alone makes it a rate"),
         ({"equal": "without", "because": "x"}, ": lacks 'within'"),
         ({"equal": "without", "within": 0.1}, ": lacks 'because'"),
         ({"better": "without", "by": 0.1}, "say in a word why that size matters"),
@@ -93,12 +85,7 @@ def test_a_prediction_cannot_be_changed_and_a_plan_of_another_shape_is_refused()
             {"better": "third", "metric": "steps_to_reach", "at": {"loss": 1}, "by": 5},
             "steps_to_reach takes no margin and no threshold",
         ),
-        (
-            {"fails": "third", "metric": "steps_to_reach", "at": {"loss": 1}},
-            ".metric: steps_to_reach cannot be told to be 'fails'",
-        ),
         ({"better": "without", "by": "much", "because": "x"}, ".by: expected a number"),
-        ({"better": "without", "by": True, "because": "x"}, ".by: expected a number"),
         ({"better": "without", "by": float("nan"), "because": "x"}, ".by: expected a finite"),
         ({"better": "without", "with": 1}, ".with: does not belong here"),
         ({"worse": "without", "acros": {}}, ".acros: does not belong here. Did you mean 'across'?"),
@@ -109,7 +96,6 @@ def test_a_prediction_cannot_be_changed_and_a_plan_of_another_shape_is_refused()
         ({"grows": "third", "along": "height"}, ".along: no factor 'height'"),
         ({"better": "without", "across": {"length": "7"}}, ".across.length: no level '7'"),
         ({"exponent": "with", "along": "length", "between": [2, 1]}, ".between: expected [low"),
-        ({"exponent": "with", "along": "length", "between": 2}, ".between: expected [low"),
         ({"ratio": "without", "between": [None, None]}, ".between: expected [low"),
         ({"exact": "with", "within": 0.0}, "lacks its positive control"),
     ],
