@@ -87,6 +87,7 @@ def test_a_ratio_is_never_narrower_than_two_copies_of_one_model() -> None:
     floor = stats.noise_floor(same)
     scipys = scipy_stats.ttest_1samp(same, 0.0).confidence_interval(0.95)
     assert floor == pytest.approx(max(abs(scipys.low), abs(scipys.high)))
+    assert stats.noise_floor([-log for log in same]) == pytest.approx(floor)
     ratio, low, high = stats.ratio_ends([0.2, 0.201, 0.199], floor)
     assert (low, high) == pytest.approx((ratio * math.exp(-floor), ratio * math.exp(floor)))
     wide = stats.ratio_ends([0.2, 0.9, -0.5], floor)
