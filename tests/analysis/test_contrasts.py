@@ -237,3 +237,13 @@ def test_where_higher_is_better_more_is_better(folder: Any) -> None:
         folder.record("post", seed, 0.7 + LUCK[seed] + 0.001 * seed)
         folder.record("none", seed, 0.3 + LUCK[seed] + 0.001 * seed)
     assert dict(judged(folder)["mark"]) == {"post": "better", "none": "worse"}
+
+
+def test_survivors_of_a_control_that_diverged_cannot_make_a_variant_worse(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"], seeds=range(5))
+    fill(folder, "pre", 0.2, range(4))
+    for seed in range(5):
+        folder.record("post", seed, 0.5 + LUCK[seed] + 0.002 * seed)
+    assert judged(folder).loc["post", "mark"] == "worse"
+    folder.record("pre", 4, status="diverged")
+    assert judged(folder).loc["post", "mark"] == "failed"
