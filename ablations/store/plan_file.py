@@ -84,4 +84,4 @@ class _Plan(TypedDict):
     ablations: dict[str, _Entry]
 
 
-PLAN: TypeAdapter[dict[str, Any]] = TypeAdapter(_Plan)
+PLAN: TypeAdapter[Any] = TypeAdapter(_Plan)

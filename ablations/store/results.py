@@ -117,11 +117,12 @@ class Results:
         except NotAFileError as error:
             raise RecordError(f"{self.plan_file}: {error.strerror}; {_ANEW}") from None
         try:
-            return unseal(data, PLAN)
+            plan: dict[str, Any] = unseal(data, PLAN)
         except NewerRecordError as error:
             raise NewerRecordError(f"{self.plan_file}: {error}") from None
         except RecordError as error:
             raise RecordError(f"{self.plan_file}: {error}; {_ANEW}") from None
+        return plan
 
     def planned(self) -> dict[str, dict[str, Asked]]:
         """The trials of each ablation of the plan, and what is asked of them."""
