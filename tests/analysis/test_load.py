@@ -154,3 +154,13 @@ def test_a_measure_that_nobody_asks_for_makes_no_record_stale(folder: Any) -> No
     taken = {"quality": {}, "calibration": {"model/norm.py": "before"}}
     folder.record("control", 0, 0.3, measures=taken)
     assert load(folder.root).stale == frozenset()
+
+
+def test_what_another_table_asks_for_is_not_read_into_this_one(folder: Any) -> None:
+    folder.ablation("position", ["control"], seeds=[0])
+    asked, not_asked = (
+        Reading(name, "1", 0.3, "valid", {"step": 9}, measure=name)
+        for name in ("quality", "calibration")
+    )
+    folder.record("control", 0, readings=[asked, not_asked])
+    assert list(load(folder.root).readings["metric"]) == ["quality"]
