@@ -448,3 +448,8 @@ def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
         *(("8", S), ("16", S), ("32", S), ("64", R)),
     ]
     assert found.verdict == "mixed"
+
+
+def test_where_lower_is_better_a_seed_is_past_a_threshold_below_it() -> None:
+    found = finding(levels(0.5, 0.2, says("better", threshold=0.3)))
+    assert (found.word, found.rates) == (S, {"b": (5, 5), "a": (0, 5)})
