@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 import pandas as pd
@@ -21,6 +20,7 @@ from analysis import stats
 from analysis.contrasts import DIFFERS
 from analysis.evidence import Evidence
 from analysis.load import Loaded
+from analysis.names import choose
 from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, Case, cases, measure
 from analysis.scores import outcomes, scores
 from analysis.sentences import bounds, number
@@ -230,29 +230,19 @@ def _mean(by_seed: dict[int, float]) -> float:
 
 @dataclass(frozen=True)
 class ExpectedErrors:
-    """How many verdicts and marks chance alone would make."""
+    """How many verdicts and marks chance alone would make: of predictions that an interval judges,
+    and of differences in tables that an interval marks."""
 
     judged: int
-    """Predictions that an interval judges."""
     differences: int
-    """Differences in tables that an interval marks."""
-
-    @property
-    def wrong(self) -> float:
-        """Verdicts expected to be wrong at most, where every truth is on the edge."""
-        return 0.025 * self.judged
-
-    @property
-    def marked(self) -> float:
-        """Differences expected to be marked at most, if none were real."""
-        return 0.05 * self.differences
 
     def __str__(self) -> str:
         return (
-            f"Of {self.judged} predictions judged by an interval at most {self.wrong:.2g} verdicts "
-            f"are expected to be wrong by chance; of {self.differences} differences in tables at "
-            f"most {self.marked:.2g} would be marked if none were real. Variants that share a "
-            "baseline err together, and the choice of the learning rate is in no interval."
+            f"Of {self.judged} predictions judged by an interval at most {0.025 * self.judged:.2g} "
+            f"verdicts are expected to be wrong by chance; of {self.differences} differences in "
+            f"tables at most {0.05 * self.differences:.2g} would be marked if none were real. "
+            "Variants that share a baseline err together, and the choice of the learning rate is "
+            "in no interval."
         )
 
 
@@ -269,10 +259,7 @@ def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[dict[str, Any]
     found = verdicts(evidence.loaded)
     known = list(dict.fromkeys(each.id for each in found))
     for name in asked:
-        if name not in known:
-            near = get_close_matches(name[:100], known, n=1, cutoff=0.0)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"no claim {name[:60]!r} in this folder.{hint}")
+        choose(name, known, "claim")
     return [_document(each, evidence) for each in found if not asked or each.id in asked]
 
 

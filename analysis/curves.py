@@ -52,7 +52,7 @@ def _timed_rows(evidence: Evidence) -> list[dict[str, Any]]:
     for group in evidence.loaded.timings:
         first = {**group[0], "session": session_of(group[0]["session"])}
         # The first seed is as good as another.
-        logs.setdefault((*(first[name] for name in keys), first["label"]), log_ratios(group))
+        logs.setdefault((*(first[name] for name in keys), first["label"]), log_ratios(group)[:2])
     rows = []
     for row in listed(evidence.speeds):
         place = walked(row["place"])

@@ -17,7 +17,7 @@ def short(text: str, most: int = 80) -> str:
 def choose(word: str, known: Sequence[str], kind: str) -> None:
     """Accept a known word; answer any other with the nearest one."""
     if word not in known:
-        near = difflib.get_close_matches(word, known, n=1, cutoff=0.0)
+        near = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.0)
         hint = f": did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"no {kind} {word[:60]!r}{hint}")
 

@@ -197,7 +197,9 @@ class Case:
             if have != asked:
                 reason = f"pass {len(have)} of {len(asked)}"
             elif len(have) < least:
-                reason = f"{_count(len(have), 'seed')}; {least} are needed for a verdict"
+                reason = (
+                    f"{len(have)} seed{'s' * (len(have) > 1)}; {least} are needed for a verdict"
+                )
         return done, reason
 
     def _processes(self) -> tuple[list[int], str]:
@@ -213,7 +215,7 @@ class Case:
         n = min(held, default=0)
         if n == 0:
             return [], "not timed at the places that it looks at"
-        told = f"timed in {_count(n, 'process')}; {stats.LEAST} are needed"
+        told = f"timed in {n} process{'es' * (n > 1)}; {stats.LEAST} are needed"
         return list(range(n)), told if n < stats.LEAST else ""
 
     def _places(self, label: str, spot: Spot) -> list[list[dict[str, Any]]]:
@@ -242,7 +244,7 @@ class Case:
     def timed_side(self, label: str, spot: Spot) -> tuple[list[float], float]:
         """A variant's log ratios to the reference's times, and the noise floor."""
         found = self._places(label, spot)
-        return log_ratios(found[0]) if len(found) == 1 else ([], math.nan)
+        return log_ratios(found[0])[:2] if len(found) == 1 else ([], math.nan)
 
     def floor(self) -> float:
         """How far two copies of one model are apart; NaN where there was no second copy."""
@@ -509,8 +511,3 @@ KINDS: dict[type, Callable[[Case, Any, Sequence[int]], Found]] = {
     Ratio: _ratio,
     Exact: _exact,
 }
-
-
-def _count(n: int, noun: str) -> str:
-    plural = {"process": "processes"}.get(noun, f"{noun}s")
-    return f"{n} {noun if n == 1 else plural}"

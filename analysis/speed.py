@@ -34,7 +34,7 @@ def speeds(loaded: Loaded) -> pd.DataFrame:
     for group in loaded.timings:
         first = group[0]
         ablation = loaded.ablations[first["ablation"]]
-        logs, floor, reason = _judged(group)
+        logs, floor, reason = log_ratios(group)
         ratio, low, high = stats.ratio_ends(logs, 0.0 if math.isnan(floor) else floor)
         seconds, seconds_low, seconds_high = stats.ratio_ends(log_seconds(group))
         session = environment.session_of(first["session"])
@@ -105,12 +105,6 @@ def places(
     return [group for group in found if group[0]["seed"] == first]
 
 
-def log_ratios(group: list[Row]) -> tuple[list[float], float]:
-    """Of one place: log ratio to the control's time in each process, and the noise floor."""
-    logs, floor, _ = _judged(group)
-    return logs, floor
-
-
 def log_seconds(group: list[Row]) -> list[float]:
     """Of one place: the mean log time in each process; nothing where one has none."""
     held = [row["samples"] for row in group]
@@ -121,8 +115,9 @@ def log_seconds(group: list[Row]) -> list[float]:
     return [math.fsum(map(math.log, samples)) / len(samples) for samples in held]
 
 
-def _judged(group: list[Row]) -> tuple[list[float], float, str]:
-    """Log ratios by process, the noise floor, and why there is none where there is none."""
+def log_ratios(group: list[Row]) -> tuple[list[float], float, str]:
+    """Of one place: log ratio to the control's time in each process, the noise floor, and why there
+    is none where there is none."""
     for row in group:
         if not isinstance(row["samples"], list):
             return [], math.nan, str(row["reason"])

@@ -50,16 +50,17 @@ def read_prediction(
         words = ", ".join(KINDS)
         raise ConfigError([f"{place}: expected one of {words}; found {len(said)} of them"])
     word = said[0]
-    given = {key: value for key, value in written.items() if key != word}
+    problems = []
+    if "role" in written:
+        problems.append(f"{place}.role: does not belong here: list it under 'require'")
+    given = {key: value for key, value in written.items() if key not in (word, "role")}
     subject = written[word]
     of = [str(name) for name in (subject if isinstance(subject, list) else [subject])]
     fields = KINDS[word].model_fields
     plain = {"metric": metric, **given, "word": word, "role": role, "of": of}
     if "than" in fields:
         plain.setdefault("than", control)
-    problems = _wrong_names(plain, place, variants, factors)
-    if "role" in written:
-        problems.append(f"{place}.role: does not belong here: list it under 'require'")
+    problems += _wrong_names(plain, place, variants, factors)
     problems += _wrong_together(plain, place)
     try:
         found = prediction_of(plain)

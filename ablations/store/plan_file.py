@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from ablations.store.record import Number, TrialId
-from ablations.store.schema import STRICT, seal, unseal
+from ablations.store.schema import STRICT
 
 Objects = list[dict[str, Any]]
 Better = Literal["lower", "higher"]
@@ -84,17 +84,4 @@ class _Plan(TypedDict):
     ablations: dict[str, _Entry]
 
 
-_PLAN: TypeAdapter[Any] = TypeAdapter(_Plan)
-
-
-def write_bytes(plan: dict[str, Any]) -> bytes:
-    """The bytes of plan.json; a plan that is not shaped like one is never written."""
-    data = seal(plan)
-    unseal(data, _PLAN)
-    return data
-
-
-def read_bytes(data: bytes) -> dict[str, Any]:
-    """The plan in these bytes; a RecordError says in one line what is wrong with it."""
-    plan: dict[str, Any] = unseal(data, _PLAN)
-    return plan
+PLAN: TypeAdapter[Any] = TypeAdapter(_Plan)

@@ -161,15 +161,8 @@ class Exact(_Prediction):
 
 
 KINDS: dict[str, type[_Prediction]] = {
-    "better": Better,
-    "worse": Worse,
-    "equal": Equal,
-    "fails": Fails,
-    "grows": Grows,
-    "exponent": Exponent,
-    "crosses": Crosses,
-    "ratio": Ratio,
-    "exact": Exact,
+    kind.__name__.lower(): kind
+    for kind in (Better, Worse, Equal, Fails, Grows, Exponent, Crosses, Ratio, Exact)
 }
 Prediction = Annotated[
     Better | Worse | Equal | Fails | Grows | Exponent | Crosses | Ratio | Exact,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ablations.store import plan_file
 from ablations.store.files import NotAFileError, beside, cleared, read_file, write_atomic
+from ablations.store.plan_file import PLAN
 from ablations.store.record import RECORD, Record
 from ablations.store.schema import TRIAL, NewerRecordError, RecordError, seal, unseal
 
@@ -117,12 +117,12 @@ class Results:
         except NotAFileError as error:
             raise RecordError(f"{self.plan_file}: {error.strerror}; {_ANEW}") from None
         try:
-            return plan_file.read_bytes(data)
+            plan: dict[str, Any] = unseal(data, PLAN)
         except NewerRecordError as error:
             raise NewerRecordError(f"{self.plan_file}: {error}") from None
         except RecordError as error:
-            problem = f"{self.plan_file}: {error}; {_ANEW}"
-            raise RecordError(problem) from None
+            raise RecordError(f"{self.plan_file}: {error}; {_ANEW}") from None
+        return plan
 
     def planned(self) -> dict[str, dict[str, Asked]]:
         """The trials of each ablation of the plan, and what is asked of them."""
@@ -139,4 +139,7 @@ class Results:
         return {name: entry["name"] for name, entry in self.read_plan()["ablations"].items()}
 
     def write_plan(self, plan: dict[str, Any]) -> None:
-        write_atomic(self.plan_file, plan_file.write_bytes(plan))
+        """A plan that is not shaped like one is never written."""
+        data = seal(plan)
+        unseal(data, PLAN)
+        write_atomic(self.plan_file, data)

@@ -157,10 +157,11 @@ def plot_learning(frame: pd.DataFrame, ax: Axes) -> Axes:
     for name, own in frame.groupby("name", sort=False):
         first, middle = own.iloc[0], mean[mean["name"] == name]
         each = seeds[seeds["name"] == name]
-        sns.lineplot(
-            data=each, x="x", y="value", units="seed", estimator=None, errorbar=None, ax=ax,
-            color=first["colour"], linewidth=0.5, alpha=0.45, legend=False,
-        )  # fmt: skip
+        if each["value"].notna().any():  # or all its seeds broke down before they were evaluated
+            sns.lineplot(
+                data=each, x="x", y="value", units="seed", estimator=None, errorbar=None, ax=ax,
+                color=first["colour"], linewidth=0.5, alpha=0.45, legend=False,
+            )  # fmt: skip
         ax.plot(
             middle["x"], middle["value"], color=first["colour"], zorder=4, marker=first["marker"],
             ms=3.6, mew=0, markevery=max(1, len(middle) // 6),

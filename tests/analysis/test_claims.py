@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from planted import Planted, at_end, says, timed
 
-from analysis.claims import Verdict, claims, expected_errors, lines, undertrained, verdicts
+from analysis.claims import Verdict, claims, expected_errors, undertrained, verdicts
 from analysis.contrasts import contrasts
 from analysis.evidence import Evidence
 from analysis.speed import speeds
@@ -82,10 +82,6 @@ def test_a_claim_is_judged_only_where_what_it_requires_is_supported(
         assert found.reason.startswith(f"what it requires is {word}: b")
 
 
-def test_a_requirement_may_stand_among_the_predictions_by_its_role() -> None:
-    assert only(asked(YES, {**NO, "role": "requires"})).reason.startswith("what it requires is")
-
-
 @pytest.mark.parametrize("done", [1, 2, 3, 4])
 def test_no_verdict_before_every_planned_seed_is_there(done: int) -> None:
     found = only(asked(YES, seeds=FIRST[:done]))
@@ -100,12 +96,6 @@ def test_no_verdict_before_every_planned_seed_is_there(done: int) -> None:
 def test_a_seed_that_one_side_lacks_is_no_pass() -> None:
     planted = asked(YES, seeds=FIRST)
     del planted.records["q-b--303"]
-    assert only(planted).reason == "pass 4 of 5"
-
-
-def test_an_unreadable_record_is_no_pass() -> None:
-    planted = asked(YES)
-    planted.records["q-b--303"].config["seed"] = 0
     assert only(planted).reason == "pass 4 of 5"
 
 
@@ -242,21 +232,10 @@ def test_a_document_is_strict_json_with_every_finding() -> None:
     assert rate["rates"] == {"b": [5, 5], "a": [5, 5]}
 
 
-def test_a_claim_is_told_in_lines_with_its_interval() -> None:
-    (document,) = claims(gathered(asked(YES, says("fails"))))
-    head, statement, scope, first, second, *_ = lines(document)
-    assert head.startswith("q.claim: undecided (")
-    assert statement == "  It is. (them)"
-    assert scope == "  q on g2p, 1,000 parameters, n = 5"
-    assert first.startswith("  b worse than a: supported; difference of per 0.2")
-    assert "95 % interval 0.19" in first
-    assert "succeed: b 5 of 5 (0.48 to 1.00), a 5 of 5 (0.48 to 1.00)" in second
-
-
 def test_a_claim_that_is_not_there_is_answered_with_the_nearest() -> None:
     planted = asked(YES)
     planted.entries["q"]["claims"][0]["id"] = "norm.pre-better"
-    with pytest.raises(ValueError, match=r"Did you mean 'norm\.pre-better'"):
+    with pytest.raises(ValueError, match=r"did you mean 'norm\.pre-better'"):
         claims(gathered(planted), ["norm.pre-beter"])
     assert len(claims(gathered(planted), ["norm.pre-better"])) == 1
 
@@ -271,7 +250,7 @@ def test_expected_errors_count_what_an_interval_judges() -> None:
     loaded = planted.loaded()
     found = expected_errors(verdicts(loaded), contrasts(loaded))
     assert (found.judged, found.differences) == (3, 1)
-    assert (found.wrong, found.marked) == (pytest.approx(0.075), pytest.approx(0.05))
     assert "Of 3 predictions judged by an interval at most 0.075 verdicts" in str(found)
+    assert "of 1 differences in tables at most 0.05 would be marked" in str(found)
     empty = expected_errors([], pd.DataFrame({"mark": []}))
     assert (empty.judged, empty.differences) == (0, 0)

@@ -66,15 +66,6 @@ def test_a_place_lies_so_far_along_a_series(
     assert found["batch"] == told or math.isnan(found["batch"]) == math.isnan(told)
 
 
-def test_a_place_without_a_length_or_position_is_on_no_curve() -> None:
-    assert walked({"batch": 64}) is None
-
-
-def test_the_batch_that_a_budget_makes_does_not_part_its_series() -> None:
-    places = [{"length": n, "batch": 256 // n, "tokens": 256} for n in (8, 16)]
-    assert {str((walked(place) or {})["series"]) for place in places} == {"256 tokens"}
-
-
 def test_fewer_than_three_lengths_are_no_curve(folder: Any) -> None:
     short = {length: VARIANT[length] for length in (64, 128)}
     evidence = timed(folder, {length: CONTROL[length] for length in short}, short)

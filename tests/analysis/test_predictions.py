@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from planted import Planted, at_end, says, timed
 
-from ablations.store.predictions import KINDS
 from ablations.store.record import Reading
 from analysis.claims import Finding, Verdict, verdicts
 
@@ -385,25 +384,17 @@ def test_a_ratio_of_times_is_as_wide_as_two_copies_of_one_model(
     assert math.log(found.high / found.effect) >= floor * (1 - 1e-6)
 
 
-@pytest.mark.parametrize(
-    ("readings", "reason"),
-    [
-        (timed(2.0, processes=2), "timed in 2 processes; 3 are needed"),
-        ([], "not timed at the places that it looks at"),
-    ],
-    ids=["two processes", "nothing"],
-)
-def test_times_are_judged_from_three_processes_on(readings: list[Reading], reason: str) -> None:
+def test_times_are_judged_from_three_processes_on_beside_a_copy_of_the_reference() -> None:
     says_ = says("ratio", metric="step_time", than="a", between=[1.5, None])
-    assert finding(times(readings, says_)).reason == reason
-
-
-def test_times_without_a_copy_of_the_reference_decide_nothing() -> None:
     alone = timed(2.0)
     for reading in alone:
         reading.twin = None
-    says_ = says("ratio", metric="step_time", than="a", between=[1.5, None])
-    assert finding(times(alone, says_)).reason == "not timed beside a copy of itself"
+    for readings, reason in (
+        (timed(2.0, processes=2), "timed in 2 processes; 3 are needed"),
+        ([], "not timed at the places that it looks at"),
+        (alone, "not timed beside a copy of itself"),
+    ):
+        assert finding(times(readings, says_)).reason == reason
 
 
 def test_times_cross_and_grow_along_a_length_within_one_session() -> None:
@@ -450,10 +441,6 @@ def test_an_equality_whose_difference_still_moves_is_undecided(
     assert (found.verdict == U) == expected.startswith("still moving")
 
 
-def test_only_an_equality_is_asked_whether_it_moves() -> None:
-    assert only(moved(levels(0.25, 0.45, says("worse", by=0.1)), 0.1)).verdict == S
-
-
 def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
     planted = along({"a": lambda x: 0.25, "b": lambda x: 0.5 if x < 64 else 0.2}, says("worse"))
     found = only(planted)
@@ -463,6 +450,6 @@ def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
     assert found.verdict == "mixed"
 
 
-def test_every_kind_has_its_test_here() -> None:
-    words = {"better", "worse", "equal", "fails", "grows", "exponent", "crosses", "ratio", "exact"}
-    assert set(KINDS) == words
+def test_where_lower_is_better_a_seed_is_past_a_threshold_below_it() -> None:
+    found = finding(levels(0.5, 0.2, says("better", threshold=0.3)))
+    assert (found.word, found.rates) == (S, {"b": (5, 5), "a": (0, 5)})

@@ -51,16 +51,6 @@ def test_two_processes_give_a_ratio_and_no_verdict(folder: Any) -> None:
     assert (row["n"], row["verdict"]) == (2, "fewer than 3 processes")
 
 
-def test_the_floor_is_that_of_the_same_blocks(folder: Any) -> None:
-    plan(folder)
-    folder.record("control", 0, 0.2, readings=folder.timing(1.0, twin_noise=0.3))
-    folder.record("slow", 0, 0.2, readings=folder.timing(1.03, 0.001, twin_noise=0.001))
-    folder.record("equal", 0, 0.2, readings=folder.timing(1.03, 0.001, twin_noise=0.3))
-    found = timed(folder)
-    assert found.loc["slow", "verdict"] == "slower"
-    assert found.loc["equal", "verdict"] == "not resolved"
-
-
 def test_times_beside_the_control_of_another_question_do_not_count(folder: Any) -> None:
     plan(folder)
     ours = folder.trial("control", 0)
@@ -78,14 +68,6 @@ def test_without_an_a_a_pair_nothing_is_resolved(folder: Any) -> None:
     row = timed(folder).loc["slow"]
     assert math.isnan(row["floor"])
     assert row["verdict"] == "not resolved"
-
-
-def test_times_of_different_machines_are_kept_apart(folder: Any) -> None:
-    plan(folder)
-    elsewhere = {"torch": "2.13.0", "device": "cuda", "threads": 1}
-    folder.record("control", 0, 0.2, readings=folder.timing(1.0), env=elsewhere)
-    folder.record("slow", 0, 0.2, readings=folder.timing(2.0))
-    assert timed(folder)["machine"].nunique() == 2
 
 
 def test_times_without_a_usable_reference_say_why(folder: Any) -> None:

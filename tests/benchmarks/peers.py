@@ -5,7 +5,8 @@ B: sequences, T: positions, V: vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,6 +36,11 @@ class Size:
 SIZES = (Size(64, 2, 4, 32, 64), Size(128, 4, 4, 128, 32), Size(256, 4, 8, 512, 4))
 
 Logits = Callable[[Tensor], Tensor]
+
+
+def block_logs(samples: Sequence[float], reference: Sequence[float]) -> list[float]:
+    """Of each block of one run: the log ratio of two times that were taken side by side."""
+    return [math.log(a / b) for a, b in zip(samples, reference, strict=True)]
 
 
 @dataclass

@@ -5,15 +5,15 @@ Records are generated at the size of real ones: a learning curve, scores, times 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small import DATA, config, plan_document, trial_of
 
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record
@@ -27,7 +27,12 @@ from analysis.load import load
 LABELS = ("control", "none", "learned", "rotary", "alibi")
 SEEDS = tuple(range(300, 305))
 STEPS = range(20, 620, 20)
-METRIC = {"name": "per", "split": "test", "better": "lower", "label": "errors", "unit": "edits"}
+METRIC = {"better": "lower", "label": "errors", "unit": "edits"}
+MEASURES = ["quality", "throughput"]
+PREDICTED = [
+    prediction_of({"word": "worse", "of": [of], "metric": "per", "than": LABELS[0]}).to_dict()
+    for of in LABELS[1:3]
+]
 QUALITY = ("per", "wer", "per_any", "wer_any", "per_first", "wer_first")
 CODE = ("model/norm.py", "model/attention.py", "model/block.py", "ablations/train/loop.py")
 
@@ -77,94 +82,47 @@ def timed(draw: random.Random, against: str) -> list[Reading]:
     ]
 
 
-def trial_of(question: int, label: str, seed: int) -> str:
-    return hashlib.sha256(f"{question} {label} {seed}".encode()).hexdigest()[:12]
-
-
 def sweep(root: Path, trials: int) -> Path:
     """So many trials of questions of five arms and five seeds, each with two claims."""
     results = Results(root)
     results.trials.mkdir(parents=True)
     draw = random.Random(0)
     made_by = {file: digest_of(ROOT / file) for file in CODE}
-    plan: dict[str, Any] = {"profile": "quick", "ablations": {}}
+    env = {"code": made_by, "torch": "2", "numerics": "torch 2", "device": "cpu"}
+    tables: dict[str, list[dict[str, Any]]] = {}
     for question in range(trials // (len(LABELS) * len(SEEDS))):
-        name = f"question {question}"
-        cells = []
-        for place, label in enumerate(LABELS):
-            for seed in SEEDS:
-                trial = trial_of(question, label, seed)
-                model = {"label": label, "question": question}
-                config = {"task": {"name": "g2p"}, "model": model, "train": {}, "seed": seed}
-                score = 0.2 + 0.05 * place + 0.01 * draw.gauss(0, 1)
-                readings = curve(draw, score)
-                if seed == SEEDS[0]:
-                    readings += timed(draw, trial_of(question, LABELS[0], seed))
-                record = Record(
-                    trial,
-                    "ok",
-                    config,
-                    parameters=241_066,
-                    flops_per_token=1.4e6,
-                    env={"code": made_by, "torch": "2", "numerics": "torch 2", "device": "cpu"},
-                    data={"sha256": "0", "files": []},
-                    measures={"quality": made_by, "throughput": made_by},
-                    readings=readings,
-                    items={"per": [draw.randrange(3) for _ in range(200)]},
-                )
-                results.path(trial).write_bytes(seal(record.to_dict()))  # unsynced: only read here
-                cells.append(
-                    {
-                        "label": label,
-                        "seed": seed,
-                        "across": {},
-                        "trial": trial,
-                        "settings": record.settings,
-                        "role": "report",
-                        "tuned": {},
-                        "work": 1.0,
-                        "measures": ["quality", "throughput"],
-                    }
-                )
-        plan["ablations"][name] = entry(name, cells)
-    results.write_plan(json.loads(json.dumps(plan)))
-    return root
-
-
-def entry(name: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
-    predicted = [
-        prediction_of(
-            {"word": "worse", "of": [label], "metric": "per", "than": LABELS[0]}
-        ).to_dict()
-        for label in LABELS[1:3]
+        cells = tables.setdefault(f"question {question}", [])
+        for (place, label), seed in product(enumerate(LABELS), SEEDS):
+            own = config(f"{label} {question}", seed)
+            readings = curve(draw, 0.2 + 0.05 * place + 0.01 * draw.gauss(0, 1))
+            if seed == SEEDS[0]:
+                readings += timed(draw, trial_of(config(f"{LABELS[0]} {question}", seed)))
+            record = Record(
+                trial_of(own),
+                "ok",
+                own,
+                parameters=241_066,
+                flops_per_token=1.4e6,
+                env=env,
+                data=DATA,
+                measures={"quality": made_by, "throughput": made_by},
+                readings=readings,
+                items={"per": [draw.randrange(3) for _ in range(200)]},
+            )
+            path = results.path(record.trial)
+            path.write_bytes(seal(record.to_dict()))  # unsynced: only read here
+            cell = {"label": label, "seed": seed, "trial": record.trial, "measures": MEASURES}
+            cells.append({**cell, "settings": record.settings})
+    claims = [
+        {"id": str(i), "statement": "It does.", "source": "them", "predicts": [each], "require": []}
+        for i, each in enumerate(PREDICTED)
     ]
-    return {
-        "name": name,
-        "arms": "fixed",
-        "question": f"Does {name} matter?",
-        "task": "g2p",
-        "control": LABELS[0],
-        "fixed": "all else",
-        "moves": "nothing",
-        "claims": [
-            {
-                "id": f"{name}.{i}",
-                "statement": "It does.",
-                "source": "them",
-                "predicts": [each],
-                "require": [],
-            }
-            for i, each in enumerate(predicted)
-        ],
-        "tuning": [],
-        "grid": {},
-        "overrides": [],
-        "profile": "quick",
-        "metric": METRIC,
-        "metrics": {"per": {**METRIC, "repeats": "seeds"}},
-        "batches": [list(SEEDS)],
-        "cells": cells,
-    }
+    metrics = {"per": {**METRIC, "repeats": "seeds"}}
+    metric = {"name": "per", "split": "test", **METRIC}
+    results.write_plan(
+        plan_document(tables, control=LABELS[0], claims=claims, metrics=metrics, metric=metric)
+    )
+    return root
 
 
 def measured(benchmark: Any, work: Callable[[], Any], rounds: int) -> float:
@@ -207,24 +165,3 @@ def test_twenty_thousand_trials_load(
     size = sum(path.stat().st_size for path in (root / "trials").iterdir())
     with capsys.disabled():
         print(f"\n20,000 trials, {size / 1e6:.0f} MB: loaded in {seconds:.2f} s of CPU")
-
-
-def test_four_times_the_trials_cost_about_four_times_as_much(
-    benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spent = {}
-    for trials in (500, 2000):
-        root = sweep(tmp_path / str(trials), trials)
-
-        def judge(root: Path = root) -> None:
-            verdicts(gather(root).loaded)
-
-        begun = time.process_time()
-        judge()
-        spent[trials] = time.process_time() - begun
-    benchmark.pedantic(judge, rounds=1)
-    growth = spent[2000] / spent[500]
-    benchmark.extra_info["growth"] = growth
-    with capsys.disabled():
-        print(f"\nfour times the trials cost {growth:.2f} times the CPU time")
-    assert growth < 6, "the cost of a trial grows with their number"

@@ -7,21 +7,12 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from small import SETTINGS
 
 from ablations.commands import main
-from ablations.measure import discover
-from ablations.plan.document import document
-from ablations.plan.missing import missing
-from ablations.plan.wanted import make_plan
-from ablations.store.record import Record
-from ablations.store.results import Results
 from ablations.tasks.cache import load_task
-from model.build import build, resolve
 from model.config import ConfigError
 
 Ask = Callable[..., str]
@@ -74,23 +65,6 @@ def test_what_cannot_be_built_is_refused_all_at_once_and_leaves_no_record(
             assert re.match(r"small: \S+\.yaml:\d+: ", line)
 
 
-def test_an_answer_past_the_learned_positions_is_null_with_its_reason() -> None:
-    """Fault 24. The training is fine: only the longer strings cannot be asked."""
-    chosen = {"name": "copy", "length": 6, "min_length": 4, "test_lengths": [6, 40], "examples": 4}
-    task = load_task(json.dumps(chosen))
-    model = resolve({"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1,
-                     "n_heads": 2, "position": "learned", "max_len": 12})  # fmt: skip
-    built = build(model, task.source_size, task.target_size, seed=0)
-    readings = discover().build("quality").take(built, task, torch.device("cpu"), 1).readings
-    there = {length: [r for r in readings if r.at.get("length") == length] for length in (6, 40)}
-    assert there[6]
-    assert there[40]
-    assert all(reading.value is not None for reading in there[6])
-    for reading in there[40]:
-        assert reading.value is None
-        assert "max_len=12" in str(reading.reason)
-
-
 # Names.
 
 
@@ -129,64 +103,6 @@ def test_an_unknown_name_is_answered_with_the_nearest(
 
 
 # Values.
-
-
-def test_a_wrong_value_is_named_by_file_and_line(say: Say, tmp_path: Path) -> None:
-    """Fault 26."""
-    file = tmp_path / "wrong.yaml"
-    head = ["question: Is it?", "task: g2p", "fixed: all", "moves: none", "metric: per",
-            "measures: [quality]", "control: a", "variants: {a: {}}", "settings:"]  # fmt: skip
-    for line, place, words in (
-        ("  model.depth: two", 10, "depth"),
-        ("  model.depth: 2\n  model.depth: 3", 11, "'model.depth' stands twice"),
-        ("  model.norm: no", 10, "no norm 'no'"),
-        ("  train.clip: {}", 10, "clip"),
-        ("  model.d_model: [16]", 10, "d_model"),
-        ("  model.n_heads: '4 heads'", 10, "n_heads"),
-        ("  model.tied: true", 10, "tied"),
-        ("  model.depth: 2: 3", 10, "mapping values"),
-    ):
-        file.write_text("\n".join([*head, line, ""]), encoding="utf-8")
-        code, lines = say("plan", str(file), "--profile", "smoke")
-        assert (code, len(lines)) == (2, 1)
-        assert f"{file}:{place}: " in lines[0]
-        assert words in lines[0]
-
-
-def test_however_it_is_written_it_is_one_trial(ask: Ask) -> None:
-    """Fault 27. 1 and 1.0, the order of keys, defaults written out or left out."""
-
-    def trials(**settings: Any) -> set[str]:
-        file = ask(settings={**SETTINGS, **settings})
-        return set(make_plan([file], "smoke", {}, [0]).wanted)
-
-    plain = trials()
-    turned = dict(reversed(SETTINGS.items()))
-    assert trials(**{"model.depth": 1.0, "train.clip": 1}) == plain
-    assert trials(**{"train.schedule": {"warmup": 2.0, "name": "linear"}}) == plain
-    assert trials(**{"model.norm": "layer"}) == plain
-    assert trials(**{"model.norm": {"bias": True, "eps": 0.00001, "name": "layer"}}) == plain
-    assert set(make_plan([ask(settings=turned)], "smoke", {}, [0]).wanted) == plain
-    assert trials(**{"model.norm": {"name": "layer", "eps": 1e-6}}).isdisjoint(plain)
-
-
-def test_a_record_of_other_code_is_stale_and_said_so(
-    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fault 28."""
-    results = Results(tmp_path / "out")
-    plan = make_plan([ask()], "smoke", {}, [0])
-    old, new = plan.wanted.values()
-    for want, code in ((old, {"model/norm.py": "before"}), (new, new.code)):
-        taken = {name: want.measure_code(name) for name in want.measures}
-        given: Any = {"env": {"code": code}, "measures": taken}
-        results.write(Record(want.trial, "ok", want.config, **given))
-    results.write_plan({"profile": "smoke", "ablations": document(plan)})
-    assert missing(plan, results, None).stale == [old]
-    assert missing(plan, results, None).train == []
-    assert missing(plan, results, "stale").train == [old]
-    assert main(["status", "--results", str(results.root)]) == 0
-    assert capsys.readouterr().out.startswith("2 ok (1 stale)\n")
 
 
 def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from ablations.commands import main
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
-from ablations.store.files import NotAFileError, read_file
+from ablations.store.files import NotAFileError
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -80,12 +80,6 @@ def planned(plan: Plan, results: Results, make: Make) -> str:
     results.write(Record(whole, "ok", plan.wanted[whole].config, measures={"quality": {}}))
     make(results.path(other))
     return other
-
-
-def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"words")
-    (tmp_path / "link").symlink_to("file")
-    assert read_file(tmp_path / "link") == b"words"
 
 
 def test_what_is_no_record_is_named_and_left_out(

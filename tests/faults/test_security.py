@@ -14,7 +14,6 @@ from small import DATA, SETTINGS, Trap, config, plan_document, question, trial_o
 
 from ablations.commands import main
 from ablations.plan.document import merge_into
-from ablations.plan.question import find
 from ablations.plan.wanted import make_plan
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
@@ -38,14 +37,6 @@ def files(folder: Path) -> set[str]:
 
 
 # Names.
-
-
-def test_the_name_of_a_file_becomes_a_label_that_is_no_path() -> None:
-    """Fault 38."""
-    for name in NAMES:
-        label, _ = find(f"{name}.yaml")
-        assert len(label) <= 100
-        assert not set(label) & set("/\\\0\n~$")
 
 
 def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
@@ -76,17 +67,6 @@ def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
     assert main(["status", "--results", str(results.root)]) == 0
     assert main(["clean", "--results", str(results.root), "--yes"]) == 0
     assert files(tmp_path) == before | made
-
-
-def test_a_trial_of_such_a_name_is_neither_read_nor_written(results: Results) -> None:
-    """Fault 38."""
-    for name in NAMES:
-        for act in (results.read, results.set_aside):
-            if name != "-rf":  # which is a good name for a file
-                with pytest.raises(RecordError, match="no trial id"):
-                    act(name)
-        assert main(["show", name, "--results", str(results.root)]) == 2
-    assert not results.root.exists()
 
 
 # Pickles.

@@ -174,12 +174,3 @@ def test_a_value_or_a_path_nested_without_end_is_one_line(
         assert main(["plan", "norm", "--profile", "smoke", override]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n"), "Traceback" in err) == ("", 1, False)
-
-
-def test_two_variants_that_memory_cannot_hold_are_compared_in_one_line(
-    ask: Ask, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fault 46. The comparison allocates what it compares."""
-    file = ask(variants={"with": {}, "huge": {"model.d_model": 1_000_000}})
-    assert main(["diff", f"{file}:with", f"{file}:huge", "--profile", "smoke"]) == 1
-    assert capsys.readouterr() == ("", "out of memory\n")

@@ -17,7 +17,7 @@ from ablations.store.files import write_atomic
 from ablations.store.identity import freeze
 from ablations.store.record import RECORD, Reading, Record
 from ablations.store.results import Results
-from ablations.store.schema import SCHEMA, STATUSES, RecordError, seal, unseal
+from ablations.store.schema import STATUSES, RecordError, seal, unseal
 
 TRIAL = "f302523445c7"
 
@@ -54,25 +54,12 @@ def record(**changes: Any) -> Record:
     return Record(TRIAL, "ok", **known)
 
 
-def stored(results: Results) -> dict[str, Any]:
-    return json.loads(results.path(TRIAL).read_text(encoding="utf-8"))
-
-
 # There and back.
 
 
 def test_a_record_is_read_back_as_it_was_written(results: Results) -> None:
     results.write(record())
     assert results.read(TRIAL) == record()
-
-
-def test_a_record_is_one_file_under_its_trial(results: Results) -> None:
-    results.write(record())
-    results.write(record(attempts=2))
-    assert [path.name for path in results.trials.iterdir()] == [f"{TRIAL}.json"]
-    read = results.read(TRIAL)
-    assert read is not None
-    assert read.attempts == 2
 
 
 def test_where_there_is_no_record_there_is_none(results: Results) -> None:
@@ -146,19 +133,12 @@ def test_times_are_told_by_their_measure_their_reference_and_their_place(results
 def test_a_value_that_is_no_number_is_null_with_a_reason(results: Results) -> None:
     for value in (math.nan, math.inf, -math.inf):
         results.write(record(readings=[Reading("loss", "nats/token", value)]))
-        (reading,) = stored(results)["readings"]
-        assert reading["value"] is None
-        assert str(value) in reading["reason"]
+        read = results.read(TRIAL)
+        assert read is not None
+        assert read.readings[0].value is None
+        assert str(value) in str(read.readings[0].reason)
         told = Reading("loss", "nats/token", value, reason="diverged")
         assert (told.value, told.reason) == (None, "diverged")
-
-
-def test_a_reading_has_a_metric_and_a_unit_and_a_null_says_why() -> None:
-    with pytest.raises(ValueError, match="'loss' has neither a value nor a reason"):
-        Reading("loss", "nats/token")
-    for metric, unit in (("", "1"), ("loss", "")):
-        with pytest.raises(ValueError, match="name a metric and a unit"):
-            Reading(metric, unit, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -176,53 +156,24 @@ def test_an_array_with_what_is_no_number_is_refused_where_it_is_made(
         Reading("x", "1", **reading)
 
 
-def test_what_strict_json_cannot_say_leaves_the_old_record(results: Results) -> None:
+def test_what_strict_json_cannot_say_is_refused_in_one_line(results: Results) -> None:
+    """And leaves the old record."""
     results.write(record())
-    with pytest.raises(RecordError, match="JSON"):
-        results.write(record(flops_per_token=math.nan))
-    assert results.read(TRIAL) == record()
-    assert len(list(results.trials.iterdir())) == 1
-
-
-@pytest.mark.parametrize("name", ["config", "env", "data"])
-def test_what_strict_json_cannot_say_is_refused_in_one_line(results: Results, name: str) -> None:
-    for value in (math.nan, -math.inf, {3}, b"x", object()):
-        kept = record(**{name: {"share": [0.5, {"of\nall": value}]}})
-        for act in (lambda kept=kept: results.write(kept), lambda kept=kept: copied(kept)):
-            with pytest.raises(RecordError, match="strict JSON cannot say this") as error:
-                act()
-            assert "\n" not in str(error.value)
-            assert len(str(error.value)) < 300
-    assert not results.root.exists()
-
-
-def copied(kept: Record) -> Record:
-    return Record.from_dict(kept.to_dict())
-
-
-def test_what_is_nested_too_deep_to_be_written_is_refused_in_one_line(results: Results) -> None:
     deep: list[Any] = []
     for _ in range(5_000):
         deep = [deep]
-    with pytest.raises(RecordError, match="JSON"):
-        results.write(record(env={"x": deep}))
-    assert not results.root.exists()
-
-
-def test_blanks_are_left_out_but_a_null_value_is_a_result(results: Results) -> None:
-    results.write(record())
-    loss, speed, picture, failed = stored(results)["readings"]
-    assert {each.pop("measure") for each in (loss, speed, picture, failed)} == {"training"}
-    assert set(loss) == {"metric", "unit", "value", "split", "at"}
-    assert set(speed) == {"metric", "unit", "at", "samples", "reference", "session", "against"}
-    assert set(picture) == {"metric", "unit", "axes", "values"}
-    assert failed == {"metric": "peak_memory", "unit": "bytes", "value": None,
-                      "reason": "out of memory"}  # fmt: skip
-
-
-def test_the_schema_comes_first(results: Results) -> None:
-    results.write(record())
-    assert next(iter(stored(results).items())) == ("schema", SCHEMA)
+    for value in (math.nan, -math.inf, {3}, b"x", object(), deep):
+        kept = record(env={"share": [0.5, {"of\nall": value}]})
+        for act in (
+            lambda kept=kept: results.write(kept),
+            lambda kept=kept: Record.from_dict(kept.to_dict()),
+        ):
+            with pytest.raises(RecordError, match="JSON") as error:
+                act()
+            assert "\n" not in str(error.value)
+            assert len(str(error.value)) < 300
+    assert results.read(TRIAL) == record()
+    assert len(list(results.trials.iterdir())) == 1
 
 
 # Whole or not at all.
@@ -269,11 +220,6 @@ def test_a_write_that_fails_leaves_the_old_text_and_no_litter(
         write_atomic(file, "new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert file.read_text() == "old"
-
-
-def test_a_folder_that_can_be_written_to_is_left_as_it_was(results: Results) -> None:
-    results.check_writable()
-    assert [path for path in results.root.rglob("*") if path.is_file()] == []
 
 
 def test_what_is_no_id_is_never_a_path(results: Results) -> None:
@@ -346,8 +292,3 @@ def test_a_plan_that_cannot_be_used_is_one_line_that_names_it(results: Results) 
             results.read_plan()
         assert str(results.plan_file) in str(error.value)
         assert "\n" not in str(error.value)
-
-
-def test_a_folder_without_a_plan_says_what_to_do(results: Results) -> None:
-    with pytest.raises(RecordError, match="run an ablation there first"):
-        results.read_plan()

@@ -136,10 +136,6 @@ def test_the_code_that_takes_a_score_counts_for_its_measure_alone() -> None:
 # Whether it is still the same.
 
 
-def test_a_stamp_of_the_files_as_they_are_is_not_changed() -> None:
-    assert changed(code(*sections())) == changed(measure_code("quality", *sections())) == []
-
-
 def test_a_file_that_was_edited_or_is_gone_is_named() -> None:
     now = code(*sections())
     assert changed({**now, "model/norm.py": "0" * 12}) == ["model/norm.py"]
