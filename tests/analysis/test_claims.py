@@ -254,3 +254,11 @@ def test_expected_errors_count_what_an_interval_judges() -> None:
     assert "of 1 differences in tables at most 0.05 would be marked" in str(found)
     empty = expected_errors([], pd.DataFrame({"mark": []}))
     assert (empty.judged, empty.differences) == (0, 0)
+
+
+def test_no_claim_is_mixed_while_a_seed_of_any_prediction_is_missing() -> None:
+    planted = asked(YES, NO, says("worse", "c", by=0.1), labels=("a", "b", "c"))
+    for seed in FIRST[:4]:
+        planted.record("c", seed, 0.45 + 0.01 * (seed % 2))
+    assert [each.word for each in only(planted).findings] == ["supported", "refuted", "undecided"]
+    assert (only(planted).verdict, only(planted).reason) == ("undecided", "pass 4 of 5")

@@ -248,3 +248,21 @@ def test_survivors_of_a_control_that_diverged_cannot_make_a_variant_worse(folder
     assert judged(folder).loc["post", "mark"] == "worse"
     folder.record("pre", 4, status="diverged")
     assert judged(folder).loc["post", "mark"] == "failed"
+
+
+def test_an_interval_is_that_of_the_differences_seed_by_seed(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"])
+    for seed, (pre, more) in enumerate([(0.20, 0.40), (0.21, 0.41), (0.19, 0.45)]):
+        folder.record("pre", seed, pre)
+        folder.record("post", seed, pre + more)
+    row = judged(folder).loc["post"]
+    half = 4.302653 * math.sqrt(0.0007) / math.sqrt(3)  # 0.0007: variance of .40, .41, .45
+    assert (row["low"], row["high"]) == pytest.approx((0.42 - half, 0.42 + half))
+
+
+def test_two_seeds_are_few(folder: Any) -> None:
+    folder.ablation("norm", ["pre", "post"], seeds=[0, 1])
+    for seed in range(2):
+        folder.record("pre", seed, 0.2)
+        folder.record("post", seed, 0.4 + 0.001 * seed)
+    assert judged(folder).loc["post", "mark"] == "few seeds"

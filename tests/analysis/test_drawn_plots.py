@@ -18,7 +18,7 @@ from matplotlib.text import Text
 
 from analysis import plots
 from analysis.evidence import Evidence, gather
-from analysis.plots import Panel, canvas, forest, lines, style
+from analysis.plots import Panel, canvas, forest, heatmap, lines, style
 
 SEVERAL = ("overview", "lines")  # in every form
 HOSTILE = [
@@ -296,3 +296,19 @@ def test_an_empty_folder_has_nothing_to_draw(folder: Any) -> None:
     folder.ablation("norm", ["pre", "post"])
     evidence: Evidence = gather(folder.root)
     assert plots.panels(evidence) == []
+
+
+def test_every_place_has_its_own_name() -> None:
+    frame = curve("one", style.PLUM, tick=["few", "some", "many"])
+    frame.attrs["x_log"] = True
+    ax = plots.draw(Panel("lines", "t", "title", frame, plot=lines.plot)).axes[0]
+    words = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert dict(zip(ax.get_xticks(), words, strict=True)) == {1: "few", 10: "some", 100: "many"}
+    cells = [(0, "top", 0.1), (1, "middle", 0.5), (2, "bottom", 0.9)]
+    square = pd.DataFrame(cells, columns=["row", "row_name", "value"])
+    square = square.assign(column=0, column_name="only")
+    square.attrs |= {"signed": False, "least": 0.0, "most": 1.0}
+    ax = heatmap.plot(square, Figure().subplots())
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["top", "middle", "bottom"]
+    assert (list(ax.get_yticks()), ax.yaxis_inverted()) == ([0.5, 1.5, 2.5], True)
+    assert np.ravel(ax.collections[0].get_array()).tolist() == [0.1, 0.5, 0.9]

@@ -316,3 +316,24 @@ def test_what_is_published_stands_beside_ours_each_over_its_own_baseline(
 def test_panels_are_found_without_loading_matplotlib() -> None:
     code = "import sys, analysis.plots; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("better", "sides"), [("lower", ("better", "worse")), ("higher", ("worse", "better"))]
+)
+def test_a_forest_says_which_side_is_better_and_the_unit(
+    folder: Any, better: str, sides: tuple[str, str]
+) -> None:
+    metric = {"name": "loss", "split": "valid", "better": better, "label": "loss"}
+    folder.ablation("norm", ["pre", "post"], metric={**metric, "unit": "nats/token"})
+    for label, seed in ((label, seed) for label in ("pre", "post") for seed in range(3)):
+        folder.record(label, seed, 1.0 + 0.1 * seed, metric="loss", unit="nats/token")
+    (panel,) = plots.panels(gather(folder.root), ["forest"])
+    assert panel.frame.attrs["sides"] == sides
+    assert panel.frame.attrs["x_label"] == "difference (nats/token)"
+
+
+def test_the_front_is_what_is_better_than_all_that_is_cheaper() -> None:
+    arms = {"cost": [1, 2, 3, 4], "value": [0.4, 0.5, 0.45, 0.9], "is_broken": [False] * 3 + [True]}
+    found = [pareto._front(pd.DataFrame({**arms, "better": way})) for way in ("higher", "lower")]
+    assert found == [[True, True, False, False], [True, False, False, False]]

@@ -453,3 +453,20 @@ def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
 def test_where_lower_is_better_a_seed_is_past_a_threshold_below_it() -> None:
     found = finding(levels(0.5, 0.2, says("better", threshold=0.3)))
     assert (found.word, found.rates) == (S, {"b": (5, 5), "a": (0, 5)})
+
+
+def test_a_count_on_the_edge_of_what_is_predicted_is_outside() -> None:
+    planted = levels(0.5, 0.5, says("better", metric="work"), says("worse", metric="work"))
+    for label in ("a", "b"):
+        for seed in SEEDS:
+            planted.record(label, seed, 0.5, at_end("work", 100.0))
+    assert [found.word for found in only(planted).findings] == [R, R]
+
+
+@pytest.mark.parametrize(("twin", "expected"), [(0.01, S), (0.3, U)])
+def test_a_ratio_of_times_is_as_wide_as_the_noise_of_its_other_side(
+    twin: float, expected: str
+) -> None:
+    fields = {"metric": "step_time", "than": "a", "between": [1.5, None]}
+    planted = times(timed(2.0, 0.02), says("ratio", **fields), a=timed(1.0, twin=twin))
+    assert finding(planted).word == expected

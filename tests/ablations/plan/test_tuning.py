@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_plans import planned
+from small_plans import BOTH, planned
 
+from ablations.plan import tuning
 from ablations.plan.document import document
 from ablations.plan.merge import PlannedArm, arms_of
 from ablations.plan.profile import read_profile
@@ -28,7 +29,8 @@ from ablations.plan.tuning import (
     settings_in,
     trials_of,
 )
-from ablations.plan.wanted import make_plan
+from ablations.plan.wanted import make_plan, measures_of
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from model.config import ConfigError
 
@@ -229,3 +231,26 @@ def test_a_regime_that_looks_like_a_number_is_read_as_it_was_written(tmp_path: P
     results = Results(tmp_path)
     made = Choice("with", {}, "quick", "956e78245692", {RATE: 1e-3}, False)
     assert read_choices(keep_choices(results, "small", [made])) == [made]
+
+
+@pytest.mark.parametrize(("select", "loss"), [("best", 1.0), ("last", 2.0)])
+def test_a_setting_is_tried_by_the_loss_of_the_weights_that_are_kept(
+    ask: Ask, select: str, loss: float
+) -> None:
+    curve = [Reading("loss", "nats", each, "valid", {"step": each}) for each in (3.0, 1.0, 2.0)]
+    record = Record("0", "ok", {"train": {"select": select}}, readings=curve)
+    arm, stored = arms(ask(tune={RATE: RATES}))[0], Results("nowhere")
+    stored.read = lambda _: record  # type: ignore[method-assign]
+    found = tuning.tried(trials_of(arm, {RATE: RATES}), arm, stored)
+    assert [each.losses for each in found] == [[loss, loss]] * len(RATES)
+
+
+def test_tuned_arms_are_not_timed(ask: Ask, tmp_path: Path) -> None:
+    file, results = ask(tune={RATE: RATES}, measures=BOTH), Results(tmp_path / "run")
+    ablation, _ = read_ablation(Path(file))
+    made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1))) for arm in arms(file)]
+    keep_choices(results, "small", made)
+    tables = make_plan([file], "smoke", {}, [300], results=results).tables.values()
+    found = {table.arms: {name for cell in table.cells for name in measures_of(table, cell)}
+             for table in tables}  # fmt: skip
+    assert found == {"fixed": set(BOTH), "tuned": {"quality"}}

@@ -185,3 +185,9 @@ def test_every_so_many_th_example_is_read_whatever_the_batches() -> None:
     assert sum(batch.tokens for batch in batching.some(whole, 1000)) == 120
     chosen = torch.cat([batch.labels[:, 0] for batch in batching.some(whole, 40)])
     assert chosen.tolist() == [0, 3, 6, 9, 12, 15, 18, 21, 24, 27]
+
+
+def test_no_two_epochs_of_one_seed_have_the_same_order(some: Padded) -> None:
+    steps = some.steps(1, "g2p", Budget(300, 2))
+    first, second = ([rows(step) for step in epoch(steps, len(some))] for _ in range(2))
+    assert not any(step in second for step in first)

@@ -364,3 +364,15 @@ def test_validation_is_taken_before_the_first_step_and_after_the_last(
 def test_a_training_that_cannot_be_is_refused(option: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"{option}={value}: must be"):
         TrainConfig(**{option: value})
+
+
+def test_the_seed_decides_what_dropout_drops(task: G2P, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = task.steps
+    monkeypatch.setattr(task, "steps", lambda _, *rest: steps(0, *rest))  # the same batches
+    for rate in (0.0, 0.5):
+        config, found = trial(model__dropout=rate), []
+        for seed in (0, 1):
+            model = build(config["model"], task.source_size, task.target_size, seed=0)
+            options = TrainConfig(**config["train"])
+            found.append(losses(train(model, task, options, seed, CPU, lambda *_: None), "train"))
+        assert (found[0] == found[1]) == (rate == 0.0)
