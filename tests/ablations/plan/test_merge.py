@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ablations.plan.facts import identity_of
-from ablations.plan.merge import Cell, expand
+from ablations.plan.merge import Cell, arms_of, filled
 from ablations.plan.profile import Profile
 from ablations.plan.question import read_ablation
 from ablations.plan.resolve import resolve_trial
@@ -31,7 +31,8 @@ def cells(
 ) -> list[Cell]:
     ablation, source = read_ablation(Path(file))
     spent = Profile("own", 1, {}, Source("own.yaml", {"g2p": dict(profile or {})}))
-    return expand(ablation, source, spent, overrides or {}, seeds)
+    arms = arms_of(ablation, source, spent, overrides or {})
+    return filled(arms, lambda arm: arm.cells(seeds))
 
 
 def settings_of(file: str, path: str, **asked: Any) -> list[Any]:
