@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from ablations.plan.facts import decisive_parts
@@ -123,7 +122,10 @@ def arms_of(
     trained: bool = True,
 ) -> list[PlannedArm]:
     """Every variant at every crossing. `factors`: the paths that the command line has crossed."""
-    base = read_yaml(_base(ablation.task, source))
+    known = {file.stem: file for file in (FOLDER / "base").glob("*.yaml")}
+    if (task := ablation.task) not in known:
+        raise ConfigError([f"{source.place('task')}: no task '{task}'. {nearest(task, known)}"])
+    base = read_yaml(known[task])
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
     for path in filter(ablation.varies, overrides):  # which a variant would replace again
         raise ConfigError([f"{path}: this ablation varies it, so it cannot be set"])
@@ -204,11 +206,3 @@ def _varied(
     beside = filled_in(control)
     width = matched_width(lambda width: filled_in(variant, **{MATCHED: width}), beside)
     return filled_in(variant, **{MATCHED: width})
-
-
-def _base(task: str, source: Source) -> Path:
-    path = FOLDER / "base" / f"{task}.yaml"
-    known = [file.stem for file in path.parent.glob("*.yaml")]
-    if task not in known:
-        raise ConfigError([f"{source.place('task')}: no task '{task}'. {nearest(task, known)}"])
-    return path

@@ -84,12 +84,10 @@ class Want:
 
     @property
     def work(self) -> float:
-        return work(self.parameters, self.config["train"]) if self.trained else 0.0
-
-
-def work(parameters: int, train: Mapping[str, Any]) -> float:
-    """The relative size of a trial, without counting its arithmetic."""
-    return float(parameters * train["steps"] * train["batch_tokens"])
+        """Its relative size, without counting its arithmetic."""
+        train = self.config["train"]
+        tokens = train["steps"] * train["batch_tokens"]
+        return float(self.parameters * tokens) if self.trained else 0.0
 
 
 @dataclass(frozen=True)
@@ -148,24 +146,16 @@ class Scope:
             asked: list[Cell] = []
             left_out: list[Cell] = []
             for cell in table.cells:
-                is_asked = self.asks(profile, table.ablation, cell.label, cell.across, arms)
+                is_asked = self._is_asked(cell, table.ablation, profile, arms)
                 (asked if is_asked else left_out).append(cell)
             found += [replace(table, cells=asked, left_out=left_out)] if asked else []
         return found or list(tables)
 
-    def asks(
-        self,
-        profile: Profile,
-        ablation: Ablation,
-        label: str,
-        across: Mapping[str, str],
-        arms: str | None,
-    ) -> bool:
-        """Whether an arm, treated so, is asked for."""
+    def _is_asked(self, cell: Cell, ablation: Ablation, profile: Profile, arms: str | None) -> bool:
         ours = {claim.id for claim, _ in ablation.predictions} & set(self.claims)
         if not ours and ((self.arms or profile.arms) == "all" or not ablation.claims):
             return True
-        return ablation.decides(label, across, ours, arms)
+        return ablation.decides(cell.label, cell.across, ours, arms)
 
 
 def make_plan(
