@@ -111,7 +111,10 @@ MISTAKES = [
     (["plan", "--profile", "smok"], "'smoke'"),
     (["run", "norm", "--profile", "fulll"], "'full'"),
     (["run", "norm", "--rerun", "stael"], "stale"),
-    (["run", "norm", "--import", "no_such_module"], "no_such_module"),
+    *(
+        (["plan", "norm", "--import", name], "--import")
+        for name in ("no_such", "..", ".x", "", "a b", "a/b.py", "x" * 5000, "a\0b")
+    ),
     (["run", "norm", "--profile", "smoke", "--device", "gpu9"], "--device gpu9"),
     (["run", "--jobs", "0"], "--jobs 0"),
     *((["run", "--limit", limit], f"--limit {limit}") for limit in ("0", "nan", "inf", "an hour")),
@@ -163,11 +166,6 @@ def test_a_name_of_any_shape_is_a_label_never_a_path(say: Say) -> None:
             refusal(say, command, "--profile", name)
 
 
-def test_a_module_that_cannot_be_imported_is_one_line(say: Say) -> None:
-    for name in ("no_such", "..", ".x", "", "a b", "a/b.py", "x" * 5000, "a\0b"):
-        assert "--import" in refusal(say, "plan", "norm", "--import", name)
-
-
 OVERRIDES = [
     *("train=5", "model=5", "model.n_heads=???", "train.clip=.nan", "model.norm.eps=1e999"),
     *("train.steps=0", "train.steps=.inf", "model.d_model=1e18", "model.n_heads=" + "9" * 5000),
@@ -200,7 +198,7 @@ def test_list_and_status_need_neither_torch_nor_pandas_nor_matplotlib(folder: Re
         text=True,
         check=True,
     )
-    assert done.stderr.strip() == "[]"
+    assert done.stderr.splitlines()[-1] == "[]"  # after what takes long, where it does
     assert all(name in done.stdout for name in catalogue())
 
 

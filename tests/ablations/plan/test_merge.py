@@ -112,16 +112,19 @@ def test_every_variant_is_crossed_with_every_level(ask: Ask) -> None:
         assert cell.across["rate"] == "plain"
 
 
-def test_a_variant_outranks_a_level(ask: Ask) -> None:
-    file = ask(across=ACROSS, variants={"with": {}, "deep": {"model.depth": 3}})
-    assert settings_of(file, "model.depth") == [1, 2, 3, 3]
-
-
 def test_what_a_question_varies_cannot_be_set(ask: Ask) -> None:
     for path in ["model.position", "model.position.base", "model.depth", "model.n_heads"]:
         variants = {"with": {"model.position": "sinusoidal"}, "without": {"model.position": "none"}}
         (problem,) = problems(ask(variants=variants, across=ACROSS), overrides={path: 2})
         assert problem.startswith(f"{path}: ")
+
+
+def test_a_variant_outranks_a_level_and_refers_to_what_the_level_sets(ask: Ask) -> None:
+    rival = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
+    across = {"width": {"narrow": {"model.d_model": 16}, "wide": {"model.d_model": 32}}}
+    variants = {"with": {}, "lstm": rival, "own": {"model.d_model": 8}}
+    found = settings_of(ask(variants=variants, across=across), "model.d_model")
+    assert found == [16, 32, 16, 32, 8, 8]
 
 
 # Identity.
@@ -307,10 +310,3 @@ def test_a_value_of_the_wrong_type_is_named_by_file_and_line(
         del lines[8]  # what stood below
     file = written(tmp_path, "", "\n".join(lines) + "\n")
     assert problems(file)[0].startswith(f"{file}:{line}: ")
-
-
-def test_a_reference_follows_the_level_it_is_crossed_with(ask: Ask) -> None:
-    rival = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
-    across = {"width": {"narrow": {"model.d_model": 16}, "wide": {"model.d_model": 32}}}
-    file = ask(variants={"with": {}, "lstm": rival}, across=across)
-    assert settings_of(file, "model.d_model") == [16, 32, 16, 32]

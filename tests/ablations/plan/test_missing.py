@@ -44,12 +44,11 @@ def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "out")
 
 
-def test_an_empty_folder_lacks_everything(plan: Plan, results: Results) -> None:
+def test_an_empty_folder_lacks_everything_and_one_of_whole_records_nothing(
+    plan: Plan, results: Results
+) -> None:
     assert lacks(plan, results)["train"] == list(plan.wanted)
     assert [path for path in results.root.rglob("*") if path.is_file()] == []
-
-
-def test_a_whole_record_is_not_made_again(plan: Plan, results: Results) -> None:
     for want in plan.wanted.values():
         results.write(record_of(want))
     for rerun in (None, "stale", "failed"):

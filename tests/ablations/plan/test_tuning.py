@@ -80,11 +80,6 @@ def test_an_arm_without_a_setting_tries_the_others(ask: Ask) -> None:
     assert biases == [0.0, 1.0]
 
 
-def test_a_setting_that_no_arm_has_is_refused(ask: Ask) -> None:
-    with pytest.raises(ConfigError, match=r"tune\.model\.wings: 'with' has no such setting"):
-        planned(ask(tune={"model.wings": [1, 2]}))
-
-
 def test_a_wrong_grid_is_named_with_its_line(ask: Ask) -> None:
     tuned, fixed = {"worse": "without", "arms": "tuned"}, {"worse": "without"}
     for changes, wrong in [
@@ -100,6 +95,9 @@ def test_a_wrong_grid_is_named_with_its_line(ask: Ask) -> None:
         with pytest.raises(ConfigError, match=wrong) as raised:
             read_ablation(Path(ask(**changes)))
         assert "small.yaml:" in raised.value.problems[0], changes
+
+    with pytest.raises(ConfigError, match=r"tune\.model\.wings: 'with' has no such setting"):
+        planned(ask(tune={"model.wings": [1, 2]}))
 
 
 # What is chosen.
