@@ -102,13 +102,10 @@ def test_a_table_of_other_settings_takes_the_place_of_the_first_and_that_is_said
     ask: Ask, tmp_path: Path
 ) -> None:
     first = planned(ask(), seeds=[0])
-    for number, other in enumerate([
-        {"settings": {**SETTINGS, "train.steps": 5}},
-        {"settings": {**SETTINGS, "task.words": 201}},
-    ]):  # fmt: skip
+    for number, (option, value) in enumerate((("train.steps", 5), ("task.words", 201))):
         results = Results(tmp_path / str(number))
         assert merge_into(results, first) == []
-        changed = planned(ask(**other), seeds=[1])
+        changed = planned(ask(settings={**SETTINGS, option: value}), seeds=[1])
         (note,) = merge_into(results, changed)
         assert note == "small: settings have changed; 2 earlier trials left it"
         assert results.read_plan()["ablations"] == document(changed)
@@ -119,18 +116,20 @@ def test_a_variant_that_is_added_joins_the_table_and_one_of_other_settings_leave
     ask: Ask, tmp_path: Path
 ) -> None:
     results = Results(tmp_path / "out")
+
+    def places() -> list[tuple[str, int]]:
+        cells = results.read_plan()["ablations"]["small"]["cells"]
+        return sorted((cell["label"], cell["seed"]) for cell in cells)
+
     merge_into(results, planned(ask(), seeds=[0, 1]))
     assert merge_into(results, planned(ask(question="Another?"), seeds=[0])) == []
     more = {"with": {}, "without": {"model.position": "none"}, **POST}
     assert merge_into(results, planned(ask(variants=more), seeds=[0])) == []
-    cells = results.read_plan()["ablations"]["small"]["cells"]
-    found = sorted((cell["label"], cell["seed"]) for cell in cells)
-    assert found == [("post", 0), ("with", 0), ("with", 1), ("without", 0), ("without", 1)]
+    kept = [("post", 0), ("with", 0), ("with", 1), ("without", 0)]
+    assert places() == [*kept, ("without", 1)]
     other = {**more, "without": {"model.position": "learned"}}
     merge_into(results, planned(ask(variants=other), seeds=[0]))
-    cells = results.read_plan()["ablations"]["small"]["cells"]
-    found = sorted((cell["label"], cell["seed"]) for cell in cells)
-    assert found == [("post", 0), ("with", 0), ("with", 1), ("without", 0)]
+    assert places() == kept
 
 
 def test_the_same_question_with_other_overrides_stands_beside_it_under_their_name(
