@@ -9,6 +9,7 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,11 @@ def machine(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--device", help="default: the accelerator if there is one, else cpu")
     parser.add_argument(
-        "--pack", type=pack, default=1, metavar="N", help="train N seeds of an arm as one model"
+        "--pack",
+        type=partial(count, option="--pack"),
+        default=1,
+        metavar="N",
+        help="train N seeds of an arm as one model",
     )
 
 
@@ -145,18 +150,14 @@ class Machine:
 
 
 def machine_of(options: Namespace) -> Machine:
-    from ablations.train.device import check_devices, pick_device
+    from ablations.train.device import check_devices, how_many, pick_device
 
     device, devices = pick_device(options.device), getattr(options, "devices", 1)
     check_devices(devices, device)
-    if device.type == "cpu":
-        jobs = options.jobs or _room(cores(), devices)
-        return Machine(device, jobs, pack=packing_of(options), devices=devices)
-    from ablations.train.device import how_many
-
-    held = how_many(device)
+    accelerators = 1 if device.type == "cpu" else how_many(device)
+    held = cores() if device.type == "cpu" else accelerators
     jobs = options.jobs or _room(held, devices)
-    return Machine(device, jobs, held, packing_of(options), devices)
+    return Machine(device, jobs, accelerators, packing_of(options), devices)
 
 
 def packing_of(options: Namespace) -> int:
@@ -216,14 +217,6 @@ def count(text: str, option: str = "--jobs") -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{option} {text}: expected a whole number from 1")
     return int(text)
-
-
-def devices(text: str) -> int:
-    return count(text, "--devices")
-
-
-def pack(text: str) -> int:
-    return count(text, "--pack")
 
 
 def duration(text: str) -> float:

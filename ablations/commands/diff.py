@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from ablations.commands.arguments import as_json, imports, plan_of, profile
+from ablations.commands.columns import print_columns
 from ablations.store.words import nearest_label, quoted
 from model.arguments import working
 from model.config import ConfigError
@@ -58,17 +59,11 @@ def _cell(variant: str, cells: list[Cell]) -> Cell:
 
 
 def _print(variants: list[str], found: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("", *map(quoted, variants), box=None)
-    for path, pair in found["settings"].items():
-        table.add_row(*map(Text, (path, *pair)))
+    rows = [[path, *pair] for path, pair in found["settings"].items()]
     for title, key in (("parameters", "parameters"), ("FLOPs/token", "flops_per_token")):
         one, other = found[key]
-        table.add_row(title, f"{one:,.0f}", f"{other:,.0f} ({(other - one) / one:+.1%})")
-    table.add_row("start as the other's do", *(f"{share:.1%}" for share in found["start_equal"]))
-    Console().print(table)
+        rows.append([title, f"{one:,.0f}", f"{other:,.0f} ({(other - one) / one:+.1%})"])
+    rows.append(["start as the other's do", *(f"{share:.1%}" for share in found["start_equal"])])
+    print_columns(("", *map(quoted, variants)), rows)
     for name, (one, other) in found["modules"].items():
         print(f"{name}: {one} → {other}")

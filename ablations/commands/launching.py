@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from ablations.store.results import Results
     from ablations.sweep.launch import Launcher
-    from ablations.sweep.launch.local import LocalLauncher
 
 OPTIONS = {"address": "ray", "trust_cluster": "ray", "cluster": "slurm"}
 """What only one launcher understands."""
@@ -48,8 +47,12 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
         if getattr(options, name) and options.on != place:
             raise ConfigError([f"--{name.replace('_', '-')} is for --on {place}: leave it out"])
     if options.on == "local":
+        from ablations.sweep.launch.local import LocalLauncher
+
         on = machine_of(options)
-        return _local_launcher(on), on
+        settle = "ablations.train.device:settle" if on.accelerators > 1 else None
+        preload = ["torch", "ablations.sweep.preload"]
+        return LocalLauncher(on.jobs, preload, devices=on.accelerators, settle=settle), on
     import torch
 
     pack = packing_of(options)
@@ -88,14 +91,3 @@ def device_of(word: str, devices: int) -> torch.device:
     if devices > 1 and device.index is not None:
         raise ConfigError([f"--devices {devices}: say --device {device.type}, without a number"])
     return device
-
-
-def _local_launcher(on: Machine) -> LocalLauncher:
-    """Workers of this machine, each with an accelerator where there are several."""
-    from ablations.sweep.launch.local import LocalLauncher
-
-    preload = ["torch", "ablations.sweep.preload"]
-    if on.accelerators == 1:
-        return LocalLauncher(on.jobs, preload=preload)
-    settle = "ablations.train.device:settle"
-    return LocalLauncher(on.jobs, preload=preload, devices=on.accelerators, settle=settle)

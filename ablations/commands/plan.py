@@ -48,8 +48,12 @@ def act(options: Namespace) -> int:
         print(json.dumps({**totals, "notes": plan.notes, "variants": rows}, indent=1))
         return 0
     _print_table(rows)
+    training = f"{roughly(totals['training'])} of training"
+    if on.device.type != "cpu":
+        training += f", {totals['device_hours']:,.3g} device-hours"
+    training += f" on {on}"
     needs = {
-        training_words(totals, on): totals["training"],
+        training: totals["training"],
         f"{roughly(totals['timing'])} of timing": totals["timing"],
         f"{in_bytes(totals['bytes'])} of disk": totals["bytes"],
     }
@@ -69,34 +73,27 @@ def act(options: Namespace) -> int:
     return 0
 
 
-def training_words(totals: dict[str, Any], on: Machine) -> str:
-    """How long training takes here, and how much of how many devices that is."""
-    from ablations.sweep.progress import roughly
-
-    words = f"{roughly(totals['training'])} of training"
-    if on.device.type == "cpu":
-        return f"{words} on {on}"
-    return f"{words}, {totals['device_hours']:,.3g} device-hours on {on}"
-
-
 def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[Any]]:
     """What the whole plan costs, and each variant."""
     from ablations.plan.estimate import disk, rate_of, seconds_each, seconds_timing, side_by_side
 
-    groups = [(word, group) for word, t in plan.tables.items() for group in _by(t.cells)]
+    groups: dict[tuple[str, ...], list[Cell]] = {}  # by table, variant and levels: all seeds
+    for word, table in plan.tables.items():
+        for cell in table.cells:
+            groups.setdefault((word, cell.label, *cell.across.values()), []).append(cell)
     took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
     each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
     counted = [want for want in lacks.train if each[want.trial] is not None]
     rows: list[dict[str, Any]] = []
-    for name, cells in groups:
+    for (name, *arm), cells in groups.items():
         want = plan.wanted[cells[0].trial]
         trials = [cell.trial for cell in cells]
         rows.append(
             {
                 "ablation": name,
-                "variant": ":".join((cells[0].label, *cells[0].across.values())),
+                "variant": ":".join(arm),
                 "control": cells[0].label == plan.tables[name].ablation.control,
                 "parameters": want.parameters,
                 "steps": want.config["train"]["steps"],
@@ -118,14 +115,6 @@ def price(
         "bytes": disk(counted, on.jobs),
     }
     return totals, rows
-
-
-def _by(cells: list[Cell]) -> list[list[Cell]]:
-    """The cells of each variant and crossing, which differ in their seed alone."""
-    groups: dict[Any, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault((cell.label, *cell.across.values()), []).append(cell)
-    return list(groups.values())
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -6,9 +6,10 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ablations.commands.arguments import Machine, devices, duration, plan_of, results_of, trials
+from ablations.commands.arguments import Machine, count, duration, plan_of, results_of, trials
 from ablations.commands.launching import launcher_of, launching
 from ablations.plan.question import catalogue
 from model.arguments import complain
@@ -25,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
     launching(parser)
     parser.add_argument(
         "--devices",
-        type=devices,
+        type=partial(count, option="--devices"),
         default=1,
         metavar="N",
         help="so many train one trial together, a process each; default: 1",

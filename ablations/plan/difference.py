@@ -19,26 +19,20 @@ _ABSENT = "—"
 
 def difference(one: Cell, other: Cell) -> dict[str, Any]:
     """A document with `settings`, `parameters`, `flops_per_token`, `modules` and `start_equal`."""
-    models = [_built(cell) for cell in (one, other)]
-    counts = [_counts(cell) for cell in (one, other)]
+    places = [(cell.frozen["model"], cell.frozen["task"]) for cell in (one, other)]
+    tasks = [task_facts(task) for _, task in places]
+    models = [
+        build(json.loads(model), task.source_size, task.target_size, seed=0)
+        for (model, _), task in zip(places, tasks, strict=True)
+    ]
     named = [_named(model) for model in models]
     return {
         "settings": _changes(*(dict(_paths(cell.config)) for cell in (one, other))),
-        **{name: [each[name] for each in counts] for name in counts[0]},
+        "parameters": [model_facts(*place).parameters for place in places],
+        "flops_per_token": [cost_facts(*place).flops_per_token for place in places],
         "modules": _changes(*named),
         "start_equal": _equal_share(*models),
     }
-
-
-def _counts(cell: Cell) -> dict[str, float]:
-    place = cell.frozen["model"], cell.frozen["task"]
-    flops = cost_facts(*place).flops_per_token
-    return {"parameters": model_facts(*place).parameters, "flops_per_token": flops}
-
-
-def _built(cell: Cell) -> nn.Module:
-    task = task_facts(cell.frozen["task"])
-    return build(json.loads(cell.frozen["model"]), task.source_size, task.target_size, seed=0)
 
 
 def _paths(tree: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:

@@ -42,7 +42,11 @@ def operations(want: Want) -> float:
 
 
 def seconds_each(
-    wants: Sequence[Want], plan: Plan, results: Results, device: torch.device, rate: Rate
+    wants: Sequence[Want],
+    plan: Plan,
+    results: Results,
+    device: torch.device,
+    rate: Callable[[], float | None],
 ) -> list[float | None]:
     """How long each trial trains; None where nothing is known, or where it does not fit.
 
@@ -59,9 +63,6 @@ def seconds_each(
         return None if per is None else per * operations(want)
 
     return [seconds(want) for want in wants]
-
-
-Rate = Callable[[], float | None]
 
 
 def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, float]:
@@ -86,21 +87,19 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
 
 @cache
 def rate_of(device: torch.device) -> float | None:
-    """Seconds for an operation of this machine's processor, measured.
+    """Seconds for an operation of this machine's processor, by steps of a small transformer on one
+    thread, as a worker has it; the quickest of ten.
 
     None for an accelerator, on which a small model says little of a large one.
     """
-    return _measured_rate() if device.type == "cpu" else None
-
-
-def _measured_rate() -> float:
-    """By steps of a small transformer on one thread, as a worker has it; the quickest of ten."""
     import torch
 
     from model.batch import Batch
     from model.build import build
     from model.count import parameters
 
+    if device.type != "cpu":
+        return None
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -120,12 +119,7 @@ def _measured_rate() -> float:
 def may_fit(want: Want, device_type: str) -> bool:
     """Whether this machine's memory holds the weights and their gradients."""
     needed = 2 * want.parameters * _FLOAT
-    return device_type != "cpu" or needed <= _memory()
-
-
-@cache
-def _memory() -> int:
-    return int(psutil.virtual_memory().total)
+    return device_type != "cpu" or needed <= psutil.virtual_memory().total
 
 
 def memory_of(want: Want, device: str, devices: int = 1) -> int:

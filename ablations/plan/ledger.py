@@ -8,8 +8,6 @@ from functools import cache
 from ablations.plan.source import FOLDER, read_yaml
 from model.config import ConfigError, nearest
 
-LEDGER = FOLDER / "claims.yaml"
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -23,21 +21,18 @@ class Claim:
 @cache
 def ledger() -> dict[str, Claim]:
     """Id → claim; ConfigError names the line of one that does not say what, or who says it."""
-    source = read_yaml(LEDGER)
+    source = read_yaml(FOLDER / "claims.yaml")
     found, problems = {}, []
     for name, entry in source.values.items():
         words = entry if isinstance(entry, dict) else {}
-        if set(words) != {"statement", "source"} or not all(map(_is_text, words.values())):
+        told = all(isinstance(text, str) and text.strip() for text in words.values())
+        if set(words) != {"statement", "source"} or not told:
             problems.append(f"{source.place(name)}: expected a statement and a source")
             continue
         found[name] = Claim(name, **words)
     if problems:
         raise ConfigError(problems)
     return found
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def find_claim(name: str) -> Claim:

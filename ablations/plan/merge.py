@@ -8,8 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ablations.plan.facts import decisive_parts
 from ablations.plan.matching import MATCHED, asks_match, matched_width
@@ -100,20 +99,6 @@ def size(ablation: Ablation, seeds: Sequence[int]) -> int:
     return len(ablation.variants) * math.prod(map(len, ablation.across.values())) * len(seeds)
 
 
-def expand(
-    ablation: Ablation,
-    source: Source,
-    profile: Profile,
-    overrides: Mapping[str, Any],
-    seeds: Sequence[int],
-    factors: Collection[str] = (),
-    trained: bool = True,
-) -> list[Cell]:
-    """Every cell of the ablation; ConfigError lists all that is wrong with any of them."""
-    arms = arms_of(ablation, source, profile, overrides, factors, trained)
-    return filled(arms, lambda arm: arm.cells(seeds))
-
-
 def filled(arms: Iterable[PlannedArm], fill: Callable[[PlannedArm], list[Cell]]) -> list[Cell]:
     """The cells of all arms; ConfigError lists what is wrong with any of them."""
     cells: list[Cell] = []
@@ -137,9 +122,13 @@ def arms_of(
     trained: bool = True,
 ) -> list[PlannedArm]:
     """Every variant at every crossing. `factors`: the paths that the command line has crossed."""
-    base = read_yaml(_base(ablation.task, source))
+    known = {file.stem: file for file in (FOLDER / "base").glob("*.yaml")}
+    if (task := ablation.task) not in known:
+        raise ConfigError([f"{source.place('task')}: no task '{task}'. {nearest(task, known)}"])
+    base = read_yaml(known[task])
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
-    _refuse_varied(ablation, overrides)
+    for path in filter(ablation.varies, overrides):  # which a variant would replace again
+        raise ConfigError([f"{path}: this ablation varies it, so it cannot be set"])
     tree = dict(base.values)
     layers = (
         (profile.settings, profile.of(ablation.task, {*ablation.settings, *overrides})),
@@ -206,30 +195,14 @@ def _varied(
 ) -> Mapping[str, Any]:
     """The tree with a variant's settings, at the control's size where it asks for that."""
 
-    def filled_in(tree: Mapping[str, Any], variant: Mapping[str, Any], width: int | None) -> Any:
-        known = tree if width is None else {**tree, MATCHED: width}
+    def filled_in(settings: Mapping[str, Any], **known: int) -> Mapping[str, Any]:
         varied = tree
-        for path, value in variant.items():
-            varied = replaced(varied, path, referred(value, known, source.name))
+        for path, value in settings.items():
+            varied = replaced(varied, path, referred(value, {**tree, **known}, source.name))
         return varied
 
     if not asks_match(variant):
-        return cast(Mapping[str, Any], filled_in(tree, variant, None))
-    beside = filled_in(tree, control, None)
-    width = matched_width(lambda width: filled_in(tree, variant, width), beside)
-    return cast(Mapping[str, Any], filled_in(tree, variant, width))
-
-
-def _base(task: str, source: Source) -> Path:
-    path = FOLDER / "base" / f"{task}.yaml"
-    known = [file.stem for file in path.parent.glob("*.yaml")]
-    if task not in known:
-        raise ConfigError([f"{source.place('task')}: no task '{task}'. {nearest(task, known)}"])
-    return path
-
-
-def _refuse_varied(ablation: Ablation, overrides: Collection[str]) -> None:
-    """An override that a variant would replace again is a mistake, not a setting."""
-    for path in overrides:
-        if ablation.varies(path):
-            raise ConfigError([f"{path}: this ablation varies it, so it cannot be set"])
+        return filled_in(variant)
+    beside = filled_in(control)
+    width = matched_width(lambda width: filled_in(variant, **{MATCHED: width}), beside)
+    return filled_in(variant, **{MATCHED: width})

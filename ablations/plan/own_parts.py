@@ -38,7 +38,8 @@ def one_line_of_own_parts(place: str) -> Iterator[None]:
     except Exception as error:
         if is_ours():
             raise
-        raise ConfigError([f"{place}: {in_short(error)}"]) from None
+        said = f"{place}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise ConfigError([said.removesuffix(": ")]) from None
 
 
 def check_declarations(model: Any, task: TaskFacts) -> None:
@@ -65,19 +66,19 @@ def check_declarations(model: Any, task: TaskFacts) -> None:
         model(Batch(labels=tokens, inputs=tokens, source=source))
 
 
-def in_short(error: Exception) -> str:
-    words = " ".join(str(error).split())[:300]
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
-
-
 def refused(task: Mapping[str, Any]) -> list[str]:
     """A line for each file that cannot be what was meant."""
-    given = _given(task)
+    from ablations.tasks import TASK
+
+    names = [name for name in TASK.part(task["name"]).files if isinstance(task.get(name), str)]
+    given = {  # files that are there; others are for their readers to complain of
+        name: path for name in names if "\0" not in (path := task[name]) and os.path.isfile(path)
+    }
     problems = [
         f"task.{other}={given[other]}: the same as task.{one}: what was learned by heart tests "
         "nothing; name another file"
         for one, other in _pairs(given)
-        if "train" in (_split(one), _split(other))
+        if "train" in (one.partition("_")[0], other.partition("_")[0])  # of `train_source`
         and filecmp.cmp(given[one], given[other], shallow=False)
     ]
     return problems + [
@@ -86,20 +87,6 @@ def refused(task: Mapping[str, Any]) -> list[str]:
         for option, path in given.items()
         if path.lower().endswith(".tsv") and not _has_tab(path)
     ]
-
-
-def _given(task: Mapping[str, Any]) -> dict[str, str]:
-    """Option → path, of files that are there; others are for their readers to complain of."""
-    from ablations.tasks import TASK
-
-    names = TASK.part(task["name"]).files
-    found = {name: task[name] for name in names if isinstance(task.get(name), str)}
-    return {name: path for name, path in found.items() if "\0" not in path and os.path.isfile(path)}
-
-
-def _split(option: str) -> str:
-    """`train` of `train_source`."""
-    return option.partition("_")[0]
 
 
 def _pairs(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:

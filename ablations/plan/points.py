@@ -30,16 +30,12 @@ def places(measure: str, ablation: Ablation, timing: TimingConfig) -> list[Place
     rest = [
         dict(zip(wanted, values, strict=True)) for values in itertools.product(*wanted.values())
     ]
-    found = [
-        _filled({part.along: far, **batch, **others}, part.along)
-        for batch, others, far in itertools.product(batches, rest, walked)
-    ]
+    found: list[Place] = []
+    for batch, others, far in itertools.product(batches, rest, walked):
+        # A budget of tokens makes the batch at this length.
+        filled = {"batch": max(1, batch[TOKENS] // far)} if TOKENS in batch else {}
+        found.append({part.along: far, **batch, **others, **filled})
     return list({freeze(at): at for at in found}.values())
-
-
-def _filled(at: dict[str, Any], along: str) -> Place:
-    """With the batch that a budget of tokens makes at this length."""
-    return {**at, "batch": max(1, at[TOKENS] // at[along])} if TOKENS in at else at
 
 
 def _thinned(values: Sequence[int], timing: TimingConfig) -> list[int]:

@@ -32,7 +32,7 @@ def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
     sections = {
         "task": lambda written: TASK.resolve(written, "task"),
         "model": resolve,
-        "train": lambda written: _plain(validate(TrainConfig, written, "train")),
+        "train": lambda written: {**vars(validate(TrainConfig, written, "train"))},
     }
     for name, check in sections.items():
         try:
@@ -84,10 +84,6 @@ def _paths(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
         yield f"{above}{key}"
         if isinstance(value, Mapping):
             yield from _paths(value, f"{above}{key}.")
-
-
-def _plain(config: Any) -> dict[str, Any]:
-    return dict(vars(config))
 
 
 @cache

@@ -12,6 +12,7 @@ that decides an arm's numbers but what was tuned.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -26,7 +27,7 @@ import yaml
 from ablations.plan.merge import Cell, PlannedArm
 from ablations.plan.question import Ablation, catalogue
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
-from ablations.plan.tree import get
+from ablations.plan.tree import get, is_number
 from ablations.store.files import write_atomic
 from ablations.store.identity import TUNING, freeze
 from ablations.store.results import Results
@@ -71,18 +72,14 @@ def settings_in(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:
 
 def grid_for(arm: PlannedArm, grid: Grid) -> Grid:
     """The settings of a grid that an arm has."""
-    has = {path: values for path, values in grid.items() if _has(arm.config, path)}
+    has = {}
+    for path, values in grid.items():
+        with contextlib.suppress(KeyError):
+            get(arm.config, path)
+            has[path] = values
     if not has:
         raise ConfigError([f"tune.{next(iter(grid))}: '{arm.label}' has no such setting"])
     return has
-
-
-def _has(config: Mapping[str, Any], path: str) -> bool:
-    try:
-        get(config, path)
-    except KeyError:
-        return False
-    return True
 
 
 def regime(arm: PlannedArm, ablation: Ablation) -> str:
@@ -142,14 +139,10 @@ def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
     """Whether one of its numbers is the first or last of what was tried there."""
     for path in best:
         values = list({freeze(each.set[path]): each.set[path] for each in tried}.values())
-        if _is_scale(values) and best[path] in (min(values), max(values)):
+        is_scale = len(values) > 1 and all(is_number(value) and value > 0 for value in values)
+        if is_scale and best[path] in (min(values), max(values)):
             return True
     return False
-
-
-def _is_scale(values: Sequence[Any]) -> bool:
-    are_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    return are_numbers and min(values) > 0 and len(values) > 1
 
 
 def untried(choice: Choice, arm: PlannedArm, grid: Grid) -> list[Setting]:

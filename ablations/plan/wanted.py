@@ -84,12 +84,10 @@ class Want:
 
     @property
     def work(self) -> float:
-        return work(self.parameters, self.config["train"]) if self.trained else 0.0
-
-
-def work(parameters: int, train: Mapping[str, Any]) -> float:
-    """The relative size of a trial, without counting its arithmetic."""
-    return float(parameters * train["steps"] * train["batch_tokens"])
+        """Its relative size, without counting its arithmetic."""
+        train = self.config["train"]
+        tokens = train["steps"] * train["batch_tokens"]
+        return float(self.parameters * tokens) if self.trained else 0.0
 
 
 @dataclass(frozen=True)
@@ -148,24 +146,16 @@ class Scope:
             asked: list[Cell] = []
             left_out: list[Cell] = []
             for cell in table.cells:
-                is_asked = self.asks(profile, table.ablation, cell.label, cell.across, arms)
+                is_asked = self._is_asked(cell, table.ablation, profile, arms)
                 (asked if is_asked else left_out).append(cell)
             found += [replace(table, cells=asked, left_out=left_out)] if asked else []
         return found or list(tables)
 
-    def asks(
-        self,
-        profile: Profile,
-        ablation: Ablation,
-        label: str,
-        across: Mapping[str, str],
-        arms: str | None,
-    ) -> bool:
-        """Whether an arm, treated so, is asked for."""
+    def _is_asked(self, cell: Cell, ablation: Ablation, profile: Profile, arms: str | None) -> bool:
         ours = {claim.id for claim, _ in ablation.predictions} & set(self.claims)
         if not ours and ((self.arms or profile.arms) == "all" or not ablation.claims):
             return True
-        return ablation.decides(label, across, ours, arms)
+        return ablation.decides(cell.label, cell.across, ours, arms)
 
 
 def make_plan(
@@ -198,7 +188,12 @@ def make_plan(
     read = {name: read_ablation(path) for name, path in named}
     read = {name: (crossed(asked, crossings), source) for name, (asked, source) in read.items()}
     if not large:
-        _refuse_large({name: size(ablation, seeds) for name, (ablation, _) in read.items()})
+        sizes = {name: size(ablation, seeds) for name, (ablation, _) in read.items()}
+        if (total := sum(sizes.values())) > LARGE:  # a million cells alone take hours to make
+            largest = max(sizes, key=lambda name: sizes[name])
+            told = f"{total:,} trials, {sizes[largest]:,} of them for '{largest}': more than "
+            fix = "name fewer ablations, levels or seeds, or add --large"
+            raise ConfigError([f"{told}{LARGE:,}; {fix}"])
     plan = Plan(profile, dict(overrides), crossings, {}, {})
     scope = scope or Scope()
     problems: dict[str, None] = {}
@@ -215,7 +210,9 @@ def make_plan(
                 tables = own.narrowed(tables, profile)
             timing = validate(TimingConfig, profile.timing, "timing")
             for table in tables:
-                _check_metric(table.ablation, table.cells)
+                metrics = metrics_of(table.ablation, table.cells)
+                if (asked := table.ablation.metric) not in metrics:
+                    raise ConfigError([f"metric: no '{asked}'. {nearest(asked, metrics)}"])
                 for measure in filter(is_timing, table.ablation.measures):
                     places(measure, table.ablation, timing)
         except ConfigError as error:
@@ -308,19 +305,6 @@ def _tuning_tables(
     return [replace(table, tried=tried)]
 
 
-def _refuse_large(sizes: Mapping[str, int]) -> None:
-    """Before a million cells are made: that alone takes hours."""
-    total = sum(sizes.values())
-    if total > LARGE:
-        largest = max(sizes, key=lambda name: sizes[name])
-        raise ConfigError(
-            [
-                f"{total:,} trials, {sizes[largest]:,} of them for '{largest}': "
-                f"more than {LARGE:,}; name fewer ablations, levels or seeds, or add --large"
-            ]
-        )
-
-
 def measures_of(table: PlannedTable, cell: Cell) -> list[str]:
     """Speed depends on neither the seed nor a rate: the first seed is timed, as it stands.
 
@@ -362,12 +346,6 @@ def metrics_of(ablation: Ablation, cells: Sequence[Cell]) -> dict[str, dict[str,
         beside = {"beside": elsewhere} if (elsewhere := getattr(measure, "beside", {})) else {}
         read |= {name: {**told(each), **beside} for name, each in measure.quantities.items()}
     return read
-
-
-def _check_metric(ablation: Ablation, cells: Sequence[Cell]) -> None:
-    metrics = metrics_of(ablation, cells)
-    if ablation.metric not in metrics:
-        raise ConfigError([f"metric: no '{ablation.metric}'. {nearest(ablation.metric, metrics)}"])
 
 
 def _want(plan: Plan, table: PlannedTable) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,18 +42,14 @@ def folder(tmp_path: Path, plan: Plan, scores: dict[str, float]) -> Results:
     return results
 
 
-def said(capsys: pytest.CaptureFixture[str], plan: Plan, results: Results, *claims: str) -> str:
-    print_answers(plan, results, claims)
-    return capsys.readouterr().out
-
-
 def test_a_question_without_claims_has_a_line_for_each_arm(
     ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     variants = {"with": {}, "rms, twice": {"model.norm": "rms"}}
     plan = make_plan([ask(variants=variants)], "smoke", {}, [300, 301, 302])
     results = folder(tmp_path, plan, {"with": 0.3, "rms, twice": 0.5})
-    lines = said(capsys, plan, results).strip().splitlines()
+    print_answers(plan, results)
+    lines = capsys.readouterr().out.strip().splitlines()
     assert lines[0].split() == list(answers._ARM)
     control, variant = lines[1:]
     assert control.split()[:2] == ["small", "with"]
@@ -66,18 +61,14 @@ def test_a_question_without_claims_has_a_line_for_each_arm(
 def test_a_claim_is_told_as_analysis_tells_it(
     ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from analysis.claims import lines
+    from analysis.claims import claims, lines
+    from analysis.evidence import gather
 
     plan = make_plan([ask(claims=[CLAIM])], "smoke", {}, [300, 301, 302])
     results = folder(tmp_path, plan, {"with": 0.3, "without": 0.5})
-    (claim,) = main_claims(results)
+    (claim,) = claims(gather(results.root))
     assert claim["verdict"] == "supported"
-    assert said(capsys, plan, results).strip().splitlines() == lines(claim)
-    assert said(capsys, plan, results, "another.claim") == ""
-
-
-def main_claims(results: Results) -> list[dict[str, Any]]:
-    from analysis.claims import claims
-    from analysis.evidence import gather
-
-    return claims(gather(results.root))
+    print_answers(plan, results)
+    assert capsys.readouterr().out.strip().splitlines() == lines(claim)
+    print_answers(plan, results, ["another.claim"])
+    assert capsys.readouterr().out == ""

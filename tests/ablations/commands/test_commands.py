@@ -103,40 +103,30 @@ def test_results_that_are_a_file_are_one_line_from_every_command(say: Say, tmp_p
     assert file.read_text() == "mine"
 
 
-def test_more_devices_than_there_are_cores_are_refused(say: Say) -> None:
-    line = refusal(say, "run", "norm", "--device", "cpu", "--devices", "99999")
-    assert line.startswith("--devices 99999: this machine has ")
-
-
 MISTAKES = [
-    (["lst"], "'list'"),
     (["plans"], "'plan'"),
     (["frobnicate"], "clean, diff, list, plan, run, show, status, try"),
     (["plan", "--profil", "smoke"], "'--profile'"),
     (["run", "--job", "2"], "'--jobs'"),
-    (["list", "--jsn"], "'--json'"),
     (["plan", "--profile", "smok"], "'smoke'"),
     (["run", "norm", "--profile", "fulll"], "'full'"),
     (["run", "norm", "--rerun", "stael"], "stale"),
-    (["run", "norm", "--import", "no_such_module"], "no_such_module"),
+    *(
+        (["plan", "norm", "--import", name], "--import")
+        for name in ("no_such", "..", ".x", "", "a b", "a/b.py", "x" * 5000, "a\0b")
+    ),
     (["run", "norm", "--profile", "smoke", "--device", "gpu9"], "--device gpu9"),
     (["run", "--jobs", "0"], "--jobs 0"),
-    (["run", "--jobs", "two"], "--jobs two"),
-    (["run", "--limit", "0"], "--limit 0: expected a number of seconds above 0"),
+    *((["run", "--limit", limit], f"--limit {limit}") for limit in ("0", "nan", "inf", "an hour")),
     (["run", "--limit", "-5"], "--limit"),
-    (["run", "--limit", "nan"], "--limit nan"),
-    (["run", "--limit", "inf"], "--limit inf"),
-    (["run", "--limit", "an hour"], "--limit an hour"),
     (["run", "--json"], "no option '--json'"),
     (["clean", "--ye"], "'--yes'"),
     (["clean", "--results", ""], "--results ''"),
     (["status", "--results", "a\0b"], "--results"),
     (["clean", "norm"], "norm"),
-    (["clean", "model.depth=2"], "path=value"),
     (["plan", "--profile"], "--profile"),
     (["show"], "trial"),
-    (["list", "norm", "model.depth=2"], "path=value"),
-    (["status", "model.depth=2"], "path=value"),
+    *(([command, "model.depth=2"], "path=value") for command in ("clean", "list", "status")),
     (["plan", "norm", "=2"], "path=value"),
 ]
 
@@ -176,29 +166,6 @@ def test_a_name_of_any_shape_is_a_label_never_a_path(say: Say) -> None:
             refusal(say, command, "--profile", name)
 
 
-def test_a_label_of_five_thousand_characters_is_cut_where_it_is_printed(
-    say: Say, ask: Ask, tmp_path: Path
-) -> None:
-    import yaml
-    from small import question
-
-    file = tmp_path / "long.yaml"
-    variants = {"with": {}, "x" * 5000: {"model.position": "none"}}
-    file.write_text(yaml.dump(question(variants=variants)))
-    code, out, _ = say("plan", str(file), "--profile", "smoke")
-    assert code == 0
-    assert max(map(len, out.splitlines())) < 300
-    merge_into(Results("out"), make_plan([str(file)], "smoke", {}, [0]))
-    code, out, _ = say("status", "--results", "out")
-    assert code == 0
-    assert max(map(len, out.splitlines())) < 300
-
-
-def test_a_module_that_cannot_be_imported_is_one_line(say: Say) -> None:
-    for name in ("no_such", "..", ".x", "", "a b", "a/b.py", "x" * 5000, "a\0b"):
-        assert "--import" in refusal(say, "plan", "norm", "--import", name)
-
-
 OVERRIDES = [
     *("train=5", "model=5", "model.n_heads=???", "train.clip=.nan", "model.norm.eps=1e999"),
     *("train.steps=0", "train.steps=.inf", "model.d_model=1e18", "model.n_heads=" + "9" * 5000),
@@ -217,21 +184,21 @@ def test_a_value_that_cannot_be_is_refused_without_a_traceback(say: Say) -> None
 # list.
 
 
-def test_listing_needs_neither_torch_nor_pandas_nor_matplotlib() -> None:
+def test_list_and_status_need_neither_torch_nor_pandas_nor_matplotlib(folder: Results) -> None:
     script = (
-        "import sys; from ablations.commands import main; code = main(['list']); "
+        "import sys; from ablations.commands import main; "
+        "code = main(['list']) + main(['status', '--results', sys.argv[1]]); "
         "print(sorted({'torch', 'pandas', 'matplotlib'} & set(sys.modules)), file=sys.stderr); "
         "sys.exit(code)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script, folder.root],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
-    assert done.stderr.strip() == "[]"
+    assert done.stderr.splitlines()[-1] == "[]"  # after what takes long, where it does
     assert all(name in done.stdout for name in catalogue())
 
 
@@ -240,6 +207,8 @@ def test_the_list_is_one_json_document(say: Say) -> None:
     assert [row["name"] for row in rows] == list(catalogue())
     assert all(row["control"] in row["variants"] for row in rows)
     assert document(say, "list", "norm") == [row for row in rows if row["name"] == "norm"]
+    deciding = document(say, "list", "--claim", "norm.pre-better")
+    assert [row["name"] for row in deciding] == ["norm", "text-norm"]
 
 
 # plan.
@@ -250,7 +219,7 @@ def planned(say: Say, *words: str) -> Any:
 
 
 def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
-    plan = planned(say, ask(), "--jobs", "1")
+    plan = planned(say, ask(), "--jobs", "1", "model.n_heads=8")
     assert (plan["trials"], plan["done"]) == (4, 0)
     work = 4 * 256 * sum(row["parameters"] for row in plan["variants"])
     assert plan["seconds"] == pytest.approx(2 * work * 1e-6)
@@ -264,15 +233,11 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
         assert row["ablation"] == "small"
         assert row["parameters"] > 1000
         assert (row["steps"], len(row["trials"])) == (4, 2)
+    wanted = make_plan([ask()], "smoke", {"model.n_heads": 8}, [0, 1]).wanted
+    assert {trial for row in plan["variants"] for trial in row["trials"]} == set(wanted)
     assert os.listdir() == []
 
 
-@pytest.fixture
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 4)
-
-
-@pytest.mark.usefixtures("four_cores")
 def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> None:
     file = ask(measures=["quality", "throughput"])
     plan = planned(say, file, "--jobs", "4")
@@ -328,16 +293,6 @@ def test_a_run_of_days_says_so_and_goes_on(
         assert bool(err) == bool(told)
     expected = {"limit": 7.5, "spared": frozenset(), "accelerators": 0.0, "devices": 1}
     assert given == {**expected, "ways": given["ways"]}
-
-
-def test_an_override_is_obeyed(say: Say, ask: Ask) -> None:
-    file = ask()
-    obeyed = planned(say, file, "model.n_heads=8")
-    wanted = make_plan([file], "smoke", {"model.n_heads": 8}, [0, 1]).wanted
-    assert {trial for row in obeyed["variants"] for trial in row["trials"]} == set(wanted)
-    assert all(want.config["model"]["n_heads"] == 8 for want in wanted.values())
-    plain = planned(say, file)
-    assert {trial for row in plain["variants"] for trial in row["trials"]}.isdisjoint(wanted)
 
 
 # status and show.
@@ -401,10 +356,8 @@ def test_a_plan_of_what_is_done_measures_nothing(
         taken = {name: want.measure_code(name) for name in want.measures}
         folder.write(Record(want.trial, "ok", want.config, env={"code": want.code}, measures=taken))
     words = ("plan", ask(), "--profile", "smoke", "--seeds", "0,1,2,3,4")
-    _, out, _ = say(*words, "--results", str(folder.root))
-    assert out.splitlines()[-1] == "10 trials, 10 done; nothing is left to run"
     found = document(say, *words, "--results", str(folder.root))
-    assert (found["seconds"], found["bytes"]) == (0, 0)
+    assert (found["trials"], found["done"], found["seconds"], found["bytes"]) == (10, 10, 0, 0)
     assert {row["seconds_per_trial"] for row in found["variants"]} == {None}
 
 

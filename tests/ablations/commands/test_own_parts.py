@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -73,31 +74,23 @@ def test_the_part_of_the_page_is_trained_and_asked(say: Say) -> None:
     assert out.startswith("cat → ")
 
 
-@pytest.mark.parametrize(
-    ("written", "instead", "says"),
-    [
-        (
-            '    roles: ClassVar = {"gain": 1.0}\n',
-            "",
-            "PeakNorm declares no role for its parameter",
-        ),
+def test_what_a_part_forgets_is_said_in_one_line_before_anything_trains(say: Say) -> None:
+    whole = shown("my_parts.py")
+    for written, instead, says in [
+        ('    roles: ClassVar = {"gain": 1.0}\n', "", "declares no role for its parameter"),
         ("d_model: int)", "width: int)", "norm PeakNorm asks for unknown {'width'}"),
         ("    @dataclass(frozen=True, kw_only=True)\n", "", "TypeError"),
         ("torch.empty(d_model)", "torch.empty(d_model + 1)", "torch.Size"),
         ("        super().__init__()\n", "", "AttributeError: cannot assign parameter"),
         ('@NORM.register("peak")\n', "", "no norm 'peak'"),
         ("    def forward(", "    def backward(", "NotImplementedError"),
-    ],
-    ids=["roles", "argument", "dataclass", "shape", "super", "register", "forward"],
-)
-def test_what_a_part_forgets_is_said_in_one_line_before_anything_trains(
-    say: Say, folder: Path, written: str, instead: str, says: str
-) -> None:
-    whole = shown("my_parts.py")
-    assert written in whole
-    Path("my_parts.py").write_text(whole.replace(written, instead), encoding="utf-8")
-    code, out, err = say("run", "my_question.yaml", "--import", "my_parts", *SMALL)
-    assert (code, out) == (2, "")
-    assert says in err
-    assert err.count("\n") == 1, err
-    assert not Path("results").exists()
+    ]:
+        assert written in whole
+        forget()
+        Path("my_parts.py").write_text(whole.replace(written, instead), encoding="utf-8")
+        importlib.invalidate_caches()
+        code, out, err = say("run", "my_question.yaml", "--import", "my_parts", *SMALL)
+        assert (code, out) == (2, "")
+        assert says in err
+        assert err.count("\n") == 1, err
+        assert not Path("results").exists()

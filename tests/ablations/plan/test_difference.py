@@ -64,38 +64,20 @@ def test_the_weights_of_one_more_block_are_the_only_new_ones(found: Any) -> None
     assert changed["settings"] == {"model.depth": ["1", "2"]}
     assert changed["modules"] == {}, "blocks of a stack are told of once"
     assert changed["start_equal"][0] == 1.0
-    assert changed["start_equal"][1] == pytest.approx(
-        changed["parameters"][0] / changed["parameters"][1]
-    )
-
-
-def test_of_a_module_that_one_side_lacks_the_inside_is_not_told(found: Any) -> None:
+    few, many = changed["parameters"]
+    assert changed["start_equal"][1] == pytest.approx(few / many)
     modules = found("with", "recurrent")["modules"]
     assert modules["encoder.blocks.*"] == ["Block", "—"]
     assert not any(name.startswith("encoder.blocks.*.") for name in modules)
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
+def test_what_is_no_variant_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, problem in [
         (["norm:pre", "norm:pots"], "no variant 'pots' in norm. Did you mean 'post'?\n"),
         (["norm:pre", "nrm:post"], "no ablation 'nrm'. Did you mean 'norm'?\n"),
         (["norm", "norm:post"], "no variant '' in norm. Choose from: "),
-    ],
-)
-def test_what_is_no_variant_is_said_in_one_line(
-    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["diff", *words, "--profile", "smoke"]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(problem)
-    assert err.count("\n") == 1
-
-
-def test_a_claim_names_the_questions_that_decide_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", "--claim", "norm.pre-better", "--json"]) == 0
-    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == ["norm", "text-norm"]
-    assert main(["plan", "--claim", "norm.pre-beter"]) == 2
-    assert capsys.readouterr().err == (
-        "--claim norm.pre-beter: no such claim. Did you mean 'norm.pre-better'?\n"
-    )
+    ]:
+        assert main(["diff", *words, "--profile", "smoke"]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith(problem)
+        assert err.count("\n") == 1

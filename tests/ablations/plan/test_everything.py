@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ablations.measure import is_timing
 from ablations.plan.ledger import ledger
 from ablations.plan.question import PROFILES, Ablation, catalogue, read_ablation
@@ -49,17 +47,7 @@ def test_quick_has_no_question_without_a_claim_and_full_has_all() -> None:
     assert "initial" in everything("quick", "all")
 
 
-def test_a_question_that_is_too_large_for_a_profile_waits_for_a_larger_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from dataclasses import replace
-
-    from ablations.plan import wanted as module
-
-    def at_full(path: object) -> tuple[Ablation, None]:
-        found, _ = read_ablation(path)  # type: ignore[arg-type]
-        return replace(found, least="full"), None
-
-    monkeypatch.setattr(module, "read_ablation", at_full)
-    assert everything("quick") == []
-    assert set(everything("gpu")) == set(catalogue())
+def test_a_question_that_is_too_large_for_a_profile_waits_for_a_larger_one() -> None:
+    assert asked("warmup-deeper").least == "full"
+    for profile, is_in in {"smoke": False, "quick": False, "full": True, "gpu": True}.items():
+        assert ("warmup-deeper" in everything(profile, "all")) == is_in

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ablations.plan.facts import identity_of
-from ablations.plan.merge import Cell, expand
-from ablations.plan.profile import Profile, read_profile
-from ablations.plan.question import catalogue, read_ablation
+from ablations.plan.merge import Cell, arms_of, filled
+from ablations.plan.profile import Profile
+from ablations.plan.question import read_ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import get, replaced
@@ -31,7 +31,8 @@ def cells(
 ) -> list[Cell]:
     ablation, source = read_ablation(Path(file))
     spent = Profile("own", 1, {}, Source("own.yaml", {"g2p": dict(profile or {})}))
-    return expand(ablation, source, spent, overrides or {}, seeds)
+    arms = arms_of(ablation, source, spent, overrides or {})
+    return filled(arms, lambda arm: arm.cells(seeds))
 
 
 def settings_of(file: str, path: str, **asked: Any) -> list[Any]:
@@ -95,13 +96,6 @@ def test_a_variant_gets_as_many_steps_as_fit_into_the_time_of_its_control(ask: A
             cells(ask(step_times=wrong))
 
 
-def test_equal_time_takes_its_steps_from_the_measured_ratios() -> None:
-    ablation, source = read_ablation(catalogue()["equal-time"])
-    found = expand(ablation, source, read_profile("quick"), {}, [0])
-    steps = {cell.label: cell.config["train"]["steps"] for cell in found}
-    assert steps == {"transformer": 500, "lstm matched": 606, "gru matched": 426}
-
-
 # Crossed factors.
 
 ACROSS = {"size": {"small": {"model.depth": 1}, "large": {"model.depth": 2, "model.n_heads": 2}}}
@@ -118,16 +112,19 @@ def test_every_variant_is_crossed_with_every_level(ask: Ask) -> None:
         assert cell.across["rate"] == "plain"
 
 
-def test_a_variant_outranks_a_level(ask: Ask) -> None:
-    file = ask(across=ACROSS, variants={"with": {}, "deep": {"model.depth": 3}})
-    assert settings_of(file, "model.depth") == [1, 2, 3, 3]
-
-
 def test_what_a_question_varies_cannot_be_set(ask: Ask) -> None:
     for path in ["model.position", "model.position.base", "model.depth", "model.n_heads"]:
         variants = {"with": {"model.position": "sinusoidal"}, "without": {"model.position": "none"}}
         (problem,) = problems(ask(variants=variants, across=ACROSS), overrides={path: 2})
         assert problem.startswith(f"{path}: ")
+
+
+def test_a_variant_outranks_a_level_and_refers_to_what_the_level_sets(ask: Ask) -> None:
+    rival = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
+    across = {"width": {"narrow": {"model.d_model": 16}, "wide": {"model.d_model": 32}}}
+    variants = {"with": {}, "lstm": rival, "own": {"model.d_model": 8}}
+    found = settings_of(ask(variants=variants, across=across), "model.d_model")
+    assert found == [16, 32, 16, 32, 8, 8]
 
 
 # Identity.
@@ -267,6 +264,10 @@ def test_an_unknown_name_is_answered_with_the_nearest(ask: Ask) -> None:
         ({"variants": {"with": {}, "x": {"model.position": "leanred"}}}, "leanred", "learned"),
         ({"settings": {"modle.depth": 1}}, "modle", "model"),
         ({"settings": {"train.stesp": 1}}, "stesp", "train.steps"),
+        ({"settings": {"train.rate": 1}}, "train.rate", "train.optimiser.rate"),
+        ({"settings": {"train.warmup": 1}}, "train.warmup", "train.schedule.warmup"),
+        ({"settings": {"model.steps": 1}}, "model.steps", "train.steps"),
+        ({"settings": {"model.norm.epsilon": 1}}, "model.norm.epsilon", "model.norm.eps"),
         ({"settings": {"task.wrods": 1}}, "wrods", "task.words"),
         ({"settings": {"model.name": "transfromer"}}, "transfromer", "transformer"),
         ({"claim": []}, "claim", "claims"),
@@ -309,22 +310,3 @@ def test_a_value_of_the_wrong_type_is_named_by_file_and_line(
         del lines[8]  # what stood below
     file = written(tmp_path, "", "\n".join(lines) + "\n")
     assert problems(file)[0].startswith(f"{file}:{line}: ")
-
-
-def test_a_reference_follows_the_level_it_is_crossed_with(ask: Ask) -> None:
-    rival = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
-    across = {"width": {"narrow": {"model.d_model": 16}, "wide": {"model.d_model": 32}}}
-    file = ask(variants={"with": {}, "lstm": rival}, across=across)
-    assert settings_of(file, "model.d_model") == [16, 32, 16, 32]
-
-
-def test_a_misspelt_path_is_answered_with_the_nearest_that_exists(ask: Ask) -> None:
-    for wrong, right in {
-        "train.rate": "train.optimiser.rate",
-        "train.warmup": "train.schedule.warmup",
-        "train.stesp": "train.steps",
-        "model.steps": "train.steps",
-        "model.norm.epsilon": "model.norm.eps",
-    }.items():
-        (line, *_) = problems(ask(), overrides={wrong: 1})
-        assert f"Did you mean '{right}'?" in line, wrong

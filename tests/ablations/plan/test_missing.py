@@ -44,12 +44,11 @@ def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "out")
 
 
-def test_an_empty_folder_lacks_everything(plan: Plan, results: Results) -> None:
+def test_an_empty_folder_lacks_everything_and_one_of_whole_records_nothing(
+    plan: Plan, results: Results
+) -> None:
     assert lacks(plan, results)["train"] == list(plan.wanted)
     assert [path for path in results.root.rglob("*") if path.is_file()] == []
-
-
-def test_a_whole_record_is_not_made_again(plan: Plan, results: Results) -> None:
     for want in plan.wanted.values():
         results.write(record_of(want))
     for rerun in (None, "stale", "failed"):
@@ -86,9 +85,7 @@ def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
     kept, lost = plan.wanted.values()
     for want in (kept, lost):
         results.write(record_of(want, measures={}))
-    held = results.read(kept.trial)
-    assert held
-    save_weights(nn.Linear(1, 1), results.weights(kept.trial), stamp_for(held))
+    keep_weights(kept, results)
     found = lacks(plan, results)
     assert (found["measure"], found["train"]) == ([kept.trial], [lost.trial])
 
@@ -125,8 +122,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
         record.env["sessions"] = {"a": session}
         return record
 
-    beside = control.code
-
+    beside = dict(control.code)
     lacking = {("throughput", control.trial): [HERE]}
     assert untimed(rival, None, {}) == untimed(rival, record_of(rival, status="error"), {}) == {}
     assert untimed(rival, record_of(rival), plan.wanted) == lacking
@@ -134,6 +130,8 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
     assert untimed(rival, timed(control.trial), plan.wanted) == {}
     other = timed(control.trial, {"ablations/measure/timing.py": "before"})
     assert untimed(rival, other, plan.wanted) == lacking
+    beside = {**beside, "model/norm.py": "x"}  # which has changed since
+    assert untimed(rival, timed(control.trial), plan.wanted) == lacking
 
 
 def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
@@ -184,25 +182,7 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_without_training(
     expected = {"train": [], "measure": [kept.trial], "stale": [lost.trial], "failed": []}
     assert lacks(plan, results) == expected
     assert lacks(plan, results, "stale") == {**expected, "train": [lost.trial]}
-
-
-def test_what_other_code_has_trained_is_not_measured_again_by_this_one(
-    plan: Plan, results: Results
-) -> None:
-    want, _ = plan.wanted.values()
-    results.write(record_of(want, env={"code": {"model/norm.py": "x"}}, measures=OTHER))
-    keep_weights(want, results)
-    assert want.trial not in lacks(plan, results)["measure"]
-    assert want.trial in lacks(plan, results)["stale"]
-
-
-def test_times_beside_a_reference_that_has_changed_are_out_of_date(ask: Ask) -> None:
-    plan = planned(ask(measures=BOTH))
-    control, rival = plan.wanted.values()
-    record = record_of(rival)
-    taken = [beside_of(control.trial)]
-    record.take("throughput", rival.measure_code("throughput"), taken)
-    for code, expected in ((control.code, []), ({**control.code, "model/norm.py": "x"}, [1])):
-        session = {"measure": "throughput", "against": control.trial, "code": code}
-        record.env["sessions"] = {"a": session}
-        assert len(untimed(rival, record, plan.wanted)) == len(expected)
+    results.write(record_of(kept, env={"code": {"model/norm.py": "x"}}, measures=OTHER))
+    keep_weights(kept, results)  # of other code's training, too
+    stale = [want.trial for want in (kept, lost)]
+    assert lacks(plan, results) == {**expected, "measure": [], "stale": stale}

@@ -36,15 +36,12 @@ def refusal(ask: Ask, files: dict[str, Path]) -> str:
     return line
 
 
-@pytest.mark.parametrize("split", ["valid", "test"])
-def test_a_split_that_is_the_training_file_is_refused(
-    ask: Ask, files: dict[str, Path], split: str
+def test_a_split_that_is_the_training_file_or_a_copy_of_it_is_refused(
+    ask: Ask, files: dict[str, Path]
 ) -> None:
-    line = refusal(ask, {**files, split: files["train"]})
-    assert f"task.{split}={files['train']}: the same as task.train: " in line
-
-
-def test_a_copy_under_another_name_is_the_same_file(ask: Ask, files: dict[str, Path]) -> None:
+    for split in ("valid", "test"):
+        line = refusal(ask, {**files, split: files["train"]})
+        assert f"task.{split}={files['train']}: the same as task.train: " in line
     files["test"].write_bytes(files["train"].read_bytes())
     assert f"task.test={files['test']}: the same as task.train: " in refusal(ask, files)
     files["test"].write_text("".join(WORDS[:2]))

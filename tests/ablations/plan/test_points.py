@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from small import question
 
 from ablations.measure.timing import TimingConfig
@@ -15,7 +13,6 @@ from ablations.plan.question import Ablation
 from model.config import ConfigError
 
 MEASURES = ["layer", "decode", "padding"]
-RISING = st.lists(st.integers(1, 5000), min_size=1, max_size=12, unique=True).map(sorted)
 
 
 def at(measure: str = "layer", timing: dict[str, Any] | None = None, **points: Any) -> list[Any]:
@@ -48,15 +45,6 @@ def test_a_thinned_walk_keeps_its_ends_and_is_spread_evenly() -> None:
     assert lengths(values, lengths=3) == [32, 512, 8192]
     assert lengths(values, lengths=2) == [32, 8192]
     assert lengths(values, lengths=9) == lengths(values, lengths=20) == values
-
-
-@given(RISING, st.integers(2, 15))
-def test_a_thinned_walk_has_so_many_steps_and_both_ends(values: list[int], most: int) -> None:
-    found = lengths(values, lengths=most)
-    assert len(found) == min(most, len(values))
-    assert (found[0], found[-1]) == (values[0], values[-1])
-    assert found == sorted(set(found))
-    assert set(found) <= set(values)
 
 
 def test_what_is_longer_than_a_profile_goes_is_left_out_before_it_is_thinned() -> None:

@@ -45,6 +45,9 @@ def test_every_task_has_a_small_size() -> None:
         settings = smoke.settings.values.get(task)
         assert settings, f"add the task {task} to ablations/profiles/smoke.yaml"
         assert settings["train.steps"] <= 100, task
+    for path in (FOLDER / "profiles").glob("*.yaml"):
+        unknown = read_profile(path.stem).settings.values.keys() - TASK.parts.keys()
+        assert not unknown, f"{path.name}: no task {unknown}"
 
 
 def test_the_number_of_seeds_is_between_one_and_all(
@@ -56,12 +59,6 @@ def test_the_number_of_seeds_is_between_one_and_all(
         file.write_text(f"timing: {{}}\nseeds: {seeds}\n")
         with pytest.raises(ConfigError, match=r"own\.yaml:2: expected 1 to 10 seeds"):
             read_profile("own")
-
-
-def test_no_profile_spends_on_a_task_that_is_not_there() -> None:
-    for path in (FOLDER / "profiles").glob("*.yaml"):
-        unknown = read_profile(path.stem).settings.values.keys() - TASK.parts.keys()
-        assert not unknown, f"{path.name}: no task {unknown}"
 
 
 def test_a_plan_is_refused_before_it_would_train_at_full_size(

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from ablations.plan.document import merge_into
+from ablations.plan.merge import arms_of
 from ablations.plan.profile import read_profile
+from ablations.plan.question import read_ablation
+from ablations.plan.tuning import Choice, keep_choices, regime
 from ablations.plan.wanted import Plan, Scope, make_plan
 from ablations.store.results import Results
 from model.config import ConfigError
@@ -42,18 +45,17 @@ def labels(plan: Plan, table: str = "small") -> set[str]:
     return {cell.label for cell in plan.tables[table].cells}
 
 
-def test_quick_trains_the_arms_that_decide_a_claim_and_their_control(file: str) -> None:
-    assert labels(planned(file)) == {"with", "without", "learned"}
-
-
-def test_all_arms_are_trained_where_that_is_said_and_at_full(file: str) -> None:
-    assert labels(planned(file, arms="all")) == set(VARIANTS)
-    assert labels(planned(file, "full")) == set(VARIANTS)
-
-
-def test_of_one_claim_only_its_own_arms_are_asked_for(file: str) -> None:
-    assert labels(planned(file, claims=["position.needed"])) == {"with", "without"}
-    assert labels(planned(file, "full", claims=["position.learned-equal"])) == {"with", "learned"}
+def test_quick_or_a_claim_trains_the_arms_that_decide_and_their_control(file: str) -> None:
+    deciding = {"with", "without", "learned"}
+    for profile, scope, expected in [
+        ("quick", {}, deciding),
+        ("quick", {"arms": "all"}, set(VARIANTS)),
+        ("full", {}, set(VARIANTS)),
+        ("quick", {"claims": ["position.needed"]}, {"with", "without"}),
+        ("full", {"claims": ["position.learned-equal"]}, {"with", "learned"}),
+        ("quick", {"claims": ["norm.pre-better"]}, deciding),  # which is another question's
+    ]:
+        assert labels(planned(file, profile, **scope)) == expected, scope
 
 
 def test_a_level_that_no_prediction_looks_at_is_left_out_with_its_control(ask: Ask) -> None:
@@ -92,10 +94,6 @@ def test_a_profile_caps_what_a_question_spends_but_not_what_is_typed(ask: Ask) -
 def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
     ask: Ask, tmp_path: Path
 ) -> None:
-    from ablations.plan.merge import arms_of
-    from ablations.plan.question import read_ablation
-    from ablations.plan.tuning import Choice, keep_choices, regime
-
     tuned = {"worse": "without", "arms": "tuned"}
     file = ask(
         tune={"train.optimiser.rate": [1e-3, 1e-2]},
@@ -129,11 +127,6 @@ def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others
     assert times > 1
     assert steps(settings={"train.steps": 10}) == 10 * times
     assert steps(settings={}) == read_profile("full").settings.values["g2p"]["train.steps"]
-
-
-def test_a_named_question_beside_a_claim_of_another_has_its_own_arms(file: str) -> None:
-    asked = planned(file, claims=["norm.pre-better"])
-    assert labels(asked) == labels(planned(file))
 
 
 def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: Path) -> None:

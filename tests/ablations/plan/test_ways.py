@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from small import SETTINGS
@@ -29,27 +29,18 @@ def first(ask: Ask, **overrides: object) -> Want:
     return next(iter(plan.wanted.values()))
 
 
-def test_a_trial_is_trained_alone_for_a_reason(ask: Ask) -> None:
+def test_a_trial_is_trained_alone_for_a_reason(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(overrides, can_pack(first(ask, **overrides))) for overrides, _ in REASONS]
     assert found == REASONS
     untrained = ask(measures=["share"], metric="time_share", settings=SETTINGS)
     (want, *_) = make_plan([untrained], "smoke", {}, None).wanted.values()
     assert can_pack(want) == "untrained"
 
-
-@pytest.fixture
-def own_part() -> Iterator[None]:
-    @POSITION.register("mine")
     class Mine(Position):
         """A user's own."""
 
     Mine.__module__ = "my_parts"
-    yield
-    del POSITION.parts["mine"]
-
-
-@pytest.mark.usefixtures("own_part")
-def test_a_part_of_the_users_own_is_trained_alone(ask: Ask) -> None:
+    monkeypatch.setitem(POSITION.parts, "mine", Mine)
     assert can_pack(first(ask, **{"model.position": "mine"})) == "own"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ablations.plan.code import code, measure_code
-from ablations.plan.merge import expand
+from ablations.plan.merge import arms_of
 from ablations.plan.profile import read_profile
 from ablations.plan.question import catalogue, read_ablation
 from ablations.plan.resolve import resolve_trial
@@ -120,7 +120,7 @@ def test_a_part_or_a_model_that_is_not_used_does_not_count() -> None:
 
 def sections() -> list[str]:
     ablation, source = read_ablation(catalogue()["norm"])
-    cell = expand(ablation, source, read_profile("smoke"), {}, [0])[0]
+    cell = arms_of(ablation, source, read_profile("smoke"), {})[0].cells([0])[0]
     return [freeze(cell.config[part]) for part in ("model", "task", "train")]
 
 

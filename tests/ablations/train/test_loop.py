@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ablations.plan.merge import expand
+from ablations.plan.merge import arms_of
 from ablations.plan.profile import read_profile
 from ablations.plan.question import catalogue, read_ablation
 from ablations.plan.resolve import resolve_trial
@@ -136,7 +136,8 @@ less besides."""
 @pytest.mark.parametrize("name", SHARED)
 def test_a_variant_and_its_control_start_from_equal_weights(task: G2P, name: str) -> None:
     ablation, source = read_ablation(catalogue()[name])
-    cells = expand(ablation, source, read_profile("smoke"), {}, [0, 1])
+    arms = arms_of(ablation, source, read_profile("smoke"), {})
+    cells = [cell for arm in arms for cell in arm.cells([0, 1])]
     first = {
         (cell.label, cell.seed): {
             each: weight
