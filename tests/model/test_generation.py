@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from functools import cache
 from typing import Any
@@ -15,7 +14,7 @@ from torch import Tensor
 from model.attention import MASK
 from model.batch import EOS, Batch
 from model.build import build
-from model.generate import Answer, Question, beam, generate, greedy, sample
+from model.generate import Question, beam, generate, greedy, sample
 from model.mixer import MIXER
 from model.positions import POSITION
 
@@ -105,29 +104,6 @@ def test_whatever_the_search_answers_are_those_of_the_whole_model_run_anew(name:
 def test_a_model_that_hides_the_future_keeps_its_states_and_no_other_does() -> None:
     kept = {name for name in CASES if getattr(made(name, "decoder"), "goes_on", True)}
     assert kept == set(KEPT)
-
-
-@pytest.mark.parametrize("name", ["attention", "window", "cell lstm"])
-def test_a_wide_beam_finds_what_exhaustive_search_finds(name: str) -> None:
-    longest, others = 3, [token for token in range(TARGET_SIZE) if token != EOS]
-    for kind, asked in ASKED[:2]:
-        model, question = made(name, kind), alone(asked, 1)
-        every: list[Answer] = []
-        worth: dict[tuple[int, ...], float] = {(): 0.0}
-        for length in range(longest + 1):
-            for tokens in itertools.product(others, repeat=length):
-                if length == longest:
-                    every.append(Answer(list(tokens), worth[tokens]))
-                    continue
-                log_p = after(model, question, list(tokens))
-                every.append(Answer(list(tokens), worth[tokens] + float(log_p[EOS])))
-                worth |= {(*tokens, t): worth[tokens] + float(log_p[t]) for t in others}
-        for power in [0.0, 0.6, 1.0]:
-            best = sorted(
-                every, key=lambda a, p=power: -a.log_probability / min(len(a.tokens) + 1, 3) ** p
-            )
-            (found,) = beam(model, question, longest, TARGET_SIZE**longest, power)
-            assert [answer.tokens for answer in found] == [answer.tokens for answer in best]
 
 
 def test_samples_come_as_often_as_they_are_probable() -> None:
