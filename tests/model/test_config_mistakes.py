@@ -75,6 +75,7 @@ def test_a_transformer_names_what_cannot_be() -> None:
 ODD = {"d_model": 9, "n_heads": 3}
 UNFIT: dict[str, dict[str, Any]] = {
     "d_head=3: without projections": {"mixer": "basic", "d_head": 3},
+    "path=fused: .* choose path=explicit": {"mask": "zero", "path": "fused"},
     "mask: a window would show": {"mixer": "window", "mask": "zero", "path": "explicit"},
     "n_kv_heads=3: must divide n_heads=2": {"mixer": {"name": "attention", "n_kv_heads": 3}},
     "n_kv_heads=0: must divide": {"mixer": {"name": "window", "n_kv_heads": 0}},
