@@ -40,13 +40,6 @@ def assert_equals(actual: Tensor, by_hand: Any) -> None:
     torch.testing.assert_close(actual.detach(), expected.detach(), rtol=1e-10, atol=1e-10)
 
 
-def watched(mixer: Any) -> list[Tensor]:
-    """A list that the weights of every later call will be put into."""
-    shown: list[Tensor] = []
-    mixer.shown.register_forward_hook(lambda _, __, weights: shown.append(weights))
-    return shown
-
-
 class _Calls(TorchFunctionMode):
     count = 0
 

@@ -13,7 +13,6 @@ import torch
 from model.arguments import guarded
 
 ROOT = Path(__file__).resolve().parents[2]
-DESCRIBE = [sys.executable, "-m", "model", "describe", "--length=8"]
 
 
 def raising(error: BaseException) -> Callable[[], int]:
@@ -73,15 +72,6 @@ def test_a_fault_of_ours_is_not_hidden() -> None:
     for error in [RuntimeError("shapes differ"), TypeError("no"), ValueError()]:
         with pytest.raises(type(error)):
             guarded(raising(error))
-
-
-def test_a_value_that_is_nested_without_end_is_refused_in_one_line() -> None:
-    """From some 30,000 on the reader of YAML would crash the interpreter."""
-    text = "[" * 60_000 + "]" * 60_000
-    done = subprocess.run([*DESCRIBE, f"x={text}"], capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.endswith("nested too deeply\n")
 
 
 def test_the_door_of_every_command_imports_nothing_heavy() -> None:

@@ -156,3 +156,21 @@ def test_what_is_dropped_are_whole_weights_after_the_softmax(path: str) -> None:
         y, weights = along(q, q, v, 1.0, dropout=0.5)
     assert set(y.unique().tolist()) == {0.0, 2.0}
     assert set(weights.unique().tolist()) == {1.0}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_vector_without_a_direction_scores_zero_and_has_a_finite_gradient(
+    dtype: torch.dtype,
+) -> None:
+    cosine: Any = SIMILARITY.build("cosine")
+    q, k = torch.zeros(1, 1, 2, 8, dtype=dtype), random(1, 1, 3, 8).to(dtype)
+    q.requires_grad_()
+    compared_q, compared_k = cosine.compared(q, k)
+    scores = compared_q @ compared_k.transpose(-2, -1)
+    assert scores.tolist() == [[[[0.0] * 3] * 2]]
+    scores.square().sum().backward()
+    assert q.grad is not None
+    assert q.grad.isfinite().all()
+    q.grad = None
+    (cosine.compared(q, k)[0] @ compared_k.transpose(-2, -1)).sum().backward()
+    assert q.grad.isfinite().all()

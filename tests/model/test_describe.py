@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -132,36 +133,35 @@ def really_kept(written: Any, source: int, length: int) -> int:
 
 
 STEPS = {name: {"name": name, "form": "steps"} for name in ("rnn", "gru", "lstm")}
-CASES: dict[str, dict[str, Any]] = {
-    **{f"path={name}": {"path": name} for name in PATH.parts},
-    # A CPU keeps the scores of fused attention where a bias is trained; other kernels do not.
-    **{f"position={name}": {"position": name, "path": "explicit"} for name in POSITION.parts},
-    **{f"residual={name}": {"residual": name} for name in RESIDUAL.parts},
-    # What a recurrent kernel keeps is the library's secret, and differs from device to device.
-    **{f"mixer={name}": {"mixer": STEPS.get(name, name)} for name in {*MIXER.parts} - {"window"}},
-    "dilated": {"mixer": {"name": "convolution", "dilated": True}},
-    "window": {"mixer": {"name": "window", "reach": 3}, "path": "explicit"},
-    "grouped": {"mixer": {"name": "attention", "n_kv_heads": 1}},
-    "gated": {"feedforward": "swiglu", "norm": "rms"},
-    "dropout": {"dropout": 0.1, "feedforward_dropout": 0.1},
-    "attention dropout": {"attention_dropout": 0.1, "path": "explicit"},
-    "both stacks": {"kind": "encoder_decoder", "position": "rotary"},
-    "again": {"mixer": STEPS["rnn"], "residual": "none",
-              "position": {"name": "learned", "every_layer": True}},
-    "recurrent": {"name": "recurrent", "score": "mlp", "cell": STEPS["lstm"]},
-    "language": {"name": "recurrent", "kind": "decoder", "cell": STEPS["gru"]},
-}  # fmt: skip
 SMALL = {"name": "transformer", "d_model": D, "n_heads": HEADS, "depth": 3, "max_len": 16}
 
 
+# A CPU keeps the scores of fused attention where a bias is trained; other kernels do not. What a
+# recurrent kernel keeps is the library's secret, and differs from device to device.
+ROWS = zip(
+    sorted(POSITION.parts), cycle(sorted(RESIDUAL.parts)), cycle(sorted(PATH.parts)), strict=False
+)
+CASES: list[dict[str, Any]] = [
+    *({"position": position, "residual": residual, "path": "explicit" if position in
+       ("shaw", "t5") else path} for position, residual, path in ROWS),
+    *({"mixer": STEPS.get(name, name), "residual": residual} for name, residual in
+      zip(sorted({*MIXER.parts} - {"window"}), cycle(sorted(RESIDUAL.parts)), strict=False)),
+    {"mixer": {"name": "convolution", "dilated": True}, "dropout": 0.1, "feedforward_dropout": 0.1},
+    {"mixer": {"name": "window", "reach": 3}, "path": "explicit", "attention_dropout": 0.1},
+    {"mixer": {"name": "attention", "n_kv_heads": 1}, "feedforward": "swiglu", "norm": "rms"},
+    {"kind": "encoder_decoder", "position": "rotary"},
+    {"mixer": STEPS["rnn"], "residual": "none",
+     "position": {"name": "learned", "every_layer": True}},
+    {"name": "recurrent", "score": "mlp", "cell": STEPS["lstm"]},
+    {"name": "recurrent", "kind": "decoder", "cell": STEPS["gru"]},
+]  # fmt: skip
+
+
 def test_the_bytes_kept_for_backward_are_those_that_autograd_keeps() -> None:
-    for changes in CASES.values():
-        written = {**SMALL, **changes}
-        if changes.get("name"):
-            written = {"d_model": 8, "depth": 3, **changes}
-        model = on_meta(written)
-        cost = count(model, M, N)
-        assert cost.kept_bytes == really_kept(written, M, N)
+    for changes in CASES:
+        written = {**({"d_model": 8, "depth": 3} if "name" in changes else SMALL), **changes}
+        cost = count(on_meta(written), M, N)
+        assert cost.kept_bytes == really_kept(written, M, N), changes
 
 
 def test_counting_leaves_a_model_as_it_was() -> None:
@@ -225,18 +225,15 @@ def test_an_override_replaces_a_choice_whole_in_any_order(
 MISTAKES = {
     "gtp2": "no preset 'gtp2'. Did you mean 'gpt2'?",
     "gpt2 n_head=8": "model.n_head: no such option. Did you mean 'n_heads'?",
-    "gpt2 n_heads=7": "n_heads=7: does not divide d_model=768",
-    "kind=null": "model.kind: expected encoder, decoder or encoder_decoder, got null",
-    "d_head=wide": "model.d_head: expected a whole number or null, got 'wide'",
     "norm=${d_model}": "model.norm: '${d_model}' is not a value",
-    "d_model={": "'d_model={': expected the node content",
+    "d_model={": "node content",
     "=5": "'=5': expected key=value, such as n_heads=8",
     "d_model=8 model.d_model=16": "d_model: given twice",
     "d_model=1000000000 n_heads=1": "no tensor can be that large",
-    "--lenght 5": "no option '--lenght'. Did you mean '--length'?",
     "--length 0": "'0': expected a whole number from 1",
     "gpt2 --length 5000": "positions end at max_len=1024, asked for 5000",
     "gpt2 bert-base": "gpt2 and bert-base: describe one preset at a time",
+    f"x={'[' * 60_000}": "nested too deeply",  # the reader of YAML would crash the interpreter
 }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from model.build import build
 from model.initialise import INITIAL, initialise, logical_parameters
@@ -25,33 +26,21 @@ def test_xavier_weights_are_uniform_up_to_the_bound_of_glorot() -> None:
     assert values.mean().item() == pytest.approx(0, abs=0.02 * bound)
 
 
-def test_xavier_embeddings_have_vectors_of_about_unit_length() -> None:
-    values = drawn("xavier", "embedding", (500, 100))
-    assert values.std().item() == pytest.approx(0.1, rel=0.02)
-    assert values.norm(dim=-1).mean().item() == pytest.approx(1, rel=0.02)
+NORMAL = [  # (rule, role, deviation): weights are 300 × 200, so 200 numbers come in
+    ("xavier", "embedding", 200**-0.5),
+    *(({"name": "normal", "std": std}, role, std)
+      for std in (0.02, 0.5) for role in ("weight", "embedding")),
+    ("unit_variance", "weight", 200**-0.5),
+    ("unit_variance", "embedding", 1.0),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("role", ["weight", "embedding"])
-def test_normal_values_have_the_written_deviation(role: str) -> None:
-    for std in (0.02, 0.5):
-        values = drawn({"name": "normal", "std": std}, role, (300, 200))
+def test_normal_values_have_the_stated_deviation() -> None:
+    for choice, role, std in NORMAL:
+        values = drawn(choice, role, (300, 200))
         assert values.std().item() == pytest.approx(std, rel=0.02)
         assert values.mean().item() == pytest.approx(0, abs=0.02 * std)
         assert (values.abs() > 2 * std).double().mean().item() == pytest.approx(0.0455, abs=0.005)
-
-
-def test_unit_weights_keep_unit_variance_and_unit_embeddings_have_it() -> None:
-    weight = drawn("unit_variance", "weight", (300, 200))
-    assert weight.std().item() == pytest.approx(200**-0.5, rel=0.02)
-    x = torch.randn(400, 200, generator=torch.Generator().manual_seed(1))
-    assert (x @ weight.T).std().item() == pytest.approx(1, rel=0.02)
-    embedding = drawn("unit_variance", "embedding", (300, 200))
-    assert embedding.std().item() == pytest.approx(1, rel=0.02)
-    for values in (weight, embedding):
-        deviation = values.std()
-        assert values.mean().item() == pytest.approx(0, abs=0.02 * deviation.item())
-        far = (values.abs() > 2 * deviation).double().mean().item()
-        assert far == pytest.approx(0.0455, abs=0.005)  # as many as a normal distribution has
 
 
 def test_projections_that_are_computed_jointly_are_drawn_apart() -> None:
@@ -124,3 +113,58 @@ def test_a_tied_weight_is_drawn_once_under_the_name_of_the_embedding() -> None:
 def test_a_parameter_without_a_role_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="Bilinear declares no role for its parameter 'weight'"):
         initialise(nn.Bilinear(2, 2, 2), INITIAL.build("normal"), 0)
+
+
+# In a model: tokens, sinusoids and learned positions, before training.
+
+D, MAX_LEN, TOKENS = 256, 512, 600
+RULES = {"xavier": "xavier", "normal": {"name": "normal", "std": 0.02}, "unit": "unit_variance"}
+TOKEN_SIZES = {"xavier": D**-0.5, "normal": 0.02, "unit": 1.0}  # before embedding_scale
+SINUSOID = 0.5**0.5
+
+
+def made(**changes: Any) -> Any:
+    sizes = {"d_model": D, "n_heads": 4, "depth": 1, "max_len": MAX_LEN}
+    return build({"name": "transformer", **sizes, **changes}, None, TOKENS, seed=0)
+
+
+def rms(values: Tensor) -> float:
+    return values.detach().double().square().mean().sqrt().item()
+
+
+def positions_alone(model: Any) -> Tensor:
+    """T W: what the scheme adds to nothing, or appends to it."""
+    embedding = model.decoder.embedding
+    nothing = torch.zeros(1, MAX_LEN, embedding.tokens.embedding_dim)
+    told = embedding.position.embed(nothing, torch.arange(MAX_LEN))[0]
+    return told[:, -(embedding.position.width or D) :]
+
+
+def tokens_alone(model: Any) -> Tensor:
+    """Every token as it enters the stack, without its place."""
+    return model.decoder.embedding(torch.arange(TOKENS)[None], torch.arange(TOKENS))
+
+
+def test_tokens_start_at_the_stated_size() -> None:
+    for rule in RULES:
+        for scale in [True, False]:
+            model = made(initial=RULES[rule], embedding_scale=scale, position="none")
+            expected = TOKEN_SIZES[rule] * (D**0.5 if scale else 1)
+            assert rms(tokens_alone(model)) == pytest.approx(expected, rel=0.02)
+
+
+def test_learned_positions_start_at_the_size_that_is_asked_for() -> None:
+    for rule in RULES:
+        for std in [0.02, SINUSOID, 1.0]:
+            model = made(initial=RULES[rule], position={"name": "learned", "std": std})
+            assert rms(positions_alone(model)) == pytest.approx(std, rel=0.02)
+
+
+def test_only_the_size_changes_with_the_deviation() -> None:
+    """So that two sizes are compared from the same directions, and all else is paired."""
+    plain, larger = (made(position={"name": "learned", "std": std}) for std in (None, 1.0))
+    torch.testing.assert_close(positions_alone(plain) * D**0.5, positions_alone(larger))
+    for (name, one), (_, other) in zip(
+        plain.named_parameters(), larger.named_parameters(), strict=True
+    ):
+        assert torch.equal(one, other) == ("position.table" not in name)

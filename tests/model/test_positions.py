@@ -186,18 +186,8 @@ def test_alibi_falls_with_the_distance_on_both_sides() -> None:
     assert_near(scheme.bias(torch.tensor(queries), torch.tensor(keys)), expected)
 
 
-def test_shaw_compares_each_query_with_the_vector_of_its_distance() -> None:
-    scheme = moved(POSITION.build({"name": "shaw", "clip": 2}, d_head=4))
-    q, queries, keys = drawn(2, 3, 3, 4), [4, 5, 6], list(range(9))
-    expected = torch.empty(2, 3, 3, 9).double()
-    for b, h, t, s in torch.cartesian_prod(*map(torch.arange, expected.shape)).tolist():
-        row = scheme.table.weight[max(-2, min(2, keys[s] - queries[t])) + 2]
-        expected[b, h, t, s] = sum(x * a for x, a in zip(q[b, h, t], row, strict=True))
-    assert_near(scheme.score(q, torch.tensor(queries), torch.tensor(keys)), expected.detach())
-
-
 def test_attention_with_shaw_is_attention_to_keys_plus_a_vector() -> None:
-    for path in ["explicit", "fused"]:
+    for path, causal in [("explicit", True), ("explicit", False), ("fused", True)]:
         mixer = whole(RELATIVE["shaw"], path=path).decoder.blocks[0].mixer
         x_BTD = drawn(1, 6, 16)
         q, k, v = ([p[0, t].view(2, 8) for t in range(6)] for p in mixer.project(x_BTD))
@@ -205,12 +195,13 @@ def test_attention_with_shaw_is_attention_to_keys_plus_a_vector() -> None:
         for t in range(6):
             heads = []
             for h in range(2):
-                vectors = [mixer.position.table.weight[max(-3, s - t) + 3] for s in range(t + 1)]
-                scores = [q[t][h] @ (k[s][h] + vectors[s]) / math.sqrt(8) for s in range(t + 1)]
+                seen = range(t + 1 if causal else 6)
+                vectors = [mixer.position.table.weight[max(-3, min(3, s - t)) + 3] for s in seen]
+                scores = [q[t][h] @ (k[s][h] + vectors[s]) / math.sqrt(8) for s in seen]
                 total = sum(score.exp() for score in scores)
                 heads.append(sum(score.exp() / total * v[s][h] for s, score in enumerate(scores)))
             rows.append(mixer.out(torch.cat(heads)))
-        y_BTD, _ = mixer(x_BTD, Context(torch.arange(6), causal=True))
+        y_BTD, _ = mixer(x_BTD, Context(torch.arange(6), causal=causal))
         assert_near(y_BTD[0], torch.stack(rows).detach())
 
 

@@ -26,7 +26,29 @@ NAMES = {
     r"encoder\.forwards\.(\d)\.(\w+)_l0": r"encoder.\2_l\1",
     r"encoder\.backwards\.(\d)\.(\w+)_l0": r"encoder.\2_l\1_reverse",
     r"head\.project": "output",
+    r"score\.": "score.maps.",
 }
+
+
+SCORES = ("none", "dot", "bilinear", "mlp")
+
+
+class Score(nn.Module):
+    """h · m, h · W m, or v · tanh(W h + U m), for every h and m."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        square = {"bilinear": ("project",), "mlp": ("state", "memory")}.get(name, ())
+        self.maps = nn.ModuleDict({word: nn.Linear(WIDTH, WIDTH, bias=False) for word in square})
+        if name == "mlp":
+            self.maps["weigh"] = nn.Linear(WIDTH, 1, bias=False)
+
+    def forward(self, h: Tensor, memory: Tensor) -> Tensor:
+        if "weigh" in self.maps:
+            met = self.maps["state"](h)[:, :, None] + self.maps["memory"](memory)[:, None]
+            return self.maps["weigh"](met.tanh()).squeeze(-1)
+        asked = self.maps["project"](memory) if "project" in self.maps else memory
+        return torch.einsum("bth,bsh->bts", h, asked)
 
 
 class Language(nn.Module):
@@ -49,7 +71,8 @@ class Seq2Seq(Language):
         super().__init__(cell)
         self.source_embedding = nn.Embedding(SOURCE_SIZE, WIDTH)
         self.encoder = CELLS[cell](WIDTH, WIDTH // 2, DEPTH, batch_first=True, bidirectional=True)
-        self.states, self.reads = 2 if cell == "lstm" else 1, score == "dot"
+        self.states, self.reads = 2 if cell == "lstm" else 1, score != "none"
+        self.score = Score(score)
         self.bridges = nn.ModuleList(nn.Linear(WIDTH, self.states * WIDTH) for _ in range(DEPTH))
         self.combine = nn.Linear(2 * WIDTH if self.reads else WIDTH, WIDTH)
 
@@ -67,8 +90,8 @@ class Seq2Seq(Language):
         h, _ = self.layers(self.embedding(batch.inputs), start if self.states == 2 else start[0])
         if self.reads:
             real = torch.arange(x.shape[1]) < batch.source_lengths[:, None]
-            read = F.scaled_dot_product_attention(h, memory, memory, real[:, None], scale=1.0)
-            h = torch.cat((h, read), dim=-1)
+            fit = self.score(h, memory).masked_fill(~real[:, None], -torch.inf)
+            h = torch.cat((h, fit.softmax(-1) @ memory), dim=-1)
         return self.output(self.combine(h).tanh())
 
 
@@ -129,7 +152,7 @@ def test_the_language_model_is_embedding_layers_and_output(cell: str) -> None:
         assert_equal_twins(ours.double(), theirs.double(), 1e-9)
 
 
-@pytest.mark.parametrize("score", ["none", "dot"])
+@pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_encoder_decoder_is_packed_layers_a_bridge_and_attention(cell: str, score: str) -> None:
     for form in ["kernel", "steps"]:
