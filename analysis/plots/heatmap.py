@@ -29,6 +29,7 @@ MOST = 32  # positions
 SIGNED = (style.BETTER, "#F1F1EE", style.WORSE)
 AMOUNTS = ("#F7F7F5", "#8FB1DA", style.BETTER, "#0B2038")
 ARM = ["ablation", "label", "across"]
+WEIGHTS = "attention"  # the metric
 
 
 def panels(evidence: Evidence) -> list[Panel]:
@@ -87,7 +88,7 @@ def _attention(loaded: Loaded) -> list[Panel]:
     """Attention weights of each table's baseline, first seed, in one example: a panel for the last
     layer of each stack and kind."""
     frame, found = loaded.readings, []
-    shown = frame[(frame["metric"] == "attention") & frame["values"].notna()]
+    shown = frame[(frame["metric"] == WEIGHTS) & frame["values"].notna()]
     for name, own in shown[shown["status"] == FINE].groupby("ablation", sort=False):
         rows = [row for row in listed(own) if row["label"] == loaded.ablations[name]["control"]]
         last: dict[tuple[str, ...], dict[str, Any]] = {}
