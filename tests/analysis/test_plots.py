@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import subprocess
-import sys
 from typing import Any
 
 import labs
@@ -49,7 +47,9 @@ def test_every_kind_has_something_to_show_under_a_name_of_its_own(every: list[Pa
     assert len(set(names)) == len(names)
     assert all(name.replace("-", "").isalnum() for name in names), names
     for panel in every:
-        assert panel.frame["value"].notna().any(), panel.title
+        known = panel.frame["value"].dropna()
+        assert f"{known.min():.3g}" in panel.alt
+        assert f"{known.max():.3g}" in panel.alt
         assert (panel.ablation is None) == (panel.kind == "overview")
 
 
@@ -311,8 +311,3 @@ def test_what_is_published_stands_beside_ours_each_over_its_own_baseline(
     assert kept.to_dict() == pytest.approx(
         {"pre, none": 1.0, "post, none": 0.0, "post, 150 steps": share}, abs=1e-4
     )
-
-
-def test_panels_are_found_without_loading_matplotlib() -> None:
-    code = "import sys, analysis.plots; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
