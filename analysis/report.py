@@ -82,6 +82,7 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
         _section(evidence, name, decided, views[name], [f for own, f in figures if own == name])
         for name in loaded.ablations
     ]
+    is_old = any(isinstance(seed, int) and seed < FIRST_SEED for seed in loaded.cells["seed"])
     by_name = {section["name"]: section for section in sections}
     names = ("report.js", "report.css")
     script, look = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
@@ -106,7 +107,7 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
         overview=[figure for own, figure in figures if own is None],
         timed=[section for section in sections if len(section["tables"]) > 1],
         marks=tables.CAPTION,
-        methods=[*METHODS, *([OLD_SEEDS] if _has_old_seeds(loaded) else [])],
+        methods=[*METHODS, *([OLD_SEEDS] if is_old else [])],
         failures=environment.failures(loaded.cells),
         outcomes=environment.outcomes(loaded.cells),
         machines=environment.counted(loaded.records, environment.machine),
@@ -160,10 +161,6 @@ def passes(loaded: Loaded, ablation: str | None = None) -> tuple[int, int]:
     waiting = cells["outcome"].isin([WAITING, UNREADABLE]).groupby(rank).any()
     complete = waiting.sort_index().cummax()
     return int((~complete.astype(bool)).sum()), len(complete)
-
-
-def _has_old_seeds(loaded: Loaded) -> bool:
-    return any(isinstance(seed, int) and seed < FIRST_SEED for seed in loaded.cells["seed"])
 
 
 def _question(claim: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from scipy.stats import t
 from analysis import plots
 from analysis.evidence import Evidence, gather
 from analysis.load import listed
-from analysis.plots import Panel, calibration, pareto
+from analysis.plots import Panel, calibration
 
 
 @pytest.fixture(scope="module")
@@ -161,16 +161,6 @@ def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_n
     assert past.attrs["level"] == past.attrs["upright"] == 1.0
 
 
-def test_heads_removed_by_importance_and_at_random_are_two_lines_of_one_colour(
-    every: list[Panel],
-) -> None:
-    frame = the(every, "lines", "heads", "data=3k: perplexity without heads")
-    both = frame[frame["label"] == "1 head"]
-    assert set(both["name"]) == {"1 head, importance", "1 head, random"}
-    assert both["colour"].nunique() == 1
-    assert set(both[both["hollow"]]["name"]) == {"1 head, random"}
-
-
 def test_scores_stand_by_what_a_question_is_crossed_with(every: list[Panel]) -> None:
     frame = the(every, "lines", "recall", "by distance")
     assert sorted(set(frame["x"])) == [4.0, 36.0]
@@ -220,12 +210,6 @@ def test_nothing_on_the_front_is_beaten_and_what_failed_is_not_on_it(every: list
             elif not row["is_broken"] and row["value"] == row["value"]:
                 assert beaten
     assert found
-
-
-def test_a_cheaper_and_better_variant_moves_the_front() -> None:
-    rows = {"better": "lower", "is_broken": [False, False, False, True]}
-    frame = pd.DataFrame({"cost": [1.0, 2.0, 3.0, 0.5], "value": [0.5, 0.4, 0.45, 0.1], **rows})
-    assert pareto._front(frame) == [True, True, False, False]
 
 
 def test_the_overview_shows_per_cent_of_the_baseline(
