@@ -126,14 +126,12 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
 
 def policy(script: str, look: str) -> str:
     """Its own script and its own look by their hashes, pictures beside it, and nothing else."""
+    digests = [hashlib.sha256(source.encode()).digest() for source in (script, look)]
+    own, looks = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(look)}'; "
+        f"default-src 'none'; script-src {own}; style-src {looks}; "
         "img-src 'self' file:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _hash(source: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
 
 
 def _template() -> jinja2.Template:
@@ -171,16 +169,9 @@ def _with_texts(evidence: Evidence, decided: Sequence[Mapping[str, Any]]) -> lis
     """Each claim with its findings in words."""
     entries = evidence.loaded.ablations
     return [
-        {
-            **claim,
-            "texts": list(
-                dict.fromkeys(
-                    text.finding_text(finding, entries[_question(claim)]["metrics"])
-                    for finding in claim["findings"]
-                )
-            ),
-        }
+        {**claim, "texts": list(dict.fromkeys(text.finding_text(each, metrics) for each in found))}
         for claim in decided
+        for found, metrics in [(claim["findings"], entries[_question(claim)]["metrics"])]
     ]
 
 

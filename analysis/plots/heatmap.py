@@ -99,7 +99,10 @@ def _attention(loaded: Loaded) -> list[Panel]:
                 last[stack, kind] = row
         for row in last.values():
             axes = row["axes"]
-            queries, keys = ([_token(word) for word in axes[side]] for side in ("query", "key"))
+            queries, keys = (
+                [canvas.cut(printable(str(word)), 6) or "␣" for word in axes[side]]
+                for side in ("query", "key")
+            )
             cells = [
                 {"name": f"head {axes['head'][h]}, {queries[i]} on {keys[j]}", "row": i,
                  "column": j, "row_name": queries[i], "column_name": keys[j], "value": weight,
@@ -115,10 +118,6 @@ def _attention(loaded: Loaded) -> list[Panel]:
                 )
             )  # fmt: skip
     return found
-
-
-def _token(word: object) -> str:
-    return canvas.cut(printable(str(word)), 6) or "␣"
 
 
 def _surfaces(loaded: Loaded) -> list[Panel]:

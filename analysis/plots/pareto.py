@@ -9,7 +9,7 @@ import pandas as pd
 
 from ablations.store.record import TRAINED
 from analysis.evidence import Evidence
-from analysis.load import Loaded, listed
+from analysis.load import listed
 from analysis.names import cell_name
 from analysis.plots import canvas, style
 from analysis.plots.canvas import Panel
@@ -79,7 +79,9 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
                     "high": high if n >= canvas.LEAST else math.nan,
                     "is_broken": arm in broke,
                     "cost": 3.0 * row[f"{side}flops_per_token"] * tokens,
-                    "points": _seeds(evidence.loaded, row, label),
+                    "points": list(
+                        scores(evidence.loaded, *arm, row["metric"], row["split"], {}).values()
+                    ),
                     "data": str(record.data.get("sha256", ""))[:8],
                     "settings": first[arm]["settings"],
                 }
@@ -89,11 +91,6 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
     frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]
     most = frame.sort_values("n", ascending=False, kind="stable")
     return most.drop_duplicates(["settings", "split", "metric_label"]).sort_index()
-
-
-def _seeds(loaded: Loaded, row: dict[str, Any], label: str) -> list[float]:
-    held = scores(loaded, row["ablation"], label, row["across"], row["metric"], row["split"], {})
-    return list(held.values())
 
 
 def _front(own: pd.DataFrame) -> list[bool]:
