@@ -136,8 +136,8 @@ def test_verdicts_are_counted_and_claims_and_questions_lead_to_each_other(
     row = re.search(r'<tr id="(claim-\d+)".*?position\.needed.*?</tr>', page, flags=re.DOTALL)
     assert row is not None
     assert 'href="#q-position"' in row[0]
-    own = page[page.index('<section class="question" id="q-position"') :]
-    assert f'href="#{row[1]}"' in own[: own.index("</section>")]
+    _, _, own = page.partition('<section class="question" id="q-position"')
+    assert f'href="#{row[1]}"' in own.partition("</section>")[0]
 
 
 def test_failures_environment_and_what_is_missing_are_told_and_no_secret(page: str) -> None:
@@ -270,21 +270,17 @@ def test_what_was_found_for_a_prediction_is_told_with_its_interval() -> None:
 # --- examples
 
 
-def wrote(*outputs: str) -> list[dict[str, str]]:
-    return [
-        {"input": f"word {i}", "target": f"W {i}", "output": output}
-        for i, output in enumerate(outputs)
-    ]
-
-
 def test_examples_have_the_control_first_and_then_those_that_differ_most(folder: Any) -> None:
     labels = ["control", "near", "far", "farther", "nearest", "silent"]
     folder.ablation("position", labels, seeds=[0, 1])
-    for index, label in enumerate(labels):
+    for label, worse in zip(labels, (0, 2, 3, 4, 1, 9), strict=True):
         for seed in (0, 1):
-            score = 0.2 + 0.1 * [0, 2, 3, 4, 1, 9][index]
-            said = [] if label == "silent" else wrote(f"{label} {seed}", "W 1", "", "W 3")
-            folder.record(label, seed, score, examples=said)
+            outputs = [] if label == "silent" else [f"{label} {seed}", "W 1", "", "W 3"]
+            said = [
+                {"input": f"word {i}", "target": f"W {i}", "output": output}
+                for i, output in enumerate(outputs)
+            ]
+            folder.record(label, seed, 0.2 + 0.1 * worse, examples=said)
     found = text.examples(gather(folder.root), "position")
     assert [each["input"] for each in found] == ["word 0", "word 1", "word 2"]
     names = [output["name"] for output in found[0]["outputs"]]
