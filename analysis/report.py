@@ -86,7 +86,12 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
     by_name = {section["name"]: section for section in sections}
     names = ("report.js", "report.css")
     script, look = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
-    return _template().render(
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
+        undefined=jinja2.StrictUndefined, lstrip_blocks=True,
+    )  # fmt: skip
+    env.filters["set_apart"] = set_apart
+    return env.get_template("report.html.j2").render(
         script=script,
         look=look,
         policy=policy(script, look),
@@ -132,18 +137,6 @@ def policy(script: str, look: str) -> str:
         f"default-src 'none'; script-src {own}; style-src {looks}; "
         "img-src 'self' file:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _template() -> jinja2.Template:
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    env.filters["set_apart"] = set_apart
-    return env.get_template("report.html.j2")
 
 
 def set_apart(sentence: str) -> Markup:

@@ -118,7 +118,14 @@ def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
     from matplotlib.figure import Figure
 
     with style.look():
-        top, below = _lines_above(panel), wrapped(panel.note, panel.size[0], style.NOTE)[:4]
+        texts = ((panel.title, style.TITLE, "bold", style.INK),
+                 (panel.subtitle, style.SUBTITLE, "normal", style.TEXT))  # fmt: skip
+        top = [
+            (line, size, weight, colour)
+            for text, size, weight, colour in texts
+            for line in wrapped(text, panel.size[0], size, weight)[:3]
+        ]
+        below = wrapped(panel.note, panel.size[0], style.NOTE)[:4]
         more = sum(size for _, size, *_ in top[2:]) + style.NOTE * len(below[1:])
         size = (panel.size[0], panel.size[1] + 1.3 * more / 72)
         figure = (kind or Figure)(figsize=size, layout="constrained")
@@ -143,17 +150,6 @@ def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
 def abreast(axes: int) -> int:
     """How many of so many axes stand beside each other."""
     return 2 if axes == 4 else min(3, axes)
-
-
-def _lines_above(panel: Panel) -> list[tuple[str, float, str, str]]:
-    """Title and subtitle, line by line: words, points, weight and colour."""
-    looks = ((panel.title, style.TITLE, "bold", style.INK),
-             (panel.subtitle, style.SUBTITLE, "normal", style.TEXT))  # fmt: skip
-    return [
-        (line, size, weight, colour)
-        for text, size, weight, colour in looks
-        for line in wrapped(text, panel.size[0], size, weight)[:3]
-    ]
 
 
 def _write_around(

@@ -33,11 +33,7 @@ WEIGHTS = "attention"  # the metric
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    return [
-        *_attention(evidence.loaded),
-        *_surfaces(evidence.loaded),
-        *_positions(evidence.loaded),
-    ]
+    return [panel for of in (_attention, _surfaces, _positions) for panel in of(evidence.loaded)]
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:

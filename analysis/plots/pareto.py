@@ -36,9 +36,8 @@ def panels(evidence: Evidence) -> list[Panel]:
     found, seen = [], set()
     groups = _arms(evidence).groupby(KEYS, sort=False)
     for (task, label, _, unit, better, data), own in sorted(groups, key=lambda each: -len(each[1])):
-        if (task, label) in seen or own["value"].notna().sum() < FEWEST:
-            continue
-        if own["cost"].nunique() < 2:
+        too_few = own["value"].notna().sum() < FEWEST or own["cost"].nunique() < 2
+        if (task, label) in seen or too_few:
             continue
         seen.add((task, label))
         frame = own.reset_index(drop=True).assign(is_front=_front(own))
