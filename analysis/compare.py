@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablations.store.record import Record
@@ -47,8 +47,14 @@ def compare(a: Evidence, b: Evidence) -> Row:
         "arms": [_arm(a.loaded, b.loaded, key, ones[key], others[key]) for key in shared],
         "times": _times(a, b, both),
         "claims": _claims(a, b),
-        "only_a": {"questions": _lacking(a, b), "arms": _names(ones.keys() - others.keys())},
-        "only_b": {"questions": _lacking(b, a), "arms": _names(others.keys() - ones.keys())},
+        "only_a": {
+            "questions": [name for name in a.loaded.ablations if name not in both],
+            "arms": _names(ones.keys() - others.keys()),
+        },
+        "only_b": {
+            "questions": [name for name in b.loaded.ablations if name not in both],
+            "arms": _names(others.keys() - ones.keys()),
+        },
     }
     return dict(plain(document))
 
@@ -56,22 +62,12 @@ def compare(a: Evidence, b: Evidence) -> Row:
 def _side(evidence: Evidence) -> Row:
     loaded = evidence.loaded
     done, planned = loaded.done()
-    lines: dict[str, Callable[[Record], str]] = {
-        "code": environment.code,
-        "machines": environment.machine,
-    }
-    return {
-        **{"path": str(loaded.root), "profile": loaded.plan["profile"]},
-        **{"done": done, "planned": planned, "stale": len(loaded.stale)},
-        **{
-            name: [f"{text} ({n} trials)" for text, n in environment.counted(loaded.records, line)]
-            for name, line in lines.items()
-        },
-    }
-
-
-def _lacking(here: Evidence, there: Evidence) -> list[str]:
-    return [name for name in here.loaded.ablations if name not in there.loaded.ablations]
+    told = {"path": str(loaded.root), "profile": loaded.plan["profile"]}
+    told |= {"done": done, "planned": planned, "stale": len(loaded.stale)}
+    for name, line in (("code", environment.code), ("machines", environment.machine)):
+        counts = environment.counted(loaded.records, line)
+        told[name] = [f"{words} ({n} trials)" for words, n in counts]
+    return told
 
 
 def _names(keys: set[ArmKey]) -> list[str]:
@@ -106,10 +102,8 @@ def _arm(a: Loaded, b: Loaded, key: ArmKey, one: Arm, other: Arm) -> Row:
     return {
         **dict(zip(("ablation", "label", "across"), key, strict=True)),
         **{"metric": metric["name"], "unit": other.unit or one.unit},
-        **{
-            "a": stats.mean_of([*ones.values()]).value,
-            "b": stats.mean_of([*others.values()]).value,
-        },
+        "a": stats.mean_of([*ones.values()]).value,
+        "b": stats.mean_of([*others.values()]).value,
         **{"n": found.n, "paired": paired, "difference": found.value, "low": low, "high": high},
         **{"failures_a": one.failures, "failures_b": other.failures},
         **{"word": word, "unlike": unlike},
@@ -177,12 +171,9 @@ def _facts(record: Record) -> dict[str, dict[str, str]]:
 def _changes(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """`train.steps 600 → 300`; of code only the file."""
     changed = sorted(name for name in {**one, **other} if one.get(name) != other.get(name))
-    return [
-        str(printable(name))
-        if name.endswith(".py")
-        else str(printable(f"{name} {one.get(name, 'unset')} → {other.get(name, 'unset')}")).strip()
-        for name in changed
-    ]
+    values = [f" {one.get(name, 'unset')} → {other.get(name, 'unset')}" for name in changed]
+    told = zip(changed, values, strict=True)
+    return [printable(name + value * (not name.endswith(".py"))).strip() for name, value in told]
 
 
 def _flat(config: Mapping[str, Any], above: str = "") -> dict[str, str]:
@@ -271,11 +262,8 @@ def lines(document: Row) -> list[str]:
         )
         found += [f"   {line}" for line in (*held["code"], *held["machines"])]
     found += _warnings(document)
-    for kind, rows, line in (
-        ("arm", document["arms"], _arm_line),
-        ("time", document["times"], _time_line),
-    ):
-        if rows:
+    for kind, line in (("arm", _arm_line), ("time", _time_line)):
+        if rows := document[f"{kind}s"]:
             words = Counter(row["word"] for row in rows)
             counts = ", ".join(f"{n} {word}" for word, n in words.most_common())
             found.append(f"{_count(rows, kind)}: {counts}")

@@ -71,11 +71,8 @@ def data(records: Records) -> list[dict[str, str]]:
 
 def dates(records: Records) -> tuple[str, str] | None:
     """When the first and the last trial started, to the minute."""
-    started = sorted(
-        _text(record.env["started"])[:16].replace("T", " ")
-        for record in records.values()
-        if record.env.get("started")
-    )
+    known = [record.env["started"] for record in records.values() if record.env.get("started")]
+    started = sorted(_text(each)[:16].replace("T", " ") for each in known)
     return (started[0], started[-1]) if started else None
 
 
@@ -113,14 +110,10 @@ def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _line(env: dict[str, Any], names: tuple[str, ...]) -> str:
-    known = [f"{name} {_word(env[name])}" for name in names if env.get(name) is not None]
-    return ", ".join(known) or "not recorded"
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(printable(str(value)))[:120]
+    words = {True: "yes", False: "no"}
+    known = [(name, env[name]) for name in names if env.get(name) is not None]
+    told = [f"{name} {words[v] if isinstance(v, bool) else _text(v)}" for name, v in known]
+    return ", ".join(told) or "not recorded"
 
 
 def _text(value: Any) -> str:

@@ -62,19 +62,19 @@ def _published(to: Path) -> dict[str, str]:
         f"{str(to)[:200]!r} holds files that were not published from here: "
         "name a new or empty folder with --to"
     )
-    if to.is_symlink() or to.exists():
-        if not to.is_dir():
-            raise ValueError(f"{str(to)[:200]!r} is no folder: name a new or empty one with --to")
-        if not any(to.iterdir()):
-            return {}
-        try:
-            files = json.loads(read_file(to / MANIFEST))["files"]
-        except (OSError, ValueError, KeyError, TypeError):
-            raise refused from None
-        if not isinstance(files, dict) or not all(map(_is_inside, files)):
-            raise refused
-        return files
-    return {}
+    if not (to.is_symlink() or to.exists()):
+        return {}
+    if not to.is_dir():
+        raise ValueError(f"{str(to)[:200]!r} is no folder: name a new or empty one with --to")
+    if not any(to.iterdir()):
+        return {}
+    try:
+        files = json.loads(read_file(to / MANIFEST))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise refused from None
+    if not isinstance(files, dict) or not all(map(_is_inside, files)):
+        raise refused
+    return files
 
 
 def _is_inside(name: str) -> bool:
@@ -148,19 +148,11 @@ def headlines(evidence: Evidence) -> str:
     words = verdict_counts(decided, VERDICTS)
     lines = [f"{ids} claims, {len(decided)} verdicts, each at its own task and size: {words}.", ""]
     lines += ["| claim | verdict | measured |", "|---|---|---|"]
-    chosen = [
-        claim
-        for claim in decided
-        if claim["id"] in HEADLINES and claim["verdict"] in ("supported", "refuted")
-    ]
-    for claim in sorted(chosen, key=lambda each: HEADLINES.index(each["id"])):
+    known = [claim for claim in decided if claim["verdict"] in ("supported", "refuted")]
+    for claim in (claim for name in HEADLINES for claim in known if claim["id"] == name):
         question = claim["scope"]["question"]
         metrics = evidence.loaded.ablations[question]["metrics"]
-        measured = plain(finding_text(claim["findings"][0], metrics))
-        cells = (
-            claim["statement"],
-            f"{claim['verdict']} ({question})",
-            f"{measured}; n = {claim['n']}",
-        )
+        measured = f"{plain(finding_text(claim['findings'][0], metrics))}; n = {claim['n']}"
+        cells = (claim["statement"], f"{claim['verdict']} ({question})", measured)
         lines.append(f"| {' | '.join(map(escape, cells))} |")
     return "\n".join(lines) + "\n"

@@ -19,11 +19,7 @@ COLUMNS = {
     "seed": ("the seed of first weights and batches", "", "integer"),
     "trial": ("the trial; tables that share it repeat its rows", "", "text"),
     "settings": ("digest of all that decides its numbers but the seed", "", "text"),
-    "status": (
-        "how its training ended: ok, diverged, stuck, oom, error, timeout or killed",
-        "",
-        "text",
-    ),
+    "status": ("how it ended: ok, diverged, stuck, oom, error, timeout or killed", "", "text"),
     "measure": ("what took the reading; training is the loop itself", "", "text"),
     "metric": ("what was measured", "", "text"),
     "split": ("the part of the data: train, valid or test; empty where none is read", "", "text"),
@@ -34,11 +30,7 @@ COLUMNS = {
     "against": ("the trial whose times are in reference", "", "text"),
     "samples": ("one time for each block", "see unit", "JSON list of numbers"),
     "reference": ("the reference's times in the same blocks", "see unit", "JSON list of numbers"),
-    "twin": (
-        "a second copy of the reference in the same blocks",
-        "see unit",
-        "JSON list of numbers",
-    ),
+    "twin": ("a second copy of the reference, likewise", "see unit", "JSON list of numbers"),
     "axes": ("of values, from the outermost in: name and places", "", "JSON object of lists"),
     "values": ("a small array", "see unit", "JSON nested lists of numbers"),
     "step": ("training steps done", "steps", "number"),
@@ -49,13 +41,9 @@ COLUMNS = {
 def tidy(loaded: Loaded) -> pd.DataFrame:
     """One row for each reading of each cell of the plan that the analysis uses."""
     frame = loaded.readings
-    whose = frame["ablation"].map
-    entries = loaded.ablations
-    control = whose({name: entry["control"] for name, entry in entries.items()})
-    added = frame.assign(
-        is_control=(frame["label"] == control).astype(int),
-        task=whose({name: entry["task"] for name, entry in entries.items()}),
-    )
+    entry = frame["ablation"].map(loaded.ablations)
+    is_control = (frame["label"] == entry.map(lambda each: each["control"])).astype(int)
+    added = frame.assign(is_control=is_control, task=entry.map(lambda each: each["task"]))
     return added[[*COLUMNS, *coordinates(loaded)]]
 
 

@@ -84,10 +84,16 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
         _section(evidence, name, decided, views[name], [f for own, f in figures if own == name])
         for name in loaded.ablations
     ]
+    is_old = any(isinstance(seed, int) and seed < FIRST_SEED for seed in loaded.cells["seed"])
     by_name = {section["name"]: section for section in sections}
     names = ("report.js", "report.css")
     script, look = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
-    return _template().render(
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
+        undefined=jinja2.StrictUndefined, lstrip_blocks=True,
+    )  # fmt: skip
+    env.filters["set_apart"] = set_apart
+    return env.get_template("report.html.j2").render(
         script=script,
         look=look,
         policy=policy(script, look),
@@ -108,7 +114,7 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
         overview=[figure for own, figure in figures if own is None],
         timed=[section for section in sections if len(section["tables"]) > 1],
         marks=tables.CAPTION,
-        methods=[*METHODS, *([OLD_SEEDS] if _has_old_seeds(loaded) else [])],
+        methods=[*METHODS, *([OLD_SEEDS] if is_old else [])],
         failures=environment.failures(loaded.cells),
         outcomes=environment.outcomes(loaded.cells),
         machines=environment.counted(loaded.records, environment.machine),
@@ -127,26 +133,12 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
 
 def policy(script: str, look: str) -> str:
     """Its own script and its own look by their hashes, pictures beside it, and nothing else."""
+    digests = [hashlib.sha256(source.encode()).digest() for source in (script, look)]
+    own, looks = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(look)}'; "
+        f"default-src 'none'; script-src {own}; style-src {looks}; "
         "img-src 'self' file:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _hash(source: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-
-
-def _template() -> jinja2.Template:
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    env.filters["set_apart"] = set_apart
-    return env.get_template("report.html.j2")
 
 
 def set_apart(sentence: str) -> Markup:
@@ -164,10 +156,6 @@ def passes(loaded: Loaded, ablation: str | None = None) -> tuple[int, int]:
     return int((~complete.astype(bool)).sum()), len(complete)
 
 
-def _has_old_seeds(loaded: Loaded) -> bool:
-    return any(isinstance(seed, int) and seed < FIRST_SEED for seed in loaded.cells["seed"])
-
-
 def _question(claim: Mapping[str, Any]) -> str:
     return str(claim["scope"]["question"])
 
@@ -176,16 +164,9 @@ def _with_texts(evidence: Evidence, decided: Sequence[Mapping[str, Any]]) -> lis
     """Each claim with its findings in words."""
     entries = evidence.loaded.ablations
     return [
-        {
-            **claim,
-            "texts": list(
-                dict.fromkeys(
-                    text.finding_text(finding, entries[_question(claim)]["metrics"])
-                    for finding in claim["findings"]
-                )
-            ),
-        }
+        {**claim, "texts": list(dict.fromkeys(text.finding_text(each, metrics) for each in found))}
         for claim in decided
+        for found, metrics in [(claim["findings"], entries[_question(claim)]["metrics"])]
     ]
 
 

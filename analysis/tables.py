@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ CAPTION = (
 )
 Row = dict[str, Any]
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+CURVE = ["ablation", "across", "metric", "series", "label"]
 SOMETIMES = ("tokens/s", "peak memory", "step time", "tuned to")
 """Columns that a table has only where a variant has such a value."""
 
@@ -141,16 +143,12 @@ def latex_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
     """Fragments: a heading and a table each."""
-    parts = [f"<p>{html_text(lead)}</p>"] * bool(lead)
+    parts = [f"<p>{html.escape(lead)}</p>"] * bool(lead)
     for title, view in views.items():
         with pd.option_context("display.max_colwidth", None):
             table = view.to_html(index=False, border=0) if len(view) else "<p>Nothing yet.</p>"
-        parts.append(f"<h3>{html_text(title)}</h3>\n{table}")
+        parts.append(f"<h3>{html.escape(title)}</h3>\n{table}")
     return "\n".join(parts) + "\n"
-
-
-def html_text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 # --- contrasts
@@ -193,8 +191,7 @@ def _timed(evidence: Evidence) -> dict[tuple[str, str, str], Row]:
     """The step time of each arm that was timed at one place; of several none stands for all."""
     frame = evidence.speeds[evidence.speeds["metric"] == "step_time"]
     key = ["ablation", "label", "across"]
-    alone = frame[~frame.duplicated(key, keep=False)]
-    return {(r["ablation"], r["label"], r["across"]): r for r in alone.to_dict("records")}
+    return _by(key, frame[~frame.duplicated(key, keep=False)])
 
 
 def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
@@ -306,9 +303,9 @@ def curve_views(evidence: Evidence, ablation: str | None = None) -> dict[str, pd
     frame = frame[frame["metric"].isin(set(evidence.speeds["metric"]))]
     if ablation is not None:
         frame = frame[frame["ablation"] == ablation]
-    grows, crosses = _by_curve(exponents(frame)), _by_curve(crossings(frame))
+    grows, crosses = (_by(CURVE, of(frame)) for of in (exponents, crossings))
     found = {}
-    for place, panel in frame.groupby(["ablation", "across", "metric", "series"], sort=False):
+    for place, panel in frame.groupby(CURVE[:-1], sort=False):
         name, across, metric, series = place
         lines = []
         for variant, points in panel.groupby("label", sort=False):
@@ -327,9 +324,8 @@ def curve_views(evidence: Evidence, ablation: str | None = None) -> dict[str, pd
     return found
 
 
-def _by_curve(frame: pd.DataFrame) -> dict[tuple[Any, ...], Row]:
-    """The first row of each curve."""
-    keys = ["ablation", "across", "metric", "series", "label"]
+def _by(keys: list[str], frame: pd.DataFrame) -> dict[tuple[Any, ...], Row]:
+    """The first row of each place."""
     rows = frame.drop_duplicates(keys).to_dict("records") if len(frame) else []
     return {tuple(row[key] for key in keys): row for row in rows}
 

@@ -109,17 +109,15 @@ def _subject(finding: Mapping[str, Any]) -> str:
 
 def _size(finding: Mapping[str, Any], unit: str) -> str:
     """`+0.41 nats/token (95 % interval 0.385 to 0.435)`, `0.77 × (0.62 to 0.94)`."""
-    low, high = _ends(finding["low"], finding["high"])
+    low, high = (math.nan if finding[end] is None else finding[end] for end in ("low", "high"))
     is_ratio = finding["shows"] == "ratio" and finding["prediction"].get("than")
     has_unit = finding["shows"] in ("difference", "value") and unit not in UNITLESS
     after = " ×" if is_ratio else f" {unit}" if has_unit else ""
     sign = "+" if finding["shows"].startswith("difference") and finding["effect"] > 0 else ""
     ends = f" (95 % interval {bounds(low, high)})" if not math.isnan(low) else ""
-    items = (
-        ""
-        if finding["of_items"] is None
-        else f", {finding['of_items']:.0%} of its variance from test items"
-    )
+    items = ""
+    if finding["of_items"] is not None:
+        items = f", {finding['of_items']:.0%} of its variance from test items"
     return f"{sign}{number(finding['effect'], (high - low) / 2)}{after}{ends}{items}"
 
 
@@ -137,10 +135,6 @@ def _predicted(finding: Mapping[str, Any]) -> str:
     return f"; predicted {words}".replace("-", "−")
 
 
-def _ends(low: float | None, high: float | None) -> tuple[float, float]:
-    return (math.nan, math.nan) if low is None or high is None else (low, high)
-
-
 # --- limits
 
 
@@ -153,7 +147,8 @@ def limits(evidence: Evidence, question: str) -> list[str]:
     held = [loaded.records[trial] for trial in trials["trial"] if trial in loaded.records]
     trained = [record for record in held if record.trained]
     sizes = cells[cells["label"] == entry["control"]]["parameters"].dropna()
-    steps = sorted({n for record in trained if isinstance(n := _steps(record), int)})
+    taken = [(record.config.get("train") or {}).get("steps") for record in trained]
+    steps = sorted({n for n in taken if isinstance(n, int)})
     seeds = cells["seed"].nunique()
     facts = [
         f"One task, {named(str(entry['task']))}",
@@ -196,11 +191,6 @@ def limits(evidence: Evidence, question: str) -> list[str]:
             "same blocks, hold up better than its times."
         )
     return found
-
-
-def _steps(record: Record) -> Any:
-    train = record.config.get("train")
-    return train.get("steps") if isinstance(train, dict) else None
 
 
 # --- examples

@@ -14,6 +14,7 @@ from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.plots import style
 from analysis.plots.style import Look, looks
+from analysis.sentences import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,12 +54,12 @@ def described(title: str, frame: pd.DataFrame, subtitle: str = "") -> str:
     if known.empty:
         return f"{words}. No values yet."
     ends = [known.loc[known["value"].idxmin()], known.loc[known["value"].idxmax()]]
-    low, high = (f"{cut(_whose(row), 60)} {row['value']:.3g}" for row in ends)
+    places = [f" at {row['tick']}" if row.get("tick") else "" for row in ends]
+    low, high = (
+        f"{cut(row['name'] + place, 60)} {row['value']:.3g}"
+        for row, place in zip(ends, places, strict=True)
+    )
     return f"{words}. Lowest: {low}; highest: {high}."
-
-
-def _whose(row: pd.Series) -> str:
-    return f"{row['name']} at {row['tick']}" if row.get("tick") else str(row["name"])
 
 
 def cut(name: object, most: int) -> str:
@@ -117,11 +118,20 @@ def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
     from matplotlib.figure import Figure
 
     with style.look():
-        top, below = _lines_above(panel), wrapped(panel.note, panel.size[0], style.NOTE)[:4]
+        texts = ((panel.title, style.TITLE, "bold", style.INK),
+                 (panel.subtitle, style.SUBTITLE, "normal", style.TEXT))  # fmt: skip
+        top = [
+            (line, size, weight, colour)
+            for text, size, weight, colour in texts
+            for line in wrapped(text, panel.size[0], size, weight)[:3]
+        ]
+        below = wrapped(panel.note, panel.size[0], style.NOTE)[:4]
         more = sum(size for _, size, *_ in top[2:]) + style.NOTE * len(below[1:])
         size = (panel.size[0], panel.size[1] + 1.3 * more / 72)
         figure = (kind or Figure)(figsize=size, layout="constrained")
-        parts = _facets(panel.frame)
+        parts = [panel.frame]
+        if FACET in panel.frame:
+            parts = [own for _, own in panel.frame.groupby(FACET, sort=False)]
         across, is_one = abreast(len(parts)), len(parts) == 1
         rows = math.ceil(len(parts) / across)
         axes = figure.subplots(
@@ -140,23 +150,6 @@ def sheet(panel: Panel, kind: type[Figure] | None = None) -> Figure:
 def abreast(axes: int) -> int:
     """How many of so many axes stand beside each other."""
     return 2 if axes == 4 else min(3, axes)
-
-
-def _facets(frame: pd.DataFrame) -> list[pd.DataFrame]:
-    if FACET not in frame:
-        return [frame]
-    return [own for _, own in frame.groupby(FACET, sort=False)]
-
-
-def _lines_above(panel: Panel) -> list[tuple[str, float, str, str]]:
-    """Title and subtitle, line by line: words, points, weight and colour."""
-    looks = ((panel.title, style.TITLE, "bold", style.INK),
-             (panel.subtitle, style.SUBTITLE, "normal", style.TEXT))  # fmt: skip
-    return [
-        (line, size, weight, colour)
-        for text, size, weight, colour in looks
-        for line in wrapped(text, panel.size[0], size, weight)[:3]
-    ]
 
 
 def _write_around(
@@ -254,14 +247,12 @@ def signed(value: float, _: object = None) -> str:
 
 
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-SMALL = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def amount(value: float, unit: str) -> str:
     """`20 ms`, `1.5 GB`, `3 TFLOP`: a number with its unit, and any other number as it is."""
     if unit == "s" and value > 0:
-        size, word = next((each for each in SMALL if value >= 0.999 * each[0]), SMALL[-1])
-        return f"{value / size:.3g} {word}"
+        return duration(value)
     short = {"bytes": "B", "B": "B", "FLOPs": "FLOP", "FLOP": "FLOP"}.get(unit)
     if short is not None:
         size, word = next((each for each in PREFIXES if value >= 0.999 * each[0]), (1.0, ""))

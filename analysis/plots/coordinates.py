@@ -119,12 +119,7 @@ def mean_of(values: Iterable[float]) -> dict[str, Any]:
 
 def panels(evidence: Evidence) -> list[Panel]:
     """Everything that has a value at several places of a coordinate."""
-    return [
-        *_read(evidence),
-        *_crossed(evidence),
-        *_walked(evidence),
-        *_shares(evidence),
-    ]
+    return [panel for of in (_read, _crossed, _walked, _shares) for panel in of(evidence)]
 
 
 def _panel(

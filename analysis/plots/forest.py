@@ -32,7 +32,6 @@ SPEED_CAPTION = (
 COLOURS = {"worse": style.WORSE, "better": style.BETTER, "higher": style.INK, "lower": style.INK}
 SILENT = ("not run", "not resolved", "few seeds", "failed", *COLOURS)
 LETTERS = 22  # of a name
-FAR = 12.0  # times the middle one: a difference so large asks for a logarithmic axis
 
 
 def panels(evidence: Evidence) -> list[Panel]:
@@ -52,18 +51,17 @@ def panels(evidence: Evidence) -> list[Panel]:
         frame = without_thin_intervals(frame.rename(columns={"differences": "points"}))
         frame.attrs |= {
             "x_label": f"difference{after_heading(str(unit))}",
-            "sides": _sides(first, bool(own["trained"].any())),
-            "linear_to": linear_to(frame["value"]),
+            "sides": ("worse", "better") if first["better"] == "higher" else ("better", "worse"),
         }
+        if not own["trained"].any():
+            frame.attrs["sides"] = ("lower", "higher")
         where = " on ".join(str(first[key]) for key in ("metric_label", "task"))
-        note = canvas.counted(frame)
-        if frame.attrs["linear_to"]:
-            note += f"; logarithmic beyond ± {frame.attrs['linear_to']:.2g}"
         found.append(
             Panel(
-                kind="forest", ablation=str(name), frame=frame, plot=plot, note=note,
+                kind="forest", ablation=str(name), frame=frame, plot=plot,
                 title=canvas.heading(name, where),
                 subtitle=f"difference from {canvas.cut(first['control'], 40)}",
+                note=canvas.counted(frame),
                 size=(style.WIDTH, 1.25 + 0.17 * len(frame)),
             )
         )  # fmt: skip
@@ -103,25 +101,10 @@ def beside(row: dict[str, Any], is_even: bool) -> str:
     return "; ".join(words)
 
 
-def _sides(first: pd.Series, trained: bool) -> tuple[str, str]:
-    if not trained:
-        return "lower", "higher"
-    return ("better", "worse") if first["better"] == "lower" else ("worse", "better")
-
-
 def without_thin_intervals(frame: pd.DataFrame) -> pd.DataFrame:
     """No interval from fewer than three."""
     is_thin = frame["n"] < canvas.LEAST
     return frame.assign(**{end: frame[end].mask(is_thin) for end in ("low", "high")})
-
-
-def linear_to(values: pd.Series) -> float | None:
-    """Up to where a logarithmic axis stays linear; None where a linear one shows everything."""
-    sizes = values.abs().dropna()
-    sizes = sizes[sizes > 0]
-    if len(sizes) < 3 or sizes.max() < FAR * sizes.median():
-        return None
-    return float(f"{sizes.median():.1g}")
 
 
 def speed_panels(evidence: Evidence) -> list[Panel]:
@@ -138,7 +121,8 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
         rows = own.assign(
             value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), beside="",
             points=[[math.exp(log) for log in logs] for logs in own["logs"]],
-            mark=[_speed_mark(row) for row in listed(own)],
+            mark=["worse" if row["low"] > 1 else "better" if row["high"] < 1 else "not resolved"
+                  for row in listed(own)],
         ).reset_index(drop=True)  # fmt: skip
         rows = without_thin_intervals(rows)
         where = rows["metric"].str.replace("_", " ") + ", " + rows["at"]
@@ -159,12 +143,6 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
             )
         )  # fmt: skip
     return found
-
-
-def _speed_mark(row: dict[str, Any]) -> str:
-    if row["low"] > 1:
-        return "worse"
-    return "better" if row["high"] < 1 else "not resolved"
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -251,41 +229,32 @@ def _row(ax: Axes, row: dict[str, Any], y: float) -> None:
 def _scale(frame: pd.DataFrame, ax: Axes, base: float) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    if not frame.attrs.get("ratio"):
-        scale_differences(frame, ax)
-        return
     low, high = _ends(frame, base)
-    low, high = min(low, 0.9), max(high, 1.1)
-    room, wide = (high / low) ** 0.06, high / low
-    ax.grid(axis="x")
-    ax.set_xscale("log")
-    ax.set_xlim(low / room, high * room)
-    even = MaxNLocator(4, steps=[1, 2, 5, 10]) if wide < 4 else None
-    ax.xaxis.set_major_locator(even or LogLocator(10, (1, 2, 5) if wide < 40 else (1,)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.3g}×"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-
-
-def scale_differences(frame: pd.DataFrame, ax: Axes) -> None:
-    """A linear axis over all that is drawn; a logarithmic one on both sides of `linear_to`."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     far = frame.attrs.get("linear_to")
-    low, high = _ends(frame, 0.0)
     ax.grid(axis="x")
     if far:
         ax.set_xscale("symlog", linthresh=far)
-        ax.set_xlim(min(1.5 * low, -far / 2), max(1.5 * high, far / 2))
-        left, right = ax.get_xlim()
-        outer = [math.copysign(10 ** math.floor(math.log10(abs(x))), x) for x in (left, right)]
-        near = far if right >= far else -far
-        shown = {0.0, near, *(x for x in outer if abs(x) > 2 * far)}
-        canvas.put_ticks(ax, sorted(shown), list(map(canvas.signed, sorted(shown))))
-    else:
+        ax.set_xlim(min(1.5 * low, -far), max(1.5 * high, far))
+        ticks = [
+            x for x in (-10 * far, -far, 0.0, far, 10 * far) if low <= x <= high or abs(x) <= far
+        ]
+        canvas.put_ticks(ax, ticks, list(map(canvas.signed, ticks)))
+        return
+    even = MaxNLocator(4, steps=[1, 2, 5, 10])
+    if not frame.attrs.get("ratio"):
         room = 0.06 * (high - low or 1.0)
         ax.set_xlim(low - room, high + room)
-        ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        ax.xaxis.set_major_locator(even)
         ax.xaxis.set_major_formatter(FuncFormatter(canvas.signed))
+        return
+    low, high = min(low, 0.9), max(high, 1.1)
+    room, wide = (high / low) ** 0.06, high / low
+    ax.set_xscale("log")
+    ax.set_xlim(low / room, high * room)
+    logarithmic = LogLocator(10, (1, 2, 5) if wide < 40 else (1,))
+    ax.xaxis.set_major_locator(even if wide < 4 else logarithmic)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.3g}×"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _ends(frame: pd.DataFrame, base: float) -> tuple[float, float]:

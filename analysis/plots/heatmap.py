@@ -29,14 +29,11 @@ MOST = 32  # positions
 SIGNED = (style.BETTER, "#F1F1EE", style.WORSE)
 AMOUNTS = ("#F7F7F5", "#8FB1DA", style.BETTER, "#0B2038")
 ARM = ["ablation", "label", "across"]
+WEIGHTS = "attention"  # the metric
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    return [
-        *_attention(evidence.loaded),
-        *_surfaces(evidence.loaded),
-        *_positions(evidence.loaded),
-    ]
+    return [panel for of in (_attention, _surfaces, _positions) for panel in of(evidence.loaded)]
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -87,7 +84,7 @@ def _attention(loaded: Loaded) -> list[Panel]:
     """Attention weights of each table's baseline, first seed, in one example: a panel for the last
     layer of each stack and kind."""
     frame, found = loaded.readings, []
-    shown = frame[(frame["metric"] == "attention") & frame["values"].notna()]
+    shown = frame[(frame["metric"] == WEIGHTS) & frame["values"].notna()]
     for name, own in shown[shown["status"] == FINE].groupby("ablation", sort=False):
         rows = [row for row in listed(own) if row["label"] == loaded.ablations[name]["control"]]
         last: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -98,7 +95,10 @@ def _attention(loaded: Loaded) -> list[Panel]:
                 last[stack, kind] = row
         for row in last.values():
             axes = row["axes"]
-            queries, keys = ([_token(word) for word in axes[side]] for side in ("query", "key"))
+            queries, keys = (
+                [canvas.cut(printable(str(word)), 6) or "␣" for word in axes[side]]
+                for side in ("query", "key")
+            )
             cells = [
                 {"name": f"head {axes['head'][h]}, {queries[i]} on {keys[j]}", "row": i,
                  "column": j, "row_name": queries[i], "column_name": keys[j], "value": weight,
@@ -114,10 +114,6 @@ def _attention(loaded: Loaded) -> list[Panel]:
                 )
             )  # fmt: skip
     return found
-
-
-def _token(word: object) -> str:
-    return canvas.cut(printable(str(word)), 6) or "␣"
 
 
 def _surfaces(loaded: Loaded) -> list[Panel]:

@@ -29,8 +29,11 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
         ax.axhline(told["level"], color=style.INK, linewidth=0.8, zorder=1)
     if told.get("upright") is not None:
         ax.axvline(told["upright"], color=style.TEXT, linewidth=0.8, ls=":", zorder=1)
-    if told.get("floor") is not None:
-        _floor(ax, *told["floor"])
+    if told.get("floor") is not None:  # what can be had without looking
+        level, words = told["floor"]
+        ax.axhline(level, color=style.TIE, linewidth=1.0, ls=":", zorder=1)
+        ax.text(0.02, level, words, transform=ax.get_yaxis_transform(), size=style.NOTE,
+                color=style.TEXT, va="bottom")  # fmt: skip
     for name in dict.fromkeys(frame["name"]):
         own = known[known["name"] == name].sort_values("x")
         if len(own):
@@ -137,16 +140,10 @@ def _crossing(ax: Axes, own: pd.DataFrame) -> None:
     ax.axvspan(*ends, color=first["colour"], alpha=0.12, linewidth=0, zorder=0)
 
 
-def _floor(ax: Axes, value: float, words: str) -> None:
-    """What can be had without looking: a dotted line that says so."""
-    ax.axhline(value, color=style.TIE, linewidth=1.0, ls=":", zorder=1)
-    ax.text(0.02, value, words, transform=ax.get_yaxis_transform(), size=style.NOTE,
-            color=style.TEXT, va="bottom")  # fmt: skip
-
-
 def plot_learning(frame: pd.DataFrame, ax: Axes) -> Axes:
     """`name`, `x`, `value`, `low`, `high`; rows with a `seed` are its, those without the mean."""
     import seaborn as sns
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     mean, seeds = frame[frame["seed"].isna()], frame[frame["seed"].notna()]
     late = (mean if len(mean) else seeds).query("x > 0")
@@ -177,16 +174,10 @@ def plot_learning(frame: pd.DataFrame, ax: Axes) -> Axes:
     ends = frame.dropna(subset="value").sort_values(["seed", "x"], na_position="first")
     ends = ends.groupby(["name", ends["seed"].isna()], sort=False).tail(1)
     ends = ends.sort_values("seed", na_position="first").drop_duplicates("name")
-    _step_ticks(ax)
+    ax.set_xlim(left=0)
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: canvas.number(x)))
     canvas.scale_values(ax, "", frame.attrs.get("y_log", False))
     ax.set_xlabel("steps")
     canvas.name_lines(ax, ends, frame.attrs.get("inches", 1.6))
     return ax
-
-
-def _step_ticks(ax: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    ax.set_xlim(left=0)
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: canvas.number(x)))

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ablations.store.record import TRAINED
 from analysis.evidence import Evidence
-from analysis.load import Loaded, listed
+from analysis.load import listed
 from analysis.names import cell_name
 from analysis.plots import canvas, style
 from analysis.plots.canvas import Panel
@@ -36,9 +36,8 @@ def panels(evidence: Evidence) -> list[Panel]:
     found, seen = [], set()
     groups = _arms(evidence).groupby(KEYS, sort=False)
     for (task, label, _, unit, better, data), own in sorted(groups, key=lambda each: -len(each[1])):
-        if (task, label) in seen or own["value"].notna().sum() < FEWEST:
-            continue
-        if own["cost"].nunique() < 2:
+        too_few = own["value"].notna().sum() < FEWEST or own["cost"].nunique() < 2
+        if (task, label) in seen or too_few:
             continue
         seen.add((task, label))
         frame = own.reset_index(drop=True).assign(is_front=_front(own))
@@ -79,7 +78,9 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
                     "high": high if n >= canvas.LEAST else math.nan,
                     "is_broken": arm in broke,
                     "cost": 3.0 * row[f"{side}flops_per_token"] * tokens,
-                    "points": _seeds(evidence.loaded, row, label),
+                    "points": list(
+                        scores(evidence.loaded, *arm, row["metric"], row["split"], {}).values()
+                    ),
                     "data": str(record.data.get("sha256", ""))[:8],
                     "settings": first[arm]["settings"],
                 }
@@ -89,11 +90,6 @@ def _arms(evidence: Evidence) -> pd.DataFrame:
     frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]
     most = frame.sort_values("n", ascending=False, kind="stable")
     return most.drop_duplicates(["settings", "split", "metric_label"]).sort_index()
-
-
-def _seeds(loaded: Loaded, row: dict[str, Any], label: str) -> list[float]:
-    held = scores(loaded, row["ablation"], label, row["across"], row["metric"], row["split"], {})
-    return list(held.values())
 
 
 def _front(own: pd.DataFrame) -> list[bool]:

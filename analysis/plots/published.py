@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from analysis.evidence import Evidence
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
@@ -30,10 +28,12 @@ def panels(evidence: Evidence) -> list[Panel]:
         first, ours = frame.iloc[0], frame["side"] == OURS
         is_by_label = first["quantity"] == "past"
         here = known if is_by_label else {}
+        sides = frame["side"].map({OURS: "here"}).fillna("published")
         each = [vars(here.get(label, elsewhere)) for label in frame["label"]]
         drawn = frame.assign(
             **{key: [look[key] for look in each] for key in vars(elsewhere)},
-            name=_names(frame, is_by_label), hollow=~ours, n=frame["seeds"].map(len),
+            name=frame["label"] + ", " + sides if is_by_label else sides,
+            hollow=~ours, n=frame["seeds"].map(len),
             points=frame["seeds"], lost=[[]] * len(frame),
             tick=frame["tick"].str.replace(" ", "\n"),
         )  # fmt: skip
@@ -50,8 +50,3 @@ def panels(evidence: Evidence) -> list[Panel]:
             )
         )  # fmt: skip
     return found
-
-
-def _names(frame: pd.DataFrame, is_by_label: bool) -> pd.Series:
-    sides = frame["side"].map({OURS: "here"}).fillna("published")
-    return frame["label"] + ", " + sides if is_by_label else sides

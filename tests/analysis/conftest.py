@@ -90,10 +90,9 @@ class Folder:
             **changes,
         }
         entry["metric"] = {"unit": "fraction", **entry["metric"]}
-        metrics = entry["metrics"].items()
         entry["metrics"] = {
-            metric: {"unit": "1", **{k: v for k, v in told.items() if k not in ("name", "split")}}
-            for metric, told in metrics
+            metric: {k: v for k, v in told.items() if k not in ("name", "split")}
+            for metric, told in entry["metrics"].items()
         }
         crossings = entry.pop("crossings", [{}])
         seeds = entry.pop("seeds")
@@ -295,15 +294,6 @@ def build_sweep(root: Path) -> Folder:
             folder.record("8 heads", seed, base, readings=labs.probed(seed), **plain)
             looked = {"readings": labs.probed(seed, 1.5)}
             folder.record("1 head", seed, base + gain + draw.gauss(0, 0.012), **looked, **plain)
-
-    folder.ablation("depth", ["deep", "shallow"], question="Does depth help?", seeds=[0, 1, 2])
-    for seed in (0, 1, 2):
-        folder.record("deep", seed, 0.9, status="ok" if seed == 1 else "stuck")
-        folder.record("shallow", seed, 0.8 + 0.01 * seed)
-
-    folder.ablation("width", ["d 64", "d 128"], question="Does width help?", seeds=[7])
-    folder.record("d 64", 7, 0.25)
-    folder.record("d 128", 7, 0.21)
 
     folder.ablation("scale", ["scaled", "raw"], question="Do scores need scaling?")
     return folder

@@ -36,7 +36,7 @@ def in_test(metric: str, unit: str, value: float | None, **at: Any) -> Reading:
 
 def build(folder: Any) -> None:
     """All questions of this file."""
-    for question in (_layers, _models, _counts, _schedules, _ladder, _positions, _smoothing,
+    for question in (_layers, _models, _schedules, _ladder, _positions, _smoothing,
                      _recall, _heads, _lengths, _warmup):  # fmt: skip
         question(folder)
 
@@ -157,16 +157,6 @@ def _models(folder: Any) -> None:
                 at, share = {"tokens_over_width": x, "part": part}, amount / sum(amounts.values())
                 readings.append(Reading("flops_share", "1", share, at=at))
         folder.record(model, SEED, readings=readings)
-
-
-def _counts(folder: Any) -> None:
-    labels = {"explicit": 2, "recurrent": 1}
-    claim = folder.claimed("cost.path", "exact", "explicit", metric="path", at={"length": 64},
-                           value=1.0, within=0.0, fails_for="recurrent")  # fmt: skip
-    folder.ablation("paper", list(labels), seeds=[SEED], metric=scored("mixing_work"),
-                    metrics=METRICS, claims=[claim])  # fmt: skip
-    for label, power in labels.items():
-        folder.record(label, SEED, readings=counts(power))
 
 
 def counts(power: int) -> list[Reading]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -48,9 +47,7 @@ def test_claims_are_told_in_lines_or_as_one_strict_document(
     small: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("claims", "--results", small.root) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("position.matters: undecided")
-    assert "It matters. (V17)" in out
+    assert capsys.readouterr().out.startswith("position.matters: undecided")
     small.ablation("scale", ["scaled", "raw"])
     assert run("claims", "--json", "--results", small.root) == 0
 
@@ -58,36 +55,28 @@ def test_claims_are_told_in_lines_or_as_one_strict_document(
         raise AssertionError(word)
 
     first, second = json.loads(capsys.readouterr().out, parse_constant=refuse)
-    assert (first["id"], first["statement"], first["source"]) == (
-        *("position.matters", "It matters."),
-        "V17",
-    )
+    assert first["id"] == "position.matters"
     assert first["findings"][0]["effect"] == pytest.approx(0.405)
     assert second["verdict"] == "not run"
 
 
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        (["figure", "forrest"], "did you mean 'forest'"),
-        (["figure"], "which figure? one of: "),
-        (["reprot"], "did you mean 'report'"),
-        (["report", "extra"], "report takes no name"),
-        (["report", "--jsn"], "unrecognized arguments"),
-        (["publish"], "--to OUT"),
-        (["compare"], "compare takes two results folders"),
-        (["compare", "nowhere", "nowhere"], "no results folder 'nowhere'"),
-        ([], "required: command"),
-    ],
-    ids=str,
-)
-def test_a_mistake_is_answered_in_one_line(
-    words: list[str], answer: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(*words) == 2
-    out, err = capsys.readouterr()
-    assert answer in err
-    assert (out, err.count("\n")) == ("", 1)
+MISTAKES = [
+    (["figure", "forrest"], "did you mean 'forest'"),
+    (["figure"], "which figure? one of: "),
+    (["reprot"], "did you mean 'report'"),
+    (["report", "extra"], "report takes no name"),
+    (["publish"], "--to OUT"),
+    (["compare"], "compare takes two results folders"),
+    ([], "required: command"),
+]
+
+
+def test_a_mistake_is_answered_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, answer in MISTAKES:
+        assert run(*words) == 2
+        out, err = capsys.readouterr()
+        assert answer in err
+        assert (out, err.count("\n")) == ("", 1)
 
 
 COMMANDS: list[list[Any]] = [
@@ -156,69 +145,27 @@ def test_the_report_needs_no_torch_and_a_wrong_command_no_pandas(small: Any) -> 
     assert done.returncode == 0, done.stderr
 
 
-# --- disks and streams
-
-
-def shell(command: str, results: Path) -> Any:
-    """In a shell, for its limits, pipes and closed streams; `$run` is `python -m analysis`."""
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-    return subprocess.run(
-        ["bash", "-c", f'run="{sys.executable} -m analysis"; {command}'],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**kept, "results": str(results)},
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "lost"),
-    [(["report"], "report"), (["report"], "tables"), (["figure", "forest"], "figures")],
-    ids=str,
-)
 def test_a_folder_that_takes_no_file_is_named_in_one_line(
-    small: Any, words: list[str], lost: str, capsys: pytest.CaptureFixture[str]
+    small: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (small.root / lost).write_text("a file where a folder should be")
-    assert run(*words, "--results", small.root) == 1
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert str(small.root / lost) in err
-
-
-def test_a_disk_that_takes_no_more_leaves_one_line_and_no_half_file(small: Any) -> None:
-    done = shell('ulimit -f 1; $run figure forest --results "$results"', small.root)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("File too large: ")
-    assert done.stderr.count("\n") == 1
-    assert not list((small.root / "figures").iterdir())
-
-
-STREAMS = {
-    '$run claims --results "$results" | head -0; echo ${PIPESTATUS[0]}': "1\n",
-    "$run reprot 2>/dev/full; echo $?": "2\n",
-}
-
-
-def test_a_closed_or_full_stream_ends_a_command_without_a_traceback(small: Any) -> None:
-    for command, code in STREAMS.items():
-        done = shell(command, small.root)
-        assert (command, done.stdout) == (command, code)
-        assert done.stderr in ("", "No space left on device\n")
+    lost = small.root / "figures"
+    lost.write_text("a file where a folder should be")
+    for words in (["report"], ["figure", "forest"]):
+        assert run(*words, "--results", small.root) == 1
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert str(lost) in err
 
 
 # --- notebooks
 
 
-def test_a_frame_has_every_reading_with_its_question(small: Any) -> None:
+def test_a_notebook_has_every_reading_and_shows_the_figure_of_one_question(small: Any) -> None:
     frame = analysis.frame(small.root)
     assert len(frame) == len(load(small.root).readings) == 2 * 2 * 3
     last = frame[frame["step"] == 300]
     assert last.groupby("label")["value"].mean()["none"] == pytest.approx(0.66)
     assert set(frame[frame["is_control"] == 1]["label"]) == {"sinusoidal"}
-
-
-def test_a_notebook_shows_the_figure_of_one_question(small: Any) -> None:
     figure: Any = analysis.figure("forest", small.root, question="position")
     assert figure._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="did you mean 'position'"):
@@ -228,10 +175,10 @@ def test_a_notebook_shows_the_figure_of_one_question(small: Any) -> None:
 def test_the_example_of_the_readme_runs(
     folder: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    folder.ablation("norm", ["pre", "post"], seeds=[0, 1, 2])
-    for place, label in enumerate(("pre", "post")):
-        for seed in (0, 1, 2):
-            folder.record(label, seed, 0.2 + 0.1 * place + 0.013 * seed * (1 + place))
+    folder.ablation("norm", ["pre", "post"])
+    for seed in (0, 1, 2):
+        folder.record("pre", seed, 0.2 + 0.013 * seed)
+        folder.record("post", seed, 0.3 + 0.026 * seed)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"<!-- tested -->\n```python\n(.*?)```", text, flags=re.DOTALL)
     (tmp_path / "results").mkdir()

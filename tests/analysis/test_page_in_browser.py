@@ -1,4 +1,4 @@
-"""In a browser the page is quiet, asks nobody, fits every window and runs nobody else's script."""
+"""In a browser the page is quiet, fits every window, sorts and filters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from analysis import report
 from analysis.claims import VERDICTS
-from analysis.evidence import gather
 
 pytestmark = pytest.mark.soak
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -95,39 +93,3 @@ def test_nothing_leaves_the_window(shown: Path, width: int) -> None:
     (beyond, *outside), _ = shows(shown, script, width)
     assert beyond <= 0
     assert outside == []
-
-
-STEALING = [
-    "<img src=x onerror=\"document.title='stolen'\">",
-    "</script><script>document.title='stolen'</script>",
-    "</style></code><svg onload=\"document.title='stolen'\">",
-    '" onfocus="document.title=\'stolen\'" autofocus x="',
-    "{{ 7 * 7 }}\x02</code>\x03",
-]
-
-
-def test_names_that_try_to_run_do_not(folder: Any) -> None:
-    for name in STEALING:
-        claims = [folder.claimed(name, "worse", name, than=f"control {name}")]
-        folder.ablation(name, [f"control {name}", name], question=name, task=name,
-                        overrides=[name], claims=claims, seeds=[0, 1])  # fmt: skip
-        wrote = [{"input": name, "target": name, "output": name}]
-        data = {"sha256": "0", "files": [], "source": name, "licence": name, "size": {name: name}}
-        folder.record(f"control {name}", 0, 0.2, examples=wrote, data=data)
-        folder.record(name, 0, 0.3, examples=wrote, data=data)
-        folder.record(name, 1, status="error", reason=name)
-    *_, page = report.write(gather(folder.root))
-    script = "return [doc.title, doc.scripts.length, doc.body.innerText];"
-    (title, scripts, text), said = shows(page, script)
-    assert (title, scripts, said) == ("Attention, Ablated: smoke", 1, [])
-    assert STEALING[0] in text
-
-
-def test_the_policy_refuses_a_script_that_got_in_after_all(shown: Path) -> None:
-    script = """const late = doc.createElement('script');
-        late.textContent = 'window.stolen = true'; doc.body.append(late);
-        const image = doc.createElement('img'); image.src = 'http://localhost:9/x.png';
-        doc.body.append(image); return view.stolen === undefined;"""
-    is_safe, said = shows(shown, script)
-    assert is_safe
-    assert sum("Content Security Policy" in line for line in said) == 2, said

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import subprocess
-import sys
 from typing import Any
 
 import labs
@@ -17,7 +15,7 @@ from scipy.stats import t
 from analysis import plots
 from analysis.evidence import Evidence, gather
 from analysis.load import listed
-from analysis.plots import Panel, calibration, pareto
+from analysis.plots import Panel, calibration
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +47,9 @@ def test_every_kind_has_something_to_show_under_a_name_of_its_own(every: list[Pa
     assert len(set(names)) == len(names)
     assert all(name.replace("-", "").isalnum() for name in names), names
     for panel in every:
-        assert panel.frame["value"].notna().any(), panel.title
+        known = panel.frame["value"].dropna()
+        assert f"{known.min():.3g}" in panel.alt
+        assert f"{known.max():.3g}" in panel.alt
         assert (panel.ablation is None) == (panel.kind == "overview")
 
 
@@ -161,16 +161,6 @@ def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_n
     assert past.attrs["level"] == past.attrs["upright"] == 1.0
 
 
-def test_heads_removed_by_importance_and_at_random_are_two_lines_of_one_colour(
-    every: list[Panel],
-) -> None:
-    frame = the(every, "lines", "heads", "data=3k: perplexity without heads")
-    both = frame[frame["label"] == "1 head"]
-    assert set(both["name"]) == {"1 head, importance", "1 head, random"}
-    assert both["colour"].nunique() == 1
-    assert set(both[both["hollow"]]["name"]) == {"1 head, random"}
-
-
 def test_scores_stand_by_what_a_question_is_crossed_with(every: list[Panel]) -> None:
     frame = the(every, "lines", "recall", "by distance")
     assert sorted(set(frame["x"])) == [4.0, 36.0]
@@ -206,26 +196,17 @@ def test_heat_maps_hold_the_recorded_matrices(every: list[Panel]) -> None:
 
 def test_nothing_on_the_front_is_beaten_and_what_failed_is_not_on_it(every: list[Panel]) -> None:
     found = [panel.frame for panel in every if panel.kind == "pareto"]
+    assert found
     for frame in found:
         sign = 1 if frame["better"].iloc[0] == "lower" else -1
         fine = frame[frame["value"].notna() & ~frame["is_broken"]]
-        for row in listed(frame):
-            rivals = fine[
-                (fine["cost"] <= row["cost"]) & (sign * fine["value"] <= sign * row["value"])
-            ]
-            beaten = any(each["name"] != row["name"] for each in listed(rivals))
-            if row["is_front"]:
-                assert not beaten or len(rivals.drop_duplicates(["cost", "value"])) == 1
-                assert not row["is_broken"]
-            elif not row["is_broken"] and row["value"] == row["value"]:
-                assert beaten
-    assert found
-
-
-def test_a_cheaper_and_better_variant_moves_the_front() -> None:
-    rows = {"better": "lower", "is_broken": [False, False, False, True]}
-    frame = pd.DataFrame({"cost": [1.0, 2.0, 3.0, 0.5], "value": [0.5, 0.4, 0.45, 0.1], **rows})
-    assert pareto._front(frame) == [True, True, False, False]
+        for row in listed(fine):
+            others = fine[fine["name"] != row["name"]]
+            is_rival = (others["cost"] <= row["cost"]) & (
+                sign * others["value"] <= sign * row["value"]
+            )
+            assert row["is_front"] != is_rival.any()
+        assert not frame.loc[~frame.index.isin(fine.index), "is_front"].any()
 
 
 def test_the_overview_shows_per_cent_of_the_baseline(
@@ -311,11 +292,6 @@ def test_what_is_published_stands_beside_ours_each_over_its_own_baseline(
     assert kept.to_dict() == pytest.approx(
         {"pre, none": 1.0, "post, none": 0.0, "post, 150 steps": share}, abs=1e-4
     )
-
-
-def test_panels_are_found_without_loading_matplotlib() -> None:
-    code = "import sys, analysis.plots; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

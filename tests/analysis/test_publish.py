@@ -61,12 +61,9 @@ def test_records_that_are_unpacked_are_the_records(
     assert kept == json.loads(json.dumps(claims(gather(tmp_path))))
 
 
-def test_page_tables_figures_and_verdicts_are_kept_and_every_link_leads_to_a_file(
-    published: Path,
-) -> None:
+def test_every_link_of_a_published_page_leads_to_a_file(published: Path) -> None:
     found = files(published)
-    assert {"report/index.html", "claims.json", RECORDS, FINDINGS, MANIFEST} < set(found)
-    assert {"tables/contrasts.csv", "figures/overview.png"} < set(found)
+    assert {"claims.json", RECORDS, FINDINGS, MANIFEST, "figures/overview.png"} < set(found)
     page = found["report/index.html"].decode()
     for target in set(re.findall(r'(?:href|src)="\.\./([^"]+)"', page)):
         assert unquote(target) in found, target
@@ -91,12 +88,11 @@ def test_equal_records_are_packed_into_equal_bytes_and_strangers_are_left_out(
 
 
 @pytest.fixture
-def small(folder: Any, capsys: pytest.CaptureFixture[str]) -> Path:
+def small(folder: Any) -> Path:
     folder.ablation("width", ["64", "128"], seeds=[300])
     folder.record("64", 300, 0.25)
     folder.record("128", 300, 0.20)
-    assert main(["report", "--results", str(folder.root)]) == 0
-    capsys.readouterr()
+    report.write(gather(folder.root))
     return folder.root
 
 
@@ -124,47 +120,44 @@ def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(
 
 
 def test_publishing_again_replaces_its_own_files_and_nothing_else(
-    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: Path, tmp_path: Path
 ) -> None:
-    to = tmp_path / "kept"
-    command = ["publish", "--results", str(small), "--to", str(to)]
-    assert main(command) == 0
+    to, held = tmp_path / "kept", gather(small)
+    publish(held, to)
     first = files(to)
-    (small / "tables" / "old.csv").write_text("of an older run")
-    (small / "tables" / "noted.csv").write_text("of an older run")
-    assert main(command) == 0
+    for name in ("old.csv", "noted.csv"):
+        (small / "tables" / name).write_text("of an older run")
+    publish(held, to)
     for name in ("old.csv", "noted.csv"):
         assert (to / "tables" / name).is_file()
         (small / "tables" / name).unlink()
     (to / "tables" / "noted.csv").write_text("with my notes")
     (to / "tables" / "mine.csv").write_text("precious")
     (to / "figures" / "mine.svg").write_text("precious")
-    assert main(command) == 0
+    publish(held, to)
     mine = {"tables/mine.csv": b"precious", "figures/mine.svg": b"precious"}
     mine["tables/noted.csv"] = b"with my notes"
     assert files(to) == {**first, **mine}
     (small / "tables" / "mine.csv").write_text("theirs")
-    assert main(command) == 2
-    assert "mine.csv is in the way" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"mine\.csv is in the way"):
+        publish(held, to)
     assert files(to) == {**first, **mine}
 
 
-def test_a_file_as_target_a_missing_report_and_too_many_bytes_are_refused(
-    small: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_file_as_target_too_many_bytes_and_a_missing_report_are_refused(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = tmp_path / "file"
-    target.write_text("precious")
-    assert main(["publish", "--results", str(small), "--to", str(target)]) == 2
-    assert target.read_text() == "precious"
+    (tmp_path / "file").write_text("precious")
+    held = gather(small)
+    with pytest.raises(ValueError, match="is no folder"):
+        publish(held, tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "precious"
     monkeypatch.setattr("analysis.publish.MOST", 1000)
-    assert main(["publish", "--results", str(small), "--to", str(tmp_path / "kept")]) == 2
-    assert "too many to keep" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="too many to keep"):
+        publish(held, tmp_path / "kept")
     (small / report.PAGE).unlink()
-    assert main(["publish", "--results", str(small), "--to", str(tmp_path / "kept")]) == 2
-    assert "python -m analysis report" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="python -m analysis report"):
+        publish(held, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
@@ -173,19 +166,19 @@ def test_a_file_as_target_a_missing_report_and_too_many_bytes_are_refused(
 
 def test_findings_count_every_verdict_and_tell_the_decided_ones(folder: Any) -> None:
     seeds = [300, 301, 302]
+    names = ("position.needed", "heads.more-than-one", "norm.helps")  # the last is no headline
+    words = ("worse", "better", "worse")
     found = [
-        folder.claimed("position.needed", "worse", "none", than="with", by=0.1),
-        folder.claimed("heads.more-than-one", "better", "none", than="with"),
-        folder.claimed("norm.helps", "worse", "none", than="with", by=0.1),  # no headline
+        folder.claimed(name, word, "none", than="with")
+        for name, word in zip(names, words, strict=True)
     ]
     folder.ablation("position", ["with", "none"], seeds=seeds, claims=found)
     for seed in seeds:
         folder.record("with", seed, 0.30 + 0.001 * (seed % 3))
         folder.record("none", seed, 0.80 + 0.002 * (seed % 2))
-    first, _, _, _, *rows = headlines(gather(folder.root)).splitlines()
+    first, _, _, _, needed, heads = headlines(gather(folder.root)).splitlines()
     assert first.startswith("3 claims, 3 verdicts")
     assert first.endswith("2 supported, 1 refuted.")
-    needed, heads = rows  # in the order of the README, and no other
     assert "supported (position)" in needed
     assert "“none” − “with” +0.5" in needed
     assert needed.endswith("; n = 3 |")

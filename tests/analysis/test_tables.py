@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import math
@@ -17,13 +16,10 @@ import labs
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from analysis import readings, tables
 from analysis.evidence import Evidence, gather
-from analysis.load import load
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 HOSTILE = [
@@ -31,7 +27,7 @@ HOSTILE = [
     "</td><script>alert(1)</script>",
     r"\input{/etc/passwd} & 50 % #1 $x_1^2$ ~ {}",
     "**bold** _low_ [link](x) `code`",
-    "[0pt] ---",
+    "[0pt] --- ^~<>",
 ]
 
 
@@ -71,15 +67,10 @@ def test_whatever_a_name_holds_it_stays_one_cell_and_brings_no_tag(name: str) ->
     found = Tags(tables.html_file({name: shown(name)}, name)).found
     assert set(found) - {"p"} == {"h3", "table", "thead", "tr", "th", "tbody", "td"}
     assert found.count("td") == 3
-
-
-@given(st.text(max_size=30))
-def test_latex_has_no_command_of_a_name(name: str) -> None:
-    text = tables.tex(name)
     words = r"text(?:backslash|ascii(?:circum|tilde)|less|greater|bar)|dots"
-    bare = re.sub(rf"\\(?:{words}){{}}|\$(?:-|\\(?:times|pm|surd))\$", "", text)
+    bare = re.sub(rf"\\(?:{words}){{}}|\$(?:-|\\(?:times|pm|surd))\$", "", tables.tex(name))
     bare = re.sub(r"\\[{}$&#%_]|-{}|\{\[\}", "", bare)
-    assert not set(bare) & set("\\{}$&#%_^~<>|[")
+    assert not set(bare) & set("\\{}$&#%_^~<>|["), "LaTeX finds no command of a name"
 
 
 def test_a_table_in_latex_takes_no_bracket_of_a_name_for_an_option() -> None:
@@ -90,23 +81,20 @@ def test_a_table_in_latex_takes_no_bracket_of_a_name_for_an_option() -> None:
         assert "Nothing yet." in form(nothing)
 
 
-@given(
-    label=st.builds(str.__add__, st.sampled_from(["", *FORMULA]), st.text(max_size=20)),
-    number=st.floats(allow_nan=False),
-    count=st.integers(-(2**53), 2**53),
-    differences=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3),
-)
-def test_in_csv_a_text_is_text_and_a_number_is_that_number(
-    label: str, number: float, count: int, differences: list[float]
-) -> None:
-    cells = {"label": label, "number": number, "count": count, "differences": differences}
-    frame = pd.DataFrame([{**cells, "mixed": label}, {**cells, "mixed": number}])
-    for row in rows_of(tables.csv(frame)):
+def test_in_csv_a_text_is_never_a_formula_and_a_number_is_that_number() -> None:
+    labels = [f"{sign}cmd|' /C calc'!A0" for sign in FORMULA]
+    labels += ["plain", 'a "quoted", name\r\n=1+1', ""]
+    numbers = [-0.1, 1 / 3, -5e-324, 1.7e308, math.inf, -2.0, 1e22, 0.0, 3.0]
+    frame = pd.DataFrame({"label": labels, "mixed": [*numbers[:-1], "=1"], "number": numbers})
+    frame["differences"] = [[-1.5, number] for number in numbers]
+    rows = rows_of(tables.csv(frame))
+    for row, label, number in zip(rows, labels, numbers, strict=True):
         assert not row["label"].startswith(FORMULA)
-        assert row["label"].removeprefix("'") == label.removeprefix("'")
-        assert (float(row["number"]), row["count"]) == (number, str(count))
-        assert row["differences"].startswith("[")
-    assert float(row["mixed"]) == number
+        assert row["label"].removeprefix("'") == label
+        assert float(row["number"]) == number
+        assert json.loads(row["differences"]) == [-1.5, number]
+    assert [float(row["mixed"]) for row in rows[:-1]] == numbers[:-1]
+    assert rows[-1]["mixed"] == "'=1"
 
 
 # --- numbers
@@ -119,33 +107,20 @@ REFERENCE, TWIN = [0.1, 0.2, 0.31], [0.102, 0.199, 0.31]
 PEAKS = {"pre": 2 * 2**20, "post": 7 * 2**20, "none": 3 * 2**20}
 TABLE = {
     "pre (control)": {
-        "parameters": "1 k",
-        "FLOPs/token": "20 k",
-        "loss (nats/token)": "1.10 (0.85 to 1.35)",
-        "n": "3",
-        "tokens/s": "5.04 k",
-        "peak memory": "2 MiB",
+        **{"parameters": "1 k", "FLOPs/token": "20 k", "loss (nats/token)": "1.10 (0.85 to 1.35)"},
+        **{"n": "3", "tokens/s": "5.04 k", "peak memory": "2 MiB"},
     },
     "post": {
-        "mark": "worse",
-        "parameters": "3 k",
-        "FLOPs/token": "40 k",
+        **{"mark": "worse", "parameters": "3 k", "FLOPs/token": "40 k", "n": "3 of 3"},
         "loss (nats/token)": "1.41 (1.17 to 1.65)",
         "difference (95 % interval)": "0.310 (0.285 to 0.335)",
-        "n": "3 of 3",
-        "tokens/s": "2.52 k",
-        "peak memory": "7 MiB (3.50 ×)",
+        **{"tokens/s": "2.52 k", "peak memory": "7 MiB (3.50 ×)"},
     },
     "none": {
-        "mark": "few seeds",
-        "parameters": "5 k",
-        "FLOPs/token": "60 k",
+        **{"mark": "few seeds", "parameters": "5 k", "FLOPs/token": "60 k", "n": "2 of 3"},
         "loss (nats/token)": "0.9 (0.5 to 1.4)",
         "difference (95 % interval)": "−0.14 (−0.33 to 0.06)",
-        "n": "2 of 3",
-        "failures": "1 of 3 diverged",
-        "tokens/s": "10.2 k",
-        "peak memory": "3 MiB (1.50 ×)",
+        **{"failures": "1 of 3 diverged", "tokens/s": "10.2 k", "peak memory": "3 MiB (1.50 ×)"},
     },
 }
 
@@ -215,13 +190,7 @@ def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> Non
         assert (row["mark"], row["unit"]) == (TABLE[label]["mark"], "nats/token")
         assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
     for row in rows_of(paths["speed.csv"].read_text()):
-        own = np.log(TIMES[row["label"]])
-        numbers = {
-            **{"n": 3, "seed": 0, "seconds": math.exp(own.mean())},
-            "ratio": math.exp(np.log(np.divide(TIMES[row["label"]], REFERENCE)).mean()),
-            **{"peak_memory": PEAKS[row["label"]], "control_peak_memory": PEAKS["pre"]},
-        }
-        assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
+        assert float(row["seconds"]) == pytest.approx(math.exp(np.log(TIMES[row["label"]]).mean()))
         assert json.loads(row["place"]) == {"length": 16, "batch": 64}
 
 
@@ -249,16 +218,13 @@ def test_a_curve_has_its_times_its_growth_and_where_it_crosses(evidence: Evidenc
     forward, training = (view.set_index("variant") for view in views.values())
     lengths = [f"length {length}" for length in labs.LENGTHS]
     assert list(forward.columns) == [*lengths, "exponent", "changes places at"]
-    for label in forward.index:
-        for length in labs.LENGTHS:
-            time, unit, ratio = re.findall(
-                r"[\d.]+|[mµ]?s\b", forward.loc[label, f"length {length}"]
-            )
-            own = float(time) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
-            expected = labs.seconds(label, length)
-            assert own == pytest.approx(expected, rel=0.6), "the machine is slow at times"
-            paired = expected / labs.seconds("attention", length)
-            assert float(ratio) == pytest.approx(paired, rel=0.05), "but for both alike"
+    for length in labs.LENGTHS:
+        ratio = labs.seconds("lstm", length) / labs.seconds("attention", length)
+        found = re.fullmatch(
+            r"[\d.]+ [mµ]?s \(([\d.]+) ×\)", forward.loc["lstm", f"length {length}"]
+        )
+        assert found is not None
+        assert float(found[1]) == pytest.approx(ratio, rel=0.05)
     label, _, length = labs.TIMED_OUT
     assert training.loc[label, f"length {length}"] == "time-out"
     assert forward.loc["lstm", "exponent"].startswith(("0.9", "1"))
@@ -274,6 +240,8 @@ def test_the_file_of_readings_holds_every_reading_of_its_records(
 ) -> None:
     loaded = evidence.loaded
     frame = pd.read_csv(written[readings.NAME], keep_default_na=False, na_values=[""])
+    explained = written["readings.md"].read_text(encoding="utf-8").replace("\\", "")
+    assert all(re.search(rf"^\| {name} +\| \S", explained, re.MULTILINE) for name in frame)
     assert len(frame) == len(loaded.readings)
     left: dict[tuple[str, str], list[Any]] = {}
     for row in frame.to_dict("records"):
@@ -293,26 +261,3 @@ def test_the_file_of_readings_holds_every_reading_of_its_records(
     for name, (_, _, kind) in readings.COLUMNS.items():
         if kind in ("number", "integer", "0/1"):
             assert pd.api.types.is_numeric_dtype(frame[name]), name
-
-
-def test_the_same_readings_give_the_same_bytes(
-    evidence: Evidence, written: dict[str, Path]
-) -> None:
-    again = readings.packed(tables.csv(readings.tidy(load(evidence.loaded.root))))
-    assert again == written[readings.NAME].read_bytes()
-
-
-def test_every_column_and_metric_of_the_file_is_explained(
-    evidence: Evidence, written: dict[str, Path]
-) -> None:
-    with gzip.open(written[readings.NAME], "rt", encoding="utf-8") as file:
-        columns = re.findall(r'"([^"]*)"', file.readline())
-    text = written["readings.md"].read_text(encoding="utf-8").replace("\\", "")
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
-    explained = {line[0]: line for line in lines if len(line) == 4}
-    for name in columns:
-        _, meaning, _, kind = explained[name]
-        assert meaning
-        assert kind
-    counted = [int(line[5]) for line in lines if len(line) == 6 and line[5].isdigit()]
-    assert sum(counted) == len(evidence.loaded.readings)

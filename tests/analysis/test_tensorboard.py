@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pytest
 
 from ablations.store.record import Reading
 from analysis.__main__ import main
-from analysis.tensorboard import MISSING, safe
+from analysis.load import load
+from analysis.tensorboard import MISSING, safe, write
 
 HOSTILE = "../../<img src=x>\n"
 
@@ -28,24 +29,18 @@ def trained(folder: Any) -> Any:
     return folder
 
 
-def events(run: Path) -> Iterator[Any]:
-    """The events of a run's one file: length, its checksum, the message, its checksum."""
+def points(run: Path) -> dict[tuple[str, int], float]:
+    """The values in a run's one file: of an event its length, checksum, message and checksum."""
     from tensorboardX.proto.event_pb2 import Event
 
-    (file,) = run.iterdir()
+    (file,), found = run.iterdir(), {}
     data = file.read_bytes()
     while data:
         (size,) = struct.unpack("<Q", data[:8])
-        yield Event.FromString(data[12 : 12 + size])
+        event: Any = Event.FromString(data[12 : 12 + size])
+        found |= {(value.tag, event.step): value.simple_value for value in event.summary.value}
         data = data[16 + size :]
-
-
-def points(run: Path) -> dict[tuple[str, int], float]:
-    return {
-        (value.tag, event.step): value.simple_value
-        for event in events(run)
-        for value in event.summary.value
-    }
+    return found
 
 
 def test_a_run_holds_the_curve_of_its_trial(
@@ -72,16 +67,12 @@ def test_a_run_holds_the_curve_of_its_trial(
 
 
 def test_without_the_extra_one_line_says_how_to_get_it(
-    trained: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    to = tmp_path / "events"
-    assert main(["tensorboard", "--results", str(trained.root), "--to", str(to)]) == 2
-    assert capsys.readouterr().err == f"{MISSING}\n"
-    assert not to.exists()
+    with pytest.raises(ValueError, match=re.escape(MISSING)):
+        write(load(trained.root), tmp_path / "events")
+    assert not (tmp_path / "events").exists()
 
 
 def test_a_name_is_one_folder_and_shared_by_no_other() -> None:
