@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import islice, pairwise
+from typing import cast
 
 import pytest
 import torch
@@ -165,9 +166,11 @@ def test_a_batch_holds_its_examples_and_lengths_only_where_something_is_padded(
                 assert tokens.shape == (len(chosen), max(real))
                 assert (said is None) == (len(set(real)) == 1)
                 assert said is None or said.tolist() == real
-            for row, labels in zip(chosen, batch.labels.tolist(), strict=True):
+            read = cast(Tensor, batch.inputs).tolist()
+            for row, labels, inputs in zip(chosen, batch.labels.tolist(), read, strict=True):
                 asked = [row + FIRST, *[FIRST] * (lengths[row][1] - 1), EOS]
                 assert labels == asked + [IGNORE] * (len(labels) - len(asked))
+                assert inputs[: len(asked)] == [BOS, *asked[:-1]]
 
 
 def test_a_vocabulary_of_more_than_a_byte_keeps_its_ids() -> None:
