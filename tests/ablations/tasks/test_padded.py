@@ -115,9 +115,15 @@ def test_seed_and_name_decide_the_stream_and_each_changes_it(some: Padded) -> No
 
 
 @pytest.mark.parametrize("budget", [Budget(2100, 2), Budget(4200, 4)], ids=str)
-def test_less_than_a_twentieth_of_a_step_on_words_is_padding(words: Padded, budget: Budget) -> None:
+def test_less_than_a_twentieth_of_a_step_is_padding_and_it_goes_from_short_to_long(
+    words: Padded, budget: Budget
+) -> None:
     real = held = 0
     for step in islice(words.steps(0, "g2p", budget), 300):
+        assert len(step) == budget.parts
+        lengths = [(batch.source != PAD).sum(dim=1) for batch in step]
+        assert all(shorter.max() <= longer.min() for shorter, longer in pairwise(lengths))
+        assert budget.parts < 4 or lengths[0].max() < lengths[-1].min()
         for batch in step:
             assert batch.source is not None
             # Not inputs != PAD: the EOS of a shorter word stands there and is padding too.
@@ -125,15 +131,6 @@ def test_less_than_a_twentieth_of_a_step_on_words_is_padding(words: Padded, budg
             held += batch.source.numel() + batch.labels.numel()
     assert 1 - real / held < 0.05
     assert held / 300 == pytest.approx(budget.tokens, rel=0.05)
-
-
-def test_the_batches_of_a_step_go_from_short_to_long(words: Padded) -> None:
-    for step in islice(words.steps(0, "g2p", Budget(4200, 4)), 100):
-        assert len(step) == 4
-        lengths = [(batch.source != PAD).sum(dim=1) for batch in step]
-        for shorter, longer in pairwise(lengths):
-            assert shorter.max() <= longer.min()
-        assert lengths[0].max() < lengths[-1].min()
 
 
 # Batches

@@ -19,7 +19,7 @@ from ablations.tasks.batching import Windows
 from ablations.tasks.data.tokens import TOKENS
 from ablations.tasks.task import TASK, Budget
 from ablations.tasks.text import Text
-from model.batch import BOS, IGNORE, Batch
+from model.batch import BOS, Batch
 from model.build import build
 
 CHOICES = [
@@ -71,17 +71,14 @@ def test_lines_are_split_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
-def test_every_token_of_a_split_is_asked_exactly_once(small: Text, part: str) -> None:
-    asked = labels(small.evaluation_batches(part))
-    assert asked == small.tokens.encode(small.texts[part])
-    assert IGNORE not in asked
-
-
-def test_a_window_reads_the_token_before_it_and_those_within(small: Text) -> None:
-    ids = small.tokens.encode(small.texts["valid"])
+def test_a_window_reads_the_token_before_it_and_every_token_is_asked_once(
+    small: Text, part: str
+) -> None:
+    ids = small.tokens.encode(small.texts[part])
+    assert labels(small.evaluation_batches(part)) == ids
     windows = [
         (inputs, row)
-        for batch in small.evaluation_batches("valid")
+        for batch in small.evaluation_batches(part)
         for inputs, row in zip(batch.inputs.tolist(), batch.labels.tolist(), strict=True)  # type: ignore[union-attr]
     ]
     for number, (inputs, row) in enumerate(windows):
