@@ -111,6 +111,12 @@ def test_seed_and_name_decide_the_stream_and_each_changes_it(some: Padded) -> No
         assert sum(a == b for a, b in zip(first, other, strict=False)) < 0.05 * len(first)
 
 
+def test_every_epoch_has_an_order_of_its_own(some: Padded) -> None:
+    steps = some.steps(1, "g2p", Budget(300, 2))
+    first, second = ([rows(step) for step in epoch(steps, 2000)] for _ in range(2))
+    assert sum(step in second for step in first) < 0.05 * len(first)
+
+
 # What a step is made of
 
 
