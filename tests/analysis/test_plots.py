@@ -15,7 +15,7 @@ from scipy.stats import t
 from analysis import plots
 from analysis.evidence import Evidence, gather
 from analysis.load import listed
-from analysis.plots import Panel, calibration
+from analysis.plots import Panel, calibration, pareto
 
 
 @pytest.fixture(scope="module")

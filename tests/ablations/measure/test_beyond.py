@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ablations.measure import beyond
 from ablations.measure.beyond import BANDS, Beyond, Shuffled, shuffle, stretches, windows
@@ -37,38 +36,6 @@ def taken(model: nn.Module, task: Any) -> dict[tuple[str, float], Reading]:
     readings = Beyond().take(model, task, CPU, 17).readings
     assert all((r.split, r.at["step"]) == ("test", 17) for r in readings)
     return {(reading.metric, float(reading.at["past"])): reading for reading in readings}
-
-
-class Uniform(nn.Module):
-    """Has no opinion, and notes what it read for the tokens that are its to predict."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
-        self.read: list[tuple[int, list[int]]] = []  # length of the window, its labels
-
-    def forward(self, batch: Batch) -> Tensor:
-        assert batch.inputs is not None
-        self.read += [(batch.inputs.shape[1], row) for row in batch.labels.tolist()]
-        return torch.zeros(*batch.inputs.shape, self.size)
-
-
-@pytest.mark.parametrize("length", [2, 7, 8])
-def test_every_band_predicts_the_same_tokens_of_the_text(tmp_path: Path, length: int) -> None:
-    """Told apart by where they stand: here every token of test is another one."""
-    task = text(tmp_path, length)
-    windows, half = task.windows("test"), length // 2
-    windows.stream_N = torch.arange(len(windows.stream_N), dtype=torch.int32)
-    model = Uniform(len(windows.stream_N))
-    taken(model, task)
-    predicted: dict[int, list[int]] = defaultdict(list)
-    for size, labels in model.read:
-        targets = 4 * half if size == 4 * length else half
-        predicted[size] += labels[-targets:]
-    assert set(predicted) == {length, length + half, 4 * length}
-    first, *others = (sorted(tokens) for tokens in predicted.values())
-    assert all(other == first for other in others)
-    assert len(set(first)) == len(first), "each once"
 
 
 def naive(model: nn.Module, task: Text, past: float, width: float) -> float:
@@ -146,26 +113,6 @@ def reading(model: nn.Module, task: Any) -> Reading:
     assert (found.metric, found.unit, found.split) == ("shuffled_ratio", "1", "test")
     assert found.at == {"step": 17}
     return found
-
-
-class Bag(nn.Module):
-    """Tokens are as likely as they were frequent so far; and as the one read last has it."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
-        generator = torch.Generator().manual_seed(0)
-        self.after_VV = torch.randn(size, size, generator=generator)
-
-    def forward(self, batch: Batch) -> Tensor:
-        assert batch.inputs is not None
-        counts_BTV = nn.functional.one_hot(batch.inputs, self.size).cumsum(1)
-        return (1.0 + counts_BTV).log() + self.after_VV[batch.inputs]
-
-
-def test_a_bag_and_the_last_token_have_a_ratio_of_exactly_one(tmp_path: Path) -> None:
-    task = text(tmp_path, 12)
-    assert reading(Bag(task.target_size), task).value == 1.0
 
 
 def test_the_ratio_is_that_of_a_slow_computation(

@@ -129,6 +129,3 @@ def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
     found = taken(Known(torch.full((3, 2), math.nan)), classes(torch.tensor([0, 1, 0])))
     assert all(reading.value is None for reading in found.values())
     assert all("not finite" in (reading.reason or "") for reading in found.values())
-
-
-# Every kind.

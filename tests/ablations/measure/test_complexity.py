@@ -62,10 +62,6 @@ def test_the_work_of_a_layer_is_what_it_is_by_hand(name: str, n: int, d: int) ->
     assert work(name, n, d) == BY_HAND[name](n, d)
 
 
-def exponent(small: float, large: float, factor: float = 2.0) -> float:
-    return math.log(large / small) / math.log(factor)
-
-
 # Steps that wait for one another.
 
 
@@ -88,14 +84,14 @@ def steps(name: str, n: int, **changes: Any) -> int:
     return operations(first_mixer(config(name, **changes), TEXT), 16, n).depth
 
 
-@pytest.mark.parametrize(("name", "a_step"), [("rnn", 3), ("gru", 3), ("lstm", 3)])
-def test_the_steps_of_a_loop_grow_with_the_length(name: str, a_step: int) -> None:
+@pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+def test_the_steps_of_a_loop_grow_with_the_length(name: str) -> None:
     """Each position adds as many, and at least a product, a sum and a bend."""
     few, some, many = (steps(name, n) for n in (32, 64, 128))
     assert many - some == 2 * (some - few)
     assert (some - few) % 32 == 0
-    assert some - few >= a_step * 32
-    assert exponent(some, many) == pytest.approx(1, abs=0.02)
+    assert some - few >= 3 * 32
+    assert many / some == pytest.approx(2, abs=0.03)
 
 
 # Paths, beside a search that knows no Jacobian.

@@ -203,6 +203,3 @@ def test_the_first_weights_are_those_of_a_model_that_is_built() -> None:
 def test_weights_are_shown_without_other_numbers(path: str) -> None:
     model, (batch, *_) = lively(path=path).eval(), Backwards().evaluation_batches("test")
     torch.testing.assert_close(unfused(model)(batch), model(batch))
-
-
-# What is read, and by whom.

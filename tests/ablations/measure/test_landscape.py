@@ -151,6 +151,3 @@ def test_the_weights_are_as_they_were_when_a_loss_cannot_be_told() -> None:
     with pytest.raises(RuntimeError, match="elsewhere"):
         taken(model, Given(words(), split="valid"))
     assert torch.equal(model.table, model.first)  # type: ignore[arg-type]
-
-
-# What is read.

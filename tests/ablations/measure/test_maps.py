@@ -97,6 +97,3 @@ def test_a_long_text_is_shown_from_its_beginning(length: int, shown: int) -> Non
     for reading in readings:
         assert reading.axes is not None
         assert len(reading.axes["query"]) == len(reading.axes["key"]) == shown
-
-
-# Whose.

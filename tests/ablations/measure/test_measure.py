@@ -57,13 +57,7 @@ def model(task: G2P) -> nn.Module:
 def test_every_file_of_the_folder_is_found() -> None:
     files = {path.stem for path in Path(ablations.measure.__path__[0]).glob("[!_]*.py")}
     modules = {part.__module__.rpartition(".")[2] for part in discover().parts.values()}
-    shared = {
-        "timing",
-        "session",
-        "child",
-        "machine",
-        "subset",
-    }  # what measures share is no measure
+    shared = {"timing", "session", "child", "machine"}  # what measures share is no measure
     assert files - shared == modules
 
 
@@ -259,6 +253,12 @@ def test_a_measure_asked_for_later_is_taken_without_training(
         assert (new.readings, new.examples) == (straight.readings, straight.examples)
         assert set(new.env.pop("later")) == {"quality"}
         assert (new.status, new.config, new.env) == (old.status, old.config, old.env)
+    for path in results.checkpoints.iterdir():
+        path.unlink()  # a probe does without weights
+    probed = make_plan([ask(measures=["quality", "padding_seen"])], "smoke", {}, [0])
+    run(probed, results, here, "cpu")
+    records = [results.read(trial) for trial in probed.wanted]
+    assert [r and list(r.measures) for r in records] == [["quality", "padding_seen"]] * 2
 
 
 def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_read(
@@ -336,22 +336,6 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
         others = {reading.split for reading in record.readings if reading.metric != "planted"}
         assert others == {"train", "valid"}, "of a diverged model nothing more is asked"
         assert not record.examples
-
-
-def test_a_probe_asked_for_later_does_without_weights(
-    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = Results(tmp_path / "out")
-    run(make_plan([ask(measures=["quality"])], "smoke", {}, [0]), results, here, "cpu")
-    for path in results.checkpoints.iterdir():
-        path.unlink()
-    monkeypatch.setattr(ablations.sweep.worker, "train", None)
-    plan = make_plan([ask(measures=["quality", "padding_seen"])], "smoke", {}, [0])
-    run(plan, results, here, "cpu")
-    for trial in plan.wanted:
-        record = results.read(trial)
-        assert record is not None
-        assert list(record.measures) == ["quality", "padding_seen"]
 
 
 def test_no_two_measures_read_one_quantity() -> None:

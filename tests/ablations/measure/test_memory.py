@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -47,12 +46,6 @@ def test_each_storage_counts_once_and_weights_do_not(
 def test_a_convolution_keeps_its_padded_input_and_no_more(kernel: int, length: int) -> None:
     config = transformer({"name": "convolution", "kernel": kernel, "bias": False}, d_model=8)
     assert saved_bytes(LAYER, config, TEXT, length) == 4 * (length + kernel - 1) * 8
-
-
-def growth(**changes: Any) -> list[float]:
-    config = transformer(**{"max_len": 2048, **changes})
-    sizes = [saved_bytes(LAYER, config, TEXT, n) for n in (512, 1024, 2048)]
-    return [large / small for small, large in pairwise(sizes)]
 
 
 # The peak.

@@ -96,24 +96,20 @@ def test_each_series_is_walked_on_its_own() -> None:
 
 
 def test_what_would_take_too_long_is_not_tried_and_the_others_go_on() -> None:
-    takes: dict[str, Takes] = {"slow": lambda at: float(at["length"]) / 40, "quick": QUICK}
+    takes: dict[str, Takes] = {
+        "slow": lambda at: float(at["length"]) / 40,
+        "slower": lambda at: 0.125 if at["length"] == 10 else 5.0,
+        "quick": QUICK,
+    }
     found = run(*LENGTHS, takes=takes, call_seconds=1.0)
-    slow = times(found["slow"])
-    assert [bool(reading.samples) for reading in slow] == [True, True, True, False]
-    assert slow[3].reason == "time-out: a call takes 1 s at 40 already"
+    late = "time-out: a call takes"
+    assert {name: [each.reason for each in times(found[name])] for name in takes} == {
+        "slow": [None, None, None, f"{late} 1 s at 40 already"],
+        "slower": [None, f"{late} 5 s", *[f"{late} 5 s at 20 already"] * 2],
+        "quick": [None] * 4,
+    }
+    assert all(each.samples for name in takes for each in times(found[name]) if not each.reason)
     assert ("slow", 80) not in Planted.log, "it is not even built"
-    assert all(reading.samples for reading in times(found["quick"]))
-
-
-def test_a_call_that_takes_too_long_is_tried_once_and_longer_ones_are_left() -> None:
-    takes: dict[str, Takes] = {"a": lambda at: 0.125 if at["length"] == 10 else 5.0}
-    found = times(run(*LENGTHS, takes=takes, call_seconds=1.0)["a"])
-    assert [reading.reason for reading in found] == [
-        None,
-        "time-out: a call takes 5 s",
-        "time-out: a call takes 5 s at 20 already",
-        "time-out: a call takes 5 s at 20 already",
-    ]
 
 
 @pytest.mark.parametrize(

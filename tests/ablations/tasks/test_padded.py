@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import islice, pairwise
+from typing import cast
 
 import pytest
 import torch
@@ -110,13 +111,25 @@ def test_seed_and_name_decide_the_stream_and_each_changes_it(some: Padded) -> No
         assert sum(a == b for a, b in zip(first, other, strict=False)) < 0.05 * len(first)
 
 
+def test_every_epoch_has_an_order_of_its_own(some: Padded) -> None:
+    steps = some.steps(1, "g2p", Budget(300, 2))
+    first, second = ([rows(step) for step in epoch(steps, 2000)] for _ in range(2))
+    assert sum(step in second for step in first) < 0.05 * len(first)
+
+
 # What a step is made of
 
 
 @pytest.mark.parametrize("budget", [Budget(2100, 2), Budget(4200, 4)], ids=str)
-def test_less_than_a_twentieth_of_a_step_on_words_is_padding(words: Padded, budget: Budget) -> None:
+def test_less_than_a_twentieth_of_a_step_is_padding_and_it_goes_from_short_to_long(
+    words: Padded, budget: Budget
+) -> None:
     real = held = 0
     for step in islice(words.steps(0, "g2p", budget), 300):
+        assert len(step) == budget.parts
+        lengths = [(batch.source != PAD).sum(dim=1) for batch in step]
+        assert all(shorter.max() <= longer.min() for shorter, longer in pairwise(lengths))
+        assert budget.parts < 4 or lengths[0].max() < lengths[-1].min()
         for batch in step:
             assert batch.source is not None
             # Not inputs != PAD: the EOS of a shorter word stands there and is padding too.
@@ -124,15 +137,6 @@ def test_less_than_a_twentieth_of_a_step_on_words_is_padding(words: Padded, budg
             held += batch.source.numel() + batch.labels.numel()
     assert 1 - real / held < 0.05
     assert held / 300 == pytest.approx(budget.tokens, rel=0.05)
-
-
-def test_the_batches_of_a_step_go_from_short_to_long(words: Padded) -> None:
-    for step in islice(words.steps(0, "g2p", Budget(4200, 4)), 100):
-        assert len(step) == 4
-        lengths = [(batch.source != PAD).sum(dim=1) for batch in step]
-        for shorter, longer in pairwise(lengths):
-            assert shorter.max() <= longer.min()
-        assert lengths[0].max() < lengths[-1].min()
 
 
 # Batches
@@ -165,9 +169,11 @@ def test_a_batch_holds_its_examples_and_lengths_only_where_something_is_padded(
                 assert tokens.shape == (len(chosen), max(real))
                 assert (said is None) == (len(set(real)) == 1)
                 assert said is None or said.tolist() == real
-            for row, labels in zip(chosen, batch.labels.tolist(), strict=True):
+            read = cast(Tensor, batch.inputs).tolist()
+            for row, labels, inputs in zip(chosen, batch.labels.tolist(), read, strict=True):
                 asked = [row + FIRST, *[FIRST] * (lengths[row][1] - 1), EOS]
                 assert labels == asked + [IGNORE] * (len(labels) - len(asked))
+                assert inputs[: len(asked)] == [BOS, *asked[:-1]]
 
 
 def test_a_vocabulary_of_more_than_a_byte_keeps_its_ids() -> None:

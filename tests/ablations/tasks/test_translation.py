@@ -16,7 +16,7 @@ from small_models import Says
 from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
 from ablations.tasks.task import TASK, Score
 from ablations.tasks.translation import FILES, Translation
-from model.batch import BOS, EOS, PAD
+from model.batch import EOS
 from model.config import ConfigError
 
 SMALL = {"tokens": {"name": "bpe", "size": 500}, "max_words": 9, "valid_sentences": 40}
@@ -92,27 +92,6 @@ def test_source_and_target_share_one_vocabulary_learned_from_both_sides_of_train
     assert not {"hath", "gone", "has", "He"} & named, "valid and test teach nothing"
 
 
-def test_a_batch_holds_a_source_with_its_end_and_its_target_shifted(small: Translation) -> None:
-    pairs = {
-        tuple(small.tokens.encode(source)): small.tokens.encode(target)
-        for source, target in small.sentences["valid"]
-    }
-    seen = []
-    for batch in small.evaluation_batches("valid"):
-        assert batch.source is not None
-        assert batch.inputs is not None
-        for source, inputs, labels in zip(
-            batch.source.tolist(), batch.inputs.tolist(), batch.labels.tolist(), strict=True
-        ):
-            read_ = [token for token in source if token != PAD]
-            assert read_[-1] == EOS
-            wanted = pairs[tuple(read_[:-1])]
-            assert inputs[: len(wanted) + 1] == [BOS, *wanted]
-            assert [label for label in labels if label >= 0] == [*wanted, EOS]
-            seen.append(tuple(read_))
-    assert len(seen) == 40
-
-
 # Scores
 
 
@@ -178,9 +157,6 @@ def test_the_trivial_answer_is_the_most_frequent_sentence_and_token_frequencies(
     counts, total = Counter(train), len(train) + small.target_size - 2
     nats = -sum(math.log((counts[token] + 1) / total) for token in valid)
     assert trivial["loss"] == pytest.approx(nats / len(valid))
-
-
-# Questions
 
 
 # Options and files

@@ -62,19 +62,12 @@ def made(written: Any) -> tuple[Any, list[nn.Parameter]]:
     return OPTIMISER.build(written, parameters=iter(parameters)), parameters
 
 
-def test_adam_is_its_formula() -> None:
-    optimiser = made({"name": "adam", "beta1": 0.8, "beta2": 0.95, "eps": 0.01})
-    expected = [adam(x, 0.8, 0.95, 0.01) for x in (2.0, 3.0)]
-    assert followed(*optimiser) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_adamw_is_adam_beside_which_matrices_alone_decay(decay: float) -> None:
-    optimiser = made(
-        {"name": "adamw", "beta1": 0.8, "beta2": 0.95, "eps": 0.01, "weight_decay": decay}
-    )
+@pytest.mark.parametrize(("name", "decay"), [("adam", 0.0), ("adamw", 0.0), ("adamw", 0.3)])
+def test_adam_is_its_formula_and_in_adamw_matrices_alone_decay(name: str, decay: float) -> None:
+    own = {"weight_decay": decay} if name == "adamw" else {}
+    found = followed(*made({"name": name, "beta1": 0.8, "beta2": 0.95, "eps": 0.01, **own}))
     expected = [adam(2.0, 0.8, 0.95, 0.01, decay), adam(3.0, 0.8, 0.95, 0.01)]
-    assert followed(*optimiser) == pytest.approx(expected, rel=1e-12)
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])
@@ -84,11 +77,10 @@ def test_adamw_is_adam_beside_which_matrices_alone_decay(decay: float) -> None:
 def test_sgd_is_its_formula_and_matrices_alone_decay(
     momentum: float, nesterov: bool, decay: float
 ) -> None:
-    optimiser = made(
-        {"name": "sgd", "momentum": momentum, "nesterov": nesterov, "weight_decay": decay}
-    )
+    own = {"momentum": momentum, "nesterov": nesterov}
+    found = followed(*made({"name": "sgd", **own, "weight_decay": decay}))
     expected = [sgd(2.0, momentum, nesterov, decay), sgd(3.0, momentum, nesterov, 0.0)]
-    assert followed(*optimiser) == pytest.approx(expected, rel=1e-12)
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 # Schedules, as closed formulas of step s, warm-up w and number of steps n. A peak at step 0 is

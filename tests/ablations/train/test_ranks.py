@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from rank_trainings import CONFIG, MODELS, SEED, trained, uses_all
+from rank_trainings import CONFIG, MODELS, trained
 from small_task import Backwards
 
 from ablations.sweep.together import run_together
@@ -51,14 +50,6 @@ def test_two_processes_learn_what_one_does_from_the_whole_batch(
         assert two["readings"][at] == pytest.approx(value, rel=rel), at
     valid = [value for at, value in one["readings"].items() if at[:2] == ("loss", "valid")]
     assert valid[-1] < valid[0] - 0.01, "where nothing is learned, all are equal"
-
-
-def test_a_weight_is_used_by_one_device_alone_and_by_none_in_the_part_that_joins() -> None:
-    """So it is in the steps above: what only some rows use may be missing anywhere."""
-    steps = islice(Backwards().steps(SEED, CONFIG.budget), CONFIG.steps)
-    used = [[[uses_all(share_of(part, rank, 2)) for rank in (0, 1)] for part in s] for s in steps]
-    assert any(first != second for step in used for first, second in step)
-    assert any(not any(step[-1]) and any(map(any, step[:-1])) for step in used)
 
 
 def test_gradients_are_joined_once_a_step_however_many_parts_it_has(
