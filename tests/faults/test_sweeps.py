@@ -62,20 +62,19 @@ def facts(results: Results) -> dict[str, tuple[str, list[float | None]]]:
 # Killed, stopped, interrupted.
 
 
-def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
+def test_a_killed_sweep_ends_with_the_records_of_one_left_alone(
     drivers: list[subprocess.Popen[str]], results: Results, sweep: Sweep
 ) -> None:
     """Fault 2."""
     trials: dict[str, Does] = {f"t{'x' * n}": {} for n in range(12)}
-    for ended in (0, 3):  # trials when the driver is killed
-        driver = start_driver(drivers, results, trials, jobs=2)
-        assert driver.stderr
-        for _ in range(ended):
-            driver.stderr.readline()
-        with Watch() as watch:
-            watch.add_family(driver.pid)
-            watch.kill()
-            watch.assert_gone()
+    driver = start_driver(drivers, results, trials, jobs=2)
+    assert driver.stderr
+    for _ in range(3):
+        driver.stderr.readline()
+    with Watch() as watch:
+        watch.add_family(driver.pid)
+        watch.kill()
+        watch.assert_gone()
     kept = len(facts(results))
     assert kept >= 3
     assert sweep(trials)["ok"] == 12 - kept
@@ -164,32 +163,35 @@ def test_two_sweeps_on_one_folder_run_each_trial_once(
 
 
 def test_the_work_of_a_killed_sweep_is_taken_over_by_the_one_that_waits_for_it(
-    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+    drivers: list[subprocess.Popen[str]],
+    results: Results,
+    tmp_path: Path,
+    sweep: Sweep,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Fault 13."""
     held = pipes(tmp_path, "told", "go")
     trials: dict[str, Does] = {"a": {"do": "wait", "times": 1, **held}}
     first = start_driver(drivers, results, trials)
     Path(held["told"]).read_text()
-    second = start_driver(drivers, results, trials)
-    assert second.stderr
-    assert f"Waiting for what process {first.pid} on " in second.stderr.readline()
-    first.kill()
-    assert second.wait(LONG) == 0
+    monkeypatch.setattr("ablations.sweep.runner.time.sleep", lambda _: first.kill())
+    assert sweep(trials) == {"ok": 1}
+    assert f"Waiting for what process {first.pid} on " in capsys.readouterr().err
     assert record(results, "a").status == "ok"
     assert starts(results) == {"a": 2}
 
 
 def test_a_paused_sweep_that_wakes_after_losing_its_lease_does_no_harm(
-    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, sweep: Sweep
 ) -> None:
     """Fault 16."""
     held = pipes(tmp_path, "told", "go")
     late = start_driver(drivers, results, {"a": {"do": "wait", "driver": "late", **held}})
     Path(held["told"]).read_text()
     late.send_signal(signal.SIGSTOP)
-    new = start_driver(drivers, results, {"a": {"driver": "new"}}, patience=0.0)
-    assert new.wait(LONG) == 0
+    leases = Leases(results.root / "leases", patience=0.0)
+    assert sweep({"a": {"driver": "new"}}, leases=leases) == {"ok": 1}
     stored = results.path("a").read_bytes()
     assert record(results, "a").env["driver"] == "new"
     late.send_signal(signal.SIGCONT)
