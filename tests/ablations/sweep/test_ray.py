@@ -133,7 +133,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cluster_gives_what_this_machine_gives(ask: Callable[..., str], tmp_path: Path) -> None:
     plan = make_plan([ask()], "smoke", {}, [0])
     run_plan(plan, Results(tmp_path / "here"), InProcess(), "cpu")
-    with RayLauncher(2, imports=["worker_jobs"]) as launcher:
+    with RayLauncher(1, imports=["worker_jobs"]) as launcher:
         run_plan(plan, Results(tmp_path / "there"), launcher, "cpu")
     here, there = facts(Results(tmp_path / "here")), facts(Results(tmp_path / "there"))
     assert len(there) == 2
