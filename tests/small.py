@@ -8,6 +8,7 @@ from typing import Any
 
 from ablations.store.identity import decisive, identity
 from ablations.store.record import Record
+from ablations.store.results import Results
 
 SETTINGS = {
     "task.words": 200,
@@ -100,3 +101,20 @@ def _cell(given: Mapping[str, Any]) -> dict[str, Any]:
     cell |= given
     known = Record("0", "ok", config(cell["label"], cell["seed"]), data=DATA)
     return {"settings": known.settings, **cell}
+
+
+def held(results: Results, trial: str) -> Record:
+    """A record that must be there."""
+    record = results.read(trial)
+    assert record is not None
+    return record
+
+
+def facts(results: Results) -> dict[str, Any]:
+    """Ids, statuses, attempts, numbers: what must not depend on how or where a sweep ran."""
+    found = {}
+    for path in results.trials.glob("*.json"):
+        record = held(results, path.stem)
+        numbers = [(r.metric, r.split, r.at, r.value) for r in record.readings]
+        found[record.trial] = record.status, record.attempts, sorted(record.measures), numbers
+    return found

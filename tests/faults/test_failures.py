@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small import held
 from sweep_jobs import toy_plan
 from torch import nn
 
@@ -34,12 +35,6 @@ def good(results: Results, trial: str, **changes: Any) -> Record:
     record = Record(trial, "ok", {"seed": 0}, env={"code": TOY}, readings=[LOSS])
     results.write(replace(record, **changes))
     return held(results, trial)
-
-
-def held(results: Results, trial: str) -> Record:
-    record = results.read(trial)
-    assert record is not None
-    return record
 
 
 @pytest.mark.parametrize(("do", "status", "tries"), [("fail", "error", 1), ("die", "killed", 3)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -14,7 +13,9 @@ import pytest
 from processes import HERE, start
 from watching import LONG, Watch
 
-from ablations.sweep.together import _portable
+from ablations.sweep.launch import Outcome, Report, failure
+from ablations.sweep.together import _Crew, _portable, run_together
+from ablations.train.stopping import noticing
 from model.config import ConfigError
 
 pytestmark = pytest.mark.skipif(
@@ -34,11 +35,6 @@ def start_ranks(
     return driver, pids
 
 
-def ended(driver: subprocess.Popen[str]) -> dict[str, Any]:
-    out, _ = driver.communicate(timeout=LONG)
-    return json.loads(out)
-
-
 def test_ranks_die_with_the_process_that_started_them(
     drivers: list[subprocess.Popen[str]], watch: Watch
 ) -> None:
@@ -47,44 +43,56 @@ def test_ranks_die_with_the_process_that_started_them(
     watch.assert_gone()
 
 
+def together(do: str, report: Report = lambda *_: None) -> Outcome:
+    """How two ranks of this process end."""
+    with noticing() as notice:
+        try:
+            run_together(f"rank_jobs:{do}", {}, 2, report, notice)
+        except Exception as error:
+            return failure("a", error)
+    raise AssertionError("it ended well")
+
+
 def test_a_rank_that_is_killed_before_it_has_said_a_word_is_killed_in_one_line(
-    drivers: list[subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    driver = start(drivers, str(HERE / "rank_jobs.py"), "wait")
-    ranks: list[psutil.Process] = []
-    while not ranks:  # its modules are still loading when it is found
-        assert driver.poll() is None
-        found = psutil.Process(driver.pid).children()
-        with contextlib.suppress(psutil.Error):
-            ranks = [each for each in found if "spawn_main" in " ".join(each.cmdline())]
-    ranks[0].kill()
-    outcome = ended(driver)
-    assert outcome["status"] == "killed"
-    assert outcome["reason"] == "the process of device 0 was killed"
+    begin = _Crew.__init__
+
+    def begin_and_kill(crew: _Crew, *words: Any) -> None:
+        begin(crew, *words)
+        crew._processes[0].kill()  # its modules are still loading
+
+    monkeypatch.setattr(_Crew, "__init__", begin_and_kill)
+    outcome = together("wait")
+    told = ("killed", "the process of device 0 was killed")
+    assert (outcome.status, outcome.reason) == told
 
 
 def test_no_other_machine_reaches_a_rank_and_one_that_is_killed_ends_the_others_and_is_named(
-    drivers: list[subprocess.Popen[str]], watch: Watch
+    watch: Watch,
 ) -> None:
-    driver, pids = start_ranks(drivers, watch, "wait")
-    found = [psutil.Process(pid).net_connections("inet") for pid in (driver.pid, *pids)]
-    places = [each.laddr.ip for held in found for each in held if each.status == "LISTEN"]
-    assert set(places) == {"127.0.0.1"}
-    os.kill(pids[1], signal.SIGKILL)
-    outcome = ended(driver)
-    assert outcome["status"] == "killed"
-    assert outcome["reason"] == "the process of device 1 was killed"
+    places: set[str] = set()
+
+    def kill_one(_fraction: float, note: str) -> None:
+        pids = [int(pid) for pid in note.split()]
+        watch.add(*pids)
+        for pid in pids:
+            held = psutil.Process(pid).net_connections("inet")
+            places.update(each.laddr.ip for each in held if each.status == "LISTEN")
+        os.kill(pids[1], signal.SIGKILL)
+
+    outcome = together("wait", kill_one)
+    assert places == {"127.0.0.1"}
+    told = ("killed", "the process of device 1 was killed")
+    assert (outcome.status, outcome.reason) == told
     watch.assert_gone()
 
 
-def test_what_a_rank_raises_ends_the_others_and_is_told_with_its_place(
-    drivers: list[subprocess.Popen[str]],
-) -> None:
-    out, _ = start(drivers, str(HERE / "rank_jobs.py"), "fail").communicate(timeout=LONG)
-    outcome = json.loads(out.splitlines()[-1])
+def test_what_a_rank_raises_ends_the_others_and_is_told_with_its_place() -> None:
+    outcome = together("fail")
     told = ("error", "ArithmeticError: this part cannot count")
-    assert (outcome["status"], outcome["reason"]) == told
-    assert "in fail" in outcome["detail"]
+    assert (outcome.status, outcome.reason) == told
+    assert "in fail" in (outcome.detail or "")
 
 
 @pytest.mark.soak
@@ -93,7 +101,7 @@ def test_a_stop_that_reaches_the_starter_alone_reaches_the_ranks(
 ) -> None:
     driver, _ = start_ranks(drivers, watch, "pause")
     driver.send_signal(signal.SIGTERM)
-    outcome = ended(driver)
+    outcome = json.loads(driver.communicate(timeout=LONG)[0])
     assert (outcome["status"], outcome["reason"]) == ("killed", "SIGTERM")
     watch.assert_gone()
 

@@ -7,11 +7,11 @@ import random
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 from processes import start
+from small import facts
 
 from ablations.store.results import Results
 
@@ -64,17 +64,6 @@ def kill_all(driver: subprocess.Popen[str]) -> None:
         driver.wait()
         _, alive = psutil.wait_procs(family, timeout=60)
         assert not alive
-
-
-def facts(results: Results) -> dict[str, Any]:
-    """Ids, statuses, losses: what must not depend on how a sweep went."""
-    found = {}
-    for path in results.trials.glob("*.json"):
-        record = results.read(path.stem)
-        assert record is not None
-        numbers = [(r.metric, r.split, r.at, r.value) for r in record.readings]
-        found[record.trial] = record.status, record.measures, numbers
-    return found
 
 
 def test_a_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alone(

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from processes import HERE, start
+from small import held
 from watching import LONG, Watch
 
-from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.sweep.launch.local import LocalLauncher, _Worker
 from ablations.sweep.lease import Leases
@@ -46,36 +46,29 @@ def starts(results: Results) -> Counter[str]:
     return Counter(log.read_text().split() if log.exists() else [])
 
 
-def record(results: Results, trial: str) -> Record:
-    found = results.read(trial)
-    assert found is not None
-    return found
-
-
 def facts(results: Results) -> dict[str, tuple[str, list[float | None]]]:
     """What must not depend on how often a sweep was interrupted."""
     trials = [path.stem for path in results.trials.glob("*.json")]
-    records = [record(results, trial) for trial in trials]
+    records = [held(results, trial) for trial in trials]
     return {r.trial: (r.status, [reading.value for reading in r.readings]) for r in records}
 
 
 # Killed, stopped, interrupted.
 
 
-def test_a_sweep_killed_again_and_again_ends_with_the_records_of_one_left_alone(
+def test_a_killed_sweep_ends_with_the_records_of_one_left_alone(
     drivers: list[subprocess.Popen[str]], results: Results, sweep: Sweep
 ) -> None:
     """Fault 2."""
     trials: dict[str, Does] = {f"t{'x' * n}": {} for n in range(12)}
-    for ended in (0, 3):  # trials when the driver is killed
-        driver = start_driver(drivers, results, trials, jobs=2)
-        assert driver.stderr
-        for _ in range(ended):
-            driver.stderr.readline()
-        with Watch() as watch:
-            watch.add_family(driver.pid)
-            watch.kill()
-            watch.assert_gone()
+    driver = start_driver(drivers, results, trials, jobs=2)
+    assert driver.stderr
+    for _ in range(3):
+        driver.stderr.readline()
+    with Watch() as watch:
+        watch.add_family(driver.pid)
+        watch.kill()
+        watch.assert_gone()
     kept = len(facts(results))
     assert kept >= 3
     assert sweep(trials)["ok"] == 12 - kept
@@ -105,8 +98,8 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_
     assert Leases(results.root / "leases").live() == []
 
     assert sweep(trials) == {"ok": 2}
-    assert record(results, "a").env["begun"] == 7
-    assert record(results, "a").attempts == 1
+    assert held(results, "a").env["begun"] == 7
+    assert held(results, "a").attempts == 1
     assert not results.unfinished("a").exists()
     assert starts(results) == {"a": 2, "b": 1}
 
@@ -116,16 +109,16 @@ def test_a_second_ctrl_c_changes_nothing(
     drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, watch: Watch
 ) -> None:
     """Fault 11."""
-    held = pipes(tmp_path, "told", "go", "stopping", "leave")
-    driver = start_driver(drivers, results, {"a": {"do": "dawdle", **held}})
-    Path(held["told"]).read_text()
+    names = pipes(tmp_path, "told", "go", "stopping", "leave")
+    driver = start_driver(drivers, results, {"a": {"do": "dawdle", **names}})
+    Path(names["told"]).read_text()
     watch.add_family(driver.pid)
     os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
-    Path(held["stopping"]).read_text()
+    Path(names["stopping"]).read_text()
     os.killpg(driver.pid, signal.SIGINT)
     os.killpg(driver.pid, signal.SIGTERM)
     assert driver.poll() is None
-    Path(held["leave"]).write_text("")
+    Path(names["leave"]).write_text("")
     assert driver.communicate(timeout=LONG) == (
         "",
         "Stopped. The same command goes on from here.\n",
@@ -164,36 +157,39 @@ def test_two_sweeps_on_one_folder_run_each_trial_once(
 
 
 def test_the_work_of_a_killed_sweep_is_taken_over_by_the_one_that_waits_for_it(
-    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+    drivers: list[subprocess.Popen[str]],
+    results: Results,
+    tmp_path: Path,
+    sweep: Sweep,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Fault 13."""
-    held = pipes(tmp_path, "told", "go")
-    trials: dict[str, Does] = {"a": {"do": "wait", "times": 1, **held}}
+    names = pipes(tmp_path, "told", "go")
+    trials: dict[str, Does] = {"a": {"do": "wait", "times": 1, **names}}
     first = start_driver(drivers, results, trials)
-    Path(held["told"]).read_text()
-    second = start_driver(drivers, results, trials)
-    assert second.stderr
-    assert f"Waiting for what process {first.pid} on " in second.stderr.readline()
-    first.kill()
-    assert second.wait(LONG) == 0
-    assert record(results, "a").status == "ok"
+    Path(names["told"]).read_text()
+    monkeypatch.setattr("ablations.sweep.runner.time.sleep", lambda _: first.kill())
+    assert sweep(trials) == {"ok": 1}
+    assert f"Waiting for what process {first.pid} on " in capsys.readouterr().err
+    assert held(results, "a").status == "ok"
     assert starts(results) == {"a": 2}
 
 
 def test_a_paused_sweep_that_wakes_after_losing_its_lease_does_no_harm(
-    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path
+    drivers: list[subprocess.Popen[str]], results: Results, tmp_path: Path, sweep: Sweep
 ) -> None:
     """Fault 16."""
-    held = pipes(tmp_path, "told", "go")
-    late = start_driver(drivers, results, {"a": {"do": "wait", "driver": "late", **held}})
-    Path(held["told"]).read_text()
+    names = pipes(tmp_path, "told", "go")
+    late = start_driver(drivers, results, {"a": {"do": "wait", "driver": "late", **names}})
+    Path(names["told"]).read_text()
     late.send_signal(signal.SIGSTOP)
-    new = start_driver(drivers, results, {"a": {"driver": "new"}}, patience=0.0)
-    assert new.wait(LONG) == 0
+    leases = Leases(results.root / "leases", patience=0.0)
+    assert sweep({"a": {"driver": "new"}}, leases=leases) == {"ok": 1}
     stored = results.path("a").read_bytes()
-    assert record(results, "a").env["driver"] == "new"
+    assert held(results, "a").env["driver"] == "new"
     late.send_signal(signal.SIGCONT)
-    Path(held["go"]).write_text("")
+    Path(names["go"]).write_text("")
     _, noise = late.communicate(timeout=LONG)
     assert "another sweep has taken this trial over" in noise
     assert late.returncode == 0
@@ -210,7 +206,7 @@ def test_each_way_to_fail_costs_its_own_trial_and_is_recorded_as_what_it_is(
     ways = ("nothing", "fail", "diverge", "memory", "die", "crash")
     counts = sweep({way: {"do": way} for way in ways} | {"last": {}})
     assert counts == {"ok": 2, "error": 1, "diverged": 1, "oom": 1, "killed": 2}
-    found = {way: record(results, way) for way in (*ways, "last")}
+    found = {way: held(results, way) for way in (*ways, "last")}
     reasons = {way: (each.reason or "").splitlines() for way, each in found.items()}
     assert (found["fail"].status, reasons["fail"][0]) == (
         "error",
@@ -257,7 +253,7 @@ def test_a_trial_that_hangs_is_a_timeout_and_its_whole_group_is_ended(
 
     monkeypatch.setattr(_Worker, "run_out", look)
     assert sweep({"a": {"do": "hang"}, "b": {}}, limit=LONG) == {"timeout": 1, "ok": 1}
-    found = record(results, "a")
+    found = held(results, "a")
     assert (found.status, (found.reason or "").splitlines()[0]) == ("timeout", "longer than 60 s")
     assert "in hang" in (found.reason or "")
     assert found.attempts == 1
@@ -272,7 +268,7 @@ def test_what_may_pass_is_tried_again_at_the_end_and_every_attempt_is_recorded(
     trials: dict[str, Does] = {"once": {"do": "die", "times": 1}, "always": {"do": "memory"}}
     assert sweep(trials | {"other": {}, "wrong": {"do": "fail"}}) == {"ok": 2, "oom": 1, "error": 1}
     assert starts(results) == {"once": 2, "always": 3, "other": 1, "wrong": 1}
-    once, always = record(results, "once"), record(results, "always")
+    once, always = held(results, "once"), held(results, "always")
     assert (once.status, once.attempts, len(once.env["earlier"])) == ("ok", 2, 1)
     assert (always.status, always.attempts, len(always.env["earlier"])) == ("oom", 3, 2)
     assert [a["status"] for a in once.env["earlier"]] == ["killed"]
@@ -280,7 +276,7 @@ def test_what_may_pass_is_tried_again_at_the_end_and_every_attempt_is_recorded(
     for attempt in [*once.env["earlier"], *always.env["earlier"]]:
         assert attempt["reason"]
         assert attempt["seconds"] > 0
-    assert "earlier" not in record(results, "other").env
+    assert "earlier" not in held(results, "other").env
 
 
 # The first trials all fail alike.
@@ -293,7 +289,7 @@ def test_a_sweep_whose_first_trials_all_fail_alike_stops_and_says_why(
     """Fault 23."""
     trials = {f"t{number}": {"do": do} for number in range(8)}
     assert sweep(trials) == {status: 3}
-    tried = [record(results, trial) for trial in facts(results)]
+    tried = [held(results, trial) for trial in facts(results)]
     assert {each.status for each in tried} == {status}
     ended = [each for each in tried if "again" not in each.env]
     assert [each.attempts for each in ended] == [3 if do == "die" else 1] * 3

@@ -151,9 +151,7 @@ def test_a_process_that_cannot_be_started_is_an_error_that_says_so(
     assert (outcome.reason or "").startswith("no process could be started ([Errno 11]")
 
 
-@pytest.mark.parametrize(
-    ("call", "stopped"), [("parent", False), ("keep_the_lock", False), ("parent", True)]
-)
+@pytest.mark.parametrize(("call", "stopped"), [("keep_the_lock", False), ("parent", True)])
 def test_a_killed_driver_leaves_nobody_alive(
     drivers: list[subprocess.Popen[str]], watch: Watch, call: str, stopped: bool
 ) -> None:

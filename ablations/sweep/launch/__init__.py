@@ -12,7 +12,6 @@ import json
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ablations.train.stopping import Stopped
@@ -106,12 +105,7 @@ class Launcher(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 def accepted(job: Job, is_taken: bool, is_open: bool) -> Job:

@@ -403,15 +403,11 @@ def _work(
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is worth its last moment
         send({"status": "done", "value": value})
     except BaseException as error:  # also a value that is no JSON
-        send(_failed(job, error))
+        told = failure(job.id, error)
+        send({"status": told.status, "reason": told.reason, "detail": told.detail})
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # a thread that the job forgot must not hold up its outcome
-
-
-def _failed(job: Job, error: BaseException) -> dict[str, Any]:
-    outcome = failure(job.id, error)
-    return {"status": outcome.status, "reason": outcome.reason, "detail": outcome.detail}
 
 
 def _die_with_driver() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from in_process import InProcess
-from small import question
+from small import held, question
 
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.record import Record
@@ -47,12 +47,6 @@ def folders(
     with LocalLauncher(1) as launcher:
         run(plan, found[2], launcher, "cpu", devices=2)
     return found
-
-
-def held(results: Results, trial: str) -> Record:
-    record = results.read(trial)
-    assert record is not None
-    return record
 
 
 def losses(record: Record) -> dict[str, float | None]:

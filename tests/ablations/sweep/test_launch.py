@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from launching import job, outcomes
+from worker_jobs import ERRORS
 
-from ablations.sweep.launch import Job, Launcher
+from ablations.sweep.launch import Job, Launcher, Outcome, Progress, failure
 from ablations.sweep.launch.local import LocalLauncher
 from model.config import ConfigError
 
@@ -43,6 +44,22 @@ def test_what_cannot_be_called_is_an_error_of_that_job(launcher: Launcher) -> No
     assert "has no attribute 'absent'" in (found["a"].reason or "")
     assert found["b"].reason == "ModuleNotFoundError: No module named 'absent_module'"
     assert "write it as package.module:function" in (found["c"].reason or "")
+
+
+def test_memory_that_ran_out_is_told_from_other_errors() -> None:
+    expected = {"memory": "oom", "accelerator": "oom", "allocator": "oom", "runtime": "error"}
+    assert {name: failure("a", ERRORS[name]).status for name in expected} == expected
+
+
+def test_a_job_that_is_deaf_to_being_told_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    with LocalLauncher(1, preload=(), grace=0.2) as launcher:
+        launcher.submit(job("a", "stubborn"))
+        for event in launcher.events():
+            if isinstance(event, Progress):
+                launcher.cancel("a")
+    assert isinstance(event, Outcome)
+    assert (event.status, event.reason) == ("killed", "cancelled")
 
 
 def test_a_value_larger_than_any_pipe_arrives_whole(launcher: Launcher) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from in_process import InProcess
+from small import held
 
 from ablations.plan.wanted import Plan, Want, make_plan
 from ablations.plan.ways import Way
@@ -46,12 +47,6 @@ def plan(ask: Ask) -> Plan:
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return Results(tmp_path / "out")
-
-
-def held(results: Results, trial: str) -> Record:
-    record = results.read(trial)
-    assert record is not None
-    return record
 
 
 def assert_alike(ours: Record, theirs: Record) -> None:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from in_process import InProcess
 from launching import ray_cluster
+from small import facts
 
 from ablations.plan.wanted import make_plan
 from ablations.store.results import Results
@@ -31,7 +32,6 @@ from model.config import ConfigError
 pytestmark = pytest.mark.xdist_group("ray")
 
 ROOT = Path(__file__).parents[3]
-Facts = dict[str, tuple[str, int, list[float | None]]]
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # as Ray calls it
 
 
@@ -41,29 +41,17 @@ def drivers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(LOOPBACK, raising=False)
 
 
-def facts(folder: Path) -> Facts:
-    """What must not depend on where a trial was run: outcome, attempts, losses and scores."""
-    results = Results(folder)
-    found: Facts = {}
-    for path in results.trials.glob("*.json"):
-        record = results.read(path.stem)
-        assert record is not None
-        values = [reading.value for reading in record.readings]
-        found[record.trial] = record.status, record.attempts, values
-    return found
-
-
 def command(question: str, folder: Path, *words: str) -> list[str]:
     start = [sys.executable, "-m", "ablations", "run", question, "--profile", "smoke"]
     return [*start, "--results", str(folder), *words]
 
 
-def run(question: str, folder: Path, *words: str) -> Facts:
+def run(question: str, folder: Path, *words: str) -> dict[str, Any]:
     done = subprocess.run(
         command(question, folder, *words), capture_output=True, text=True, cwd=ROOT
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return facts(folder)
+    return facts(Results(folder))
 
 
 def start(
@@ -145,9 +133,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cluster_gives_what_this_machine_gives(ask: Callable[..., str], tmp_path: Path) -> None:
     plan = make_plan([ask()], "smoke", {}, [0])
     run_plan(plan, Results(tmp_path / "here"), InProcess(), "cpu")
-    with RayLauncher(2, imports=["worker_jobs"]) as launcher:
+    with RayLauncher(1, imports=["worker_jobs"]) as launcher:
         run_plan(plan, Results(tmp_path / "there"), launcher, "cpu")
-    here, there = facts(tmp_path / "here"), facts(tmp_path / "there")
+    here, there = facts(Results(tmp_path / "here")), facts(Results(tmp_path / "there"))
     assert len(there) == 2
     assert there == here
     weights = [sorted(p.name for p in (tmp_path / f / "checkpoints").iterdir()) for f in PLACES]
@@ -197,11 +185,11 @@ def test_what_is_lost_half_way_costs_nothing_but_time(
         rest = driver.communicate()[0]
         assert driver.returncode == 0, rest
         assert "attempt" not in rest  # nothing was told to have failed
-        there = facts(tmp_path / "there")
+        there = facts(Results(tmp_path / "there"))
     else:
         driver.kill()
         driver.wait()
-        kept = facts(tmp_path / "there")
+        kept = facts(Results(tmp_path / "there"))
         assert 20 <= len(kept) < 40
         there = run(forty, tmp_path / "there", *words)
         assert kept.items() <= there.items()

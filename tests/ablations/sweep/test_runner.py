@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import held
 
 from ablations.commands import main
 from ablations.measure.quality import Quality
@@ -105,12 +106,6 @@ def sweep(finished: Sweep, tmp_path: Path) -> Sweep:
     shutil.copy2(finished.file, copy.file)
     shutil.copytree(finished.results.root, copy.results.root)
     return copy
-
-
-def held(results: Results, trial: str) -> Record:
-    record = results.read(trial)
-    assert record is not None
-    return record
 
 
 def losses(record: Record) -> list[Any]:

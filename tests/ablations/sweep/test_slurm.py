@@ -197,7 +197,6 @@ import json, sys
 from pathlib import Path
 from ablations.sweep.launch import Job
 from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.flight import left_behind
 from ablations.sweep.launch.slurm.profile import SlurmProfile
 
 folder, payload = json.loads(sys.argv[1])
@@ -285,17 +284,16 @@ def test_a_job_that_was_left_and_then_lost_is_run_again(
     assert starts(payload) == 2
 
 
-def test_what_a_living_driver_has_in_flight_is_left_to_it(toy: ToySlurm, tmp_path: Path) -> None:
+def test_what_a_living_driver_has_in_flight_is_left_to_it_until_its_outcome_was_taken(
+    toy: ToySlurm, tmp_path: Path
+) -> None:
+    pipe = fifo(tmp_path, "pipe")
     with on_cluster(tmp_path) as launcher:
-        launcher.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
-        assert next(launcher.events()) == Progress("a", 0.0, "started")
-        assert not list(left_behind(tmp_path / "slurm"))
-
-
-def test_nothing_is_forgotten_before_its_outcome_was_taken(toy: ToySlurm, tmp_path: Path) -> None:
-    with on_cluster(tmp_path) as launcher:
-        launcher.submit(job("a", "echo"))
+        launcher.submit(job("a", "hold", fifo=pipe))
         events = launcher.events()
+        assert next(events) == Progress("a", 0.0, "started")
+        assert not list(left_behind(tmp_path / "slurm"))
+        release(pipe)
         assert isinstance(next(events), Outcome)
         assert list((tmp_path / "slurm").glob("*/*_result.pkl"))  # its reader may die just now
         assert list(events) == []

@@ -15,7 +15,7 @@ import pytest
 from in_process import InProcess
 from launching import job, outcomes
 from real_slurm import RealSlurm, why_not
-from small import question
+from small import facts, question
 from small_plans import planned
 
 from ablations.plan.wanted import Plan
@@ -73,17 +73,6 @@ class Meddled(SlurmLauncher):
             numbers |= {flight.job: flight.number for flight in known}
             self._meddle(event, numbers.get(event.job, ""))
             yield event
-
-
-def facts(results: Results) -> dict[str, Any]:
-    """Ids, statuses, numbers: what must not depend on where a sweep ran."""
-    found = {}
-    for path in results.trials.glob("*.json"):
-        record = results.read(path.stem)
-        assert record is not None
-        numbers = [(r.metric, r.split, r.at, r.value) for r in record.readings]
-        found[record.trial] = record.status, record.attempts, sorted(record.measures), numbers
-    return found
 
 
 @pytest.fixture(scope="module")

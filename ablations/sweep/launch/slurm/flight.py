@@ -46,17 +46,9 @@ class Submitted:
     number: str | None
     """What the queue calls it; None where its driver died before it could note that."""
 
-    @property
-    def progress(self) -> Path:
-        return self.folder / f"{self.index}.progress"
-
-    @property
-    def cancelled(self) -> Path:
-        return self.folder / f"{self.index}.cancelled"
-
-    @property
-    def collected(self) -> Path:
-        return self.folder / f"{self.index}.collected"
+    def file(self, kind: str) -> Path:
+        """The one that tells its "progress", or is there once it is "cancelled" or "collected"."""
+        return self.folder / f"{self.index}.{kind}"
 
 
 def private(folder: Path) -> Path:
@@ -105,17 +97,19 @@ def left_behind(root: Path) -> Iterator[Submitted]:
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             document = json.loads(read_file(folder / _MANIFEST))
             if not _is_driven(**document["driver"]):
-                yield from [each for each in _held(folder, document) if not each.collected.exists()]
+                yield from [
+                    each for each in _held(folder, document) if not each.file("collected").exists()
+                ]
 
 
 def forget(one: Submitted, files: Sequence[Path]) -> None:
     """A result was collected: these files can go, and the folder with its last job."""
-    for file in (one.progress, one.cancelled, *files):
+    for file in (one.file("progress"), one.file("cancelled"), *files):
         file.unlink(missing_ok=True)
     with contextlib.suppress(OSError, ValueError):  # another driver may have cleared the folder
-        one.collected.touch()
+        one.file("collected").touch()
         document = json.loads(read_file(one.folder / _MANIFEST))
-        if all(each.collected.exists() for each in _held(one.folder, document)):
+        if all(each.file("collected").exists() for each in _held(one.folder, document)):
             shutil.rmtree(one.folder, ignore_errors=True)
 
 
@@ -150,7 +144,7 @@ class Flight:
         """Let the job know that it is its driver who tells it to stop."""
         self.is_cancelled = True
         with contextlib.suppress(OSError):  # then what it has so far is lost, and no more
-            self._one.cancelled.touch()
+            self._one.file("cancelled").touch()
 
     def see(self, state: str) -> None:
         """How Slurm says that it stands: ended, or not, or not any more."""
@@ -162,7 +156,7 @@ class Flight:
     def news(self) -> list[Progress]:
         """What it has reported since the last time."""
         try:
-            with open(self._one.progress, "rb") as file:
+            with open(self._one.file("progress"), "rb") as file:
                 file.seek(self._read)
                 told = file.read()
         except FileNotFoundError:
@@ -209,18 +203,15 @@ class Flight:
         """The outcome of a job that has ended and left no result."""
         assert self._state is not None
         words = self._state.lower().replace("_", " ")
+        logs = [self._files["stdout"], self._files["stderr"]]
         return Outcome(
             self.job,
             _STATUS.get(self._state, "killed"),
             reason=f"ended without a result ({words})",
-            detail="\n".join(filter(None, map(_tail, self._logs))) or None,
+            detail="\n".join(filter(None, map(_tail, logs))) or None,
             seconds=0.0 if self._began is None else time.monotonic() - self._began,
             began=self._began is not None,
         )
-
-    @property
-    def _logs(self) -> list[Path]:
-        return [self._files["stdout"], self._files["stderr"]]
 
 
 def _tail(path: Path) -> str:

@@ -140,8 +140,8 @@ class SlurmLauncher:
             elements = [
                 ArrayElement(
                     json.dumps(asdict(job)),
-                    str(one.progress),
-                    str(one.cancelled),
+                    str(one.file("progress")),
+                    str(one.file("cancelled")),
                     self._profile.grace,
                 )
                 for job, one in zip(jobs, note(folder, jobs, None), strict=True)
@@ -175,7 +175,9 @@ class SlurmLauncher:
             if one.number is None:
                 self._queue.withdraw(one.folder)
                 forget(one, [])
-            elif is_same and not one.cancelled.exists() and _can_end(one, one.number, states):
+            elif (
+                is_same and not one.file("cancelled").exists() and _can_end(one, one.number, states)
+            ):
                 self._jobs[one.job] = self._waiting.pop(one.job)
                 self._flights[one.job] = Flight(one)
             else:
