@@ -28,7 +28,7 @@ def figure(name: str, results: str | Path, question: str | None = None) -> Figur
     from matplotlib.figure import Figure
 
     from analysis import plots
-    from analysis.evidence import gather
+    from analysis.contrasts import gather
     from analysis.names import choose
 
     class NotebookFigure(Figure):

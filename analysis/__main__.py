@@ -71,7 +71,7 @@ def _folder(path: str | Path) -> Path:
 
 
 def _gather(path: str | Path) -> Any:
-    from analysis.evidence import gather
+    from analysis.contrasts import gather
 
     return gather(_folder(path))
 

@@ -17,8 +17,7 @@ import pandas as pd
 from ablations.store.predictions import Prediction, prediction_of
 from ablations.store.words import quoted
 from analysis import stats
-from analysis.contrasts import DIFFERS
-from analysis.evidence import Evidence
+from analysis.contrasts import DIFFERS, Evidence
 from analysis.load import Loaded
 from analysis.names import choose
 from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, Case, cases, measure

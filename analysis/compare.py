@@ -14,13 +14,12 @@ from ablations.store.record import Record
 from analysis import environment, stats
 from analysis.arms import Arm, arms
 from analysis.claims import NOT_RUN, claims, plain
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.load import Loaded
-from analysis.names import cell_name, printable, short
+from analysis.names import after_number, cell_name, printable, short
 from analysis.sentences import bounds, number
 from analysis.speed import SAME
 from analysis.tables import times
-from analysis.units import after_number
 
 IDENTICAL, INCOMPARABLE, ONE_SIDED = "identical", "not comparable", "one side only"
 DIFFERS = "differs"  # what is counted, so that no spread can test it

@@ -7,6 +7,8 @@ failed is counted beside it and never averaged away.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,8 +16,9 @@ import pandas as pd
 from ablations.store.record import TRAINED
 from analysis import stats
 from analysis.arms import Arm, arms
-from analysis.load import FINE, Loaded
+from analysis.load import FINE, Loaded, load
 from analysis.scores import difference
+from analysis.speed import speeds
 
 HIGHER, LOWER = "higher", "lower"
 """Of models that nobody has trained: nothing that is read off first weights is good or bad."""
@@ -156,3 +159,18 @@ def _note(
         if arm.steps != control.steps:
             notes.append("variant and control were trained for different numbers of steps")
     return "; ".join(notes)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A results folder with its contrasts of quality and of speed."""
+
+    loaded: Loaded
+    contrasts: pd.DataFrame
+    speeds: pd.DataFrame
+
+
+def gather(root: str | Path) -> Evidence:
+    """Read a results folder and compare every variant with its control."""
+    loaded = load(root)
+    return Evidence(loaded, contrasts(loaded), speeds(loaded))

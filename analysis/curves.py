@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from analysis import stats
+from analysis.contrasts import Evidence
 from analysis.environment import session_of
-from analysis.evidence import Evidence
 from analysis.load import listed
 from analysis.names import cell_name
 from analysis.speed import TOKENS, log_ratios

@@ -54,3 +54,16 @@ def safe(name: str) -> str:
     if plain and plain == name:
         return plain
     return f"{plain or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+UNITLESS = frozenset({"", "1", "fraction", "ratio"})
+
+
+def after_number(unit: str) -> str:
+    """A unit as it is written behind a number, ` nats/token`; a share or a ratio has none."""
+    return "" if unit in UNITLESS else f" {unit}"
+
+
+def after_heading(unit: str) -> str:
+    """` (nats/token)` behind a column's or an axis' heading, or nothing."""
+    return "" if unit in UNITLESS else f" ({unit})"

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from analysis import stats
+from analysis.contrasts import Evidence
 from analysis.curves import walked
-from analysis.evidence import Evidence
 from analysis.load import FINE, listed
 from analysis.names import cell_name
 

@@ -17,7 +17,7 @@ from ablations.store.files import read_file, write_atomic
 from ablations.store.results import Results
 from analysis import plots, report
 from analysis.claims import VERDICTS, claims
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.sentences import plain
 from analysis.tables import escape
 from analysis.text import finding_text, verdict_counts

@@ -16,7 +16,7 @@ import pandas as pd
 import yaml
 
 from analysis import places, stats
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.scores import final_readings, scores
 
 NUMBERS = Path(__file__).with_name("published.yaml")

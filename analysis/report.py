@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from ablations.store.files import write_atomic
 from analysis import environment, plots, tables, text
 from analysis.claims import VERDICTS, claims, expected_errors, verdicts
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.load import UNREADABLE, WAITING, Loaded
 from analysis.names import asked, safe
 from analysis.sentences import CLOSE, OPEN, duration

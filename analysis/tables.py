@@ -15,13 +15,12 @@ from pandas.api.types import is_numeric_dtype
 
 from ablations.store.files import write_atomic
 from analysis import readings
+from analysis.contrasts import Evidence
 from analysis.curves import crossings, curves, exponents, on_curves
-from analysis.evidence import Evidence
 from analysis.load import crossing
-from analysis.names import asked, cell_name, short
+from analysis.names import after_heading, asked, cell_name, short
 from analysis.sentences import bounds, count, duration, number
 from analysis.speed import SAME
-from analysis.units import after_heading
 
 CAPTION = (
     "In brackets: 95 % t-intervals over seeds. A difference to the control is paired by seed. "

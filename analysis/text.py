@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablations.store.record import Record
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.load import WAITING
-from analysis.names import printable, short
+from analysis.names import UNITLESS, after_number, printable, short
 from analysis.sentences import bounds, joined, named, number
-from analysis.units import UNITLESS, after_number
 
 DIFFERS = ("better", "worse", "higher", "lower")
 TIE, NOT_RESOLVED, FEW, NOT_RUN = "tie", "not resolved", "few seeds", "not run"

@@ -13,7 +13,7 @@ from model.arguments import working
 if TYPE_CHECKING:
     from ablations.plan.wanted import Plan
     from ablations.store.results import Results
-    from analysis.evidence import Evidence
+    from analysis.contrasts import Evidence
 
 MOST = 40  # claims, and lines of the table
 _ARM = ("question", "variant", "score", "difference", "interval", "n", "mark")
@@ -26,7 +26,7 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
         from ablations.plan.document import titles
         from analysis.claims import claims as judged
         from analysis.claims import lines
-        from analysis.evidence import gather
+        from analysis.contrasts import gather
 
         ours = titles(plan, results)
         evidence = gather(results.root)

@@ -36,7 +36,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
-    from ablations.plan.estimate import free_disk, in_bytes
     from ablations.plan.missing import missing
     from ablations.sweep.progress import roughly
 
@@ -55,7 +54,6 @@ def act(options: Namespace) -> int:
     needs = {
         training: totals["training"],
         f"{roughly(totals['timing'])} of timing": totals["timing"],
-        f"{in_bytes(totals['bytes'])} of disk": totals["bytes"],
     }
     rest = "the rest takes " + ", ".join(words for words, number in needs.items() if number)
     if not any(needs.values()):
@@ -68,8 +66,6 @@ def act(options: Namespace) -> int:
     if totals["unknown"]:
         why = "too large for this machine, or not yet run on such a device"
         print(f"Time unknown: {totals['unknown']} trials, {why}.")
-    if totals["bytes"] > free_disk(results.root):
-        print(f"Only {in_bytes(free_disk(results.root))} of disk are free in {results.root}.")
     return 0
 
 
@@ -77,7 +73,7 @@ def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[Any]]:
     """What the whole plan costs, and each variant."""
-    from ablations.plan.estimate import disk, rate_of, seconds_each, seconds_timing, side_by_side
+    from ablations.plan.estimate import rate_of, seconds_each, seconds_timing, side_by_side
 
     groups: dict[tuple[str, ...], list[Cell]] = {}  # by table, variant and levels: all seeds
     for word, table in plan.tables.items():
@@ -85,7 +81,6 @@ def price(
             groups.setdefault((word, cell.label, *cell.across.values()), []).append(cell)
     took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
     each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
-    counted = [want for want in lacks.train if each[want.trial] is not None]
     rows: list[dict[str, Any]] = []
     for (name, *arm), cells in groups.items():
         want = plan.wanted[cells[0].trial]
@@ -107,12 +102,11 @@ def price(
     totals = {
         "trials": len(plan.wanted),
         "done": len(plan.wanted) - len(each),
-        "unknown": len(each) - len(counted),
+        "unknown": list(each.values()).count(None),
         "seconds": training_time + timing_time,
         "training": training_time,
         "device_hours": sum(s for s in each.values() if s is not None) / 3600,
         "timing": timing_time,
-        "bytes": disk(counted, on.jobs),
     }
     return totals, rows
 

@@ -1,4 +1,4 @@
-"""What a plan will cost on this machine: time by counted work, disk and memory by sizes.
+"""What a plan will cost on this machine: time by counted work, memory by sizes.
 
 A finished trial of the same task in the results folder says how long a unit of work takes; where
 there is none, a few steps of a small model do.
@@ -7,12 +7,10 @@ there is none, a few steps of a small model do.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     import torch
 
 DAY = 86_400.0
-RECORD = 60_000  # bytes: a learning curve of some hundred points
 _FLOAT = 4  # bytes
 PROCESS = 1 << 30  # bytes: torch, and the data of a task
 _BESIDES = 2.0  # times both passes: with the update, data, evaluations and measures
@@ -151,24 +148,6 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
     )  # fmt: skip
     a_candidate = config.processes * (config.warmup + config.blocks) * config.sample_seconds
     return sum(min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values())
-
-
-def disk(wants: Iterable[Want], jobs: int) -> int:
-    """Bytes that these trials will take: checkpoints, records, and trainings in progress."""
-    each = list(wants)
-    sizes = [want.parameters * _FLOAT for want in each if want.trained]
-    records = len(each) * RECORD
-    # Each has one checkpoint before its last.
-    in_progress = 2 * _STATES * sum(sorted(sizes)[-jobs:])
-    return sum(sizes) + records + in_progress
-
-
-def free_disk(folder: Path) -> int:
-    """Bytes that are free where a folder is, or will be."""
-    there = folder.absolute()
-    while not there.exists():
-        there = there.parent
-    return shutil.disk_usage(there).free
 
 
 def in_bytes(number: float) -> str:

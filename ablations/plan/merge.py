@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ablations.plan.facts import decisive_parts
-from ablations.plan.matching import MATCHED, asks_match, matched_width
+from ablations.plan.facts import decisive_parts, model_facts
 from ablations.plan.profile import Profile
 from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
@@ -21,6 +20,9 @@ from ablations.store.identity import freeze, identity
 from ablations.store.identity import settings as settings_of
 from model.config import ConfigError, nearest
 from model.strict_yaml import Source
+
+MATCHED = "matched"  # as it is referred to: d_model: "${matched}"
+_WIDEST = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -206,3 +208,39 @@ def _varied(
     beside = filled_in(control)
     width = matched_width(lambda width: filled_in(variant, **{MATCHED: width}), beside)
     return filled_in(variant, **{MATCHED: width})
+
+
+def asks_match(value: Any) -> bool:
+    """Whether a setting refers to the matched width."""
+    if isinstance(value, Mapping):
+        return any(map(asks_match, value.values()))
+    return value == f"${{{MATCHED}}}"
+
+
+def matched_width(variant: Callable[[int], Mapping[str, Any]], control: Mapping[str, Any]) -> int:
+    """The even number that brings a variant's parameters nearest to the control's.
+
+    Parameters grow about as the square of the width, so a line through square roots finds it in a
+    few steps; ConfigError where one of them is no model.
+    """
+    target = _size(control)
+    low, high = 1, 2  # halves
+    under, over = _size(variant(2 * low)), _size(variant(2 * high))
+    while high < _WIDEST and over < target:
+        low, high, under = high, 4 * high, over
+        over = _size(variant(2 * high))
+    while high - low > 1:
+        roots = [math.sqrt(size) for size in (under, target, over)]
+        share = (roots[1] - roots[0]) / (roots[2] - roots[0]) if over > under else 0.5
+        middle = min(max(round(low + share * (high - low)), low + 1), high - 1)
+        size = _size(variant(2 * middle))
+        if size < target:
+            low, under = middle, size
+        else:
+            high, over = middle, size
+    return 2 * (low if abs(under - target) <= abs(over - target) else high)
+
+
+def _size(tree: Mapping[str, Any]) -> int:
+    config = resolve_trial(tree)
+    return model_facts(freeze(config["model"]), freeze(config["task"])).parameters

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from ablations.plan.ledger import Claim, find_claim
 from ablations.plan.prediction import read_prediction
-from ablations.plan.source import FOLDER, located, parsed, yaml_text
+from ablations.plan.source import FOLDER, located, parsed, read_yaml, yaml_text
 from ablations.plan.tree import is_number
 from ablations.store.predictions import Prediction
 from ablations.store.words import nearest_label
@@ -24,6 +23,38 @@ RETIRED = {
 }
 """Keys that were, and what to do instead."""
 PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody says about attention, put so that a measurement can decide it."""
+
+    id: str
+    statement: str
+    source: str
+
+
+@cache
+def ledger() -> dict[str, Claim]:
+    """Id → claim; ConfigError names the line of one that does not say what, or who says it."""
+    source = read_yaml(FOLDER / "claims.yaml")
+    found, problems = {}, []
+    for name, entry in source.values.items():
+        words = entry if isinstance(entry, dict) else {}
+        told = all(isinstance(text, str) and text.strip() for text in words.values())
+        if set(words) != {"statement", "source"} or not told:
+            problems.append(f"{source.place(name)}: expected a statement and a source")
+            continue
+        found[name] = Claim(name, **words)
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def find_claim(name: str) -> Claim:
+    if name not in ledger():
+        raise ConfigError([f"no claim '{name[:100]}'. {nearest(name[:100], ledger())}"])
+    return ledger()[name]
 
 
 @dataclass(frozen=True, kw_only=True)

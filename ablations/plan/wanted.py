@@ -11,11 +11,10 @@ from ablations.measure import Measure, Place, discover, is_timing, quantities_of
 from ablations.measure.timing import TimingConfig
 from ablations.plan.code import code, measure_code
 from ablations.plan.facts import cost_facts, model_facts
-from ablations.plan.ledger import ledger
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
 from ablations.plan.points import places
 from ablations.plan.profile import Profile, read_profile
-from ablations.plan.question import Ablation, catalogue, crossed, find, read_ablation
+from ablations.plan.question import Ablation, catalogue, crossed, find, ledger, read_ablation
 from ablations.plan.tuning import Choice, choices, regime, trials_of, untried
 from ablations.store.identity import DECIDING, freeze
 from ablations.store.results import Results

@@ -21,8 +21,7 @@ import torch._dynamo  # every optimiser loads it: here that happens once, in the
 from torch import nn
 
 from ablations.measure import Probe, discover
-from ablations.measure.machine import Watch
-from ablations.measure.session import time_session
+from ablations.measure.session import Watch, time_session
 from ablations.measure.timing import TimingConfig
 from ablations.plan.facts import identity_of
 from ablations.plan.missing import needs_weights

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations.store.files import write_atomic
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.names import safe
 from analysis.plots import (
     calibration,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.load import listed
 from analysis.names import cell_name
 from analysis.plots import canvas, style

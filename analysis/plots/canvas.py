@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.load import listed
 from analysis.plots import style
 from analysis.plots.style import Look, looks

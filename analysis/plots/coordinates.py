@@ -12,13 +12,13 @@ import pandas as pd
 from ablations.store.record import TRAINED
 from ablations.store.schema import FAILED
 from analysis import places, stats
+from analysis.contrasts import Evidence
 from analysis.curves import crossings, curves
-from analysis.evidence import Evidence
 from analysis.load import UNREADABLE, WAITING, Loaded, crossing, listed
+from analysis.names import after_heading
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.scores import FINE, final_readings
-from analysis.units import after_heading
 
 LEARNING_CAPTION = (
     "Loss on validation data by training step, unsmoothed. Line: mean over the seeds that ended "

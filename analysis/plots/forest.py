@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ablations.store.record import TRAINED
+from analysis.contrasts import Evidence
 from analysis.curves import on_curves
-from analysis.evidence import Evidence
 from analysis.load import Loaded, listed
+from analysis.names import after_heading
 from analysis.plots import canvas, style
 from analysis.plots.canvas import Panel
 from analysis.scores import FINE, final_readings
-from analysis.units import after_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.load import Loaded, listed
-from analysis.names import cell_name, printable
+from analysis.names import after_heading, cell_name, printable
 from analysis.plots import canvas, style
 from analysis.plots.canvas import FACET, Panel
 from analysis.scores import FINE
-from analysis.units import after_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

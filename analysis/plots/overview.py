@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.load import listed
 from analysis.plots import canvas, forest
 from analysis.plots.canvas import Panel

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ablations.store.record import TRAINED
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.load import listed
-from analysis.names import cell_name
+from analysis.names import after_heading, cell_name
 from analysis.plots import canvas, style
 from analysis.plots.canvas import Panel
 from analysis.scores import scores
-from analysis.units import after_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

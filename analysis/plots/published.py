@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.published import OURS, comparisons

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder 
 
 import labs
 
-from analysis.evidence import Evidence, gather
+from analysis.contrasts import Evidence, gather
 
 ENV = {
     "commit": "0f3c2d1",

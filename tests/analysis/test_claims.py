@@ -13,8 +13,7 @@ import pytest
 from planted import Planted, at_end, says, timed
 
 from analysis.claims import Verdict, claims, expected_errors, undertrained, verdicts
-from analysis.contrasts import contrasts
-from analysis.evidence import Evidence
+from analysis.contrasts import Evidence, contrasts
 from analysis.speed import speeds
 
 FIRST, SECOND = [300, 301, 302, 303, 304], [305, 306, 307, 308, 309]

@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 
 from analysis.__main__ import main
 from analysis.compare import compare, lines
-from analysis.evidence import gather
+from analysis.contrasts import gather
 
 LUCK = {300: 0.0, 301: 0.012, 302: -0.02, 303: 0.007}
 ENV = {"commit": "1" * 7, "code": {"model/norm.py": "aaa"}, "numerics": "torch 2, AVX512"}

@@ -12,8 +12,8 @@ from labs import METRICS, counts, failed
 
 from ablations.store.record import Reading
 from analysis import stats
+from analysis.contrasts import Evidence, gather
 from analysis.curves import FEWEST, crossings, curves, exponents, on_curves, walked
-from analysis.evidence import Evidence, gather
 
 PLACE = {"batch": 1, "pass": "training"}
 CONTROL = {64: (0.010, 0.011, 0.012), 128: (0.020, 0.021, 0.019), 256: (0.042, 0.040, 0.041)}

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis import plots
-from analysis.evidence import Evidence, gather
+from analysis.contrasts import Evidence, gather
 from analysis.plots import Panel, canvas, forest, heatmap, lines, style
 
 SEVERAL = ("overview", "lines")  # in every form

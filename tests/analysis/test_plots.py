@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import t
 
 from analysis import plots
-from analysis.evidence import Evidence, gather
+from analysis.contrasts import Evidence, gather
 from analysis.load import listed
 from analysis.plots import Panel, calibration, pareto
 

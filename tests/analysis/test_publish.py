@@ -16,7 +16,7 @@ from ablations.store.stamp import ROOT
 from analysis import report
 from analysis.__main__ import main
 from analysis.claims import claims
-from analysis.evidence import Evidence, gather
+from analysis.contrasts import Evidence, gather
 from analysis.load import load
 from analysis.publish import (
     FINDINGS,
@@ -206,7 +206,7 @@ def test_the_readme_tells_what_the_records_beside_the_code_say(kept: Evidence) -
 
 
 def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Evidence) -> None:
-    from ablations.plan.ledger import ledger
+    from ablations.plan.question import ledger
 
     decided = json.loads(json.dumps(claims(kept)))
     assert json.loads((REFERENCE / "claims.json").read_text()) == decided

@@ -15,7 +15,7 @@ import pytest
 
 from analysis import report, text
 from analysis.claims import VERDICTS
-from analysis.evidence import gather
+from analysis.contrasts import gather
 from analysis.sentences import plain
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\" onload='x"]

@@ -19,7 +19,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from analysis import readings, tables
-from analysis.evidence import Evidence, gather
+from analysis.contrasts import Evidence, gather
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 HOSTILE = [

@@ -103,9 +103,11 @@ class Launcher(Protocol):
     def close(self) -> None:
         """End everything now and let go of it; outcomes not yet read are lost."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def accepted(job: Job, is_taken: bool, is_open: bool) -> Job:

@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 from ablations.sweep.launch import (
     Event,
     Job,
+    Launcher,
     Outcome,
     Progress,
     accepted,
@@ -47,7 +48,7 @@ _ROUNDING = 1e-9  # of shares: three thirds are one
 _SERVER_LOST = 255  # multiprocessing's exit code for a process whose server is gone
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Up to `capacity` jobs at once on this machine, started while `events` is being read.
 
     `preload` names the modules that the server loads once for all; `grace` is how many seconds a
@@ -120,12 +121,6 @@ class LocalLauncher:
             atexit.unregister(self.close)
             if not self._open:
                 _stop_server()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _fill(self) -> None:
         """Start waiting jobs while there is room."""

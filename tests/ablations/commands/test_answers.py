@@ -62,7 +62,7 @@ def test_a_claim_is_told_as_analysis_tells_it(
     ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from analysis.claims import claims, lines
-    from analysis.evidence import gather
+    from analysis.contrasts import gather
 
     plan = make_plan([ask(claims=[CLAIM])], "smoke", {}, [300, 301, 302])
     results = folder(tmp_path, plan, {"with": 0.3, "without": 0.5})

@@ -16,7 +16,6 @@ import pytest
 from ablations.commands import main
 from ablations.commands.arguments import cores
 from ablations.plan.document import merge_into
-from ablations.plan.estimate import RECORD
 from ablations.plan.question import catalogue
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.record import Record
@@ -223,8 +222,6 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
     assert (plan["trials"], plan["done"]) == (4, 0)
     work = 4 * 256 * sum(row["parameters"] for row in plan["variants"])
     assert plan["seconds"] == pytest.approx(2 * work * 1e-6)
-    weights = [4 * row["parameters"] for row in plan["variants"]]
-    assert 2 * sum(weights) + 4 * RECORD < plan["bytes"] < 12 * sum(weights) + 4 * RECORD
     assert [(row["variant"], row["control"]) for row in plan["variants"]] == [
         ("with", True),
         ("without", False),

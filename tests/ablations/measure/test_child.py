@@ -15,7 +15,7 @@ import torch
 
 from ablations.measure import machine
 from ablations.measure.child import Report, in_child, peak_bytes
-from ablations.measure.machine import NOISY, Watch
+from ablations.measure.session import NOISY, Watch
 
 CPU = torch.device("cpu")
 MIB = 1 << 20

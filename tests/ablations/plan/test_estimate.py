@@ -1,17 +1,15 @@
-"""What a plan will cost: time from finished records or a measured rate, disk from sizes."""
+"""What a plan will cost: time from finished records or a measured rate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from ablations.plan import estimate
-from ablations.plan.estimate import disk, operations, rate_of, seconds_each, side_by_side
+from ablations.plan.estimate import operations, rate_of, seconds_each, side_by_side
 from ablations.plan.wanted import Plan, Want, make_plan
 from ablations.store.record import Record
 from ablations.store.results import Results
@@ -97,13 +95,3 @@ def test_what_no_memory_holds_has_no_time_and_what_is_not_trained_takes_none(
 def test_the_rate_of_this_processor_is_measured_and_that_of_an_accelerator_unknown() -> None:
     assert 0 < (rate_of(CPU) or 0) < 1e-6
     assert rate_of(torch.device("cuda")) is None
-
-
-def test_disk_counts_weights_records_and_trainings_in_progress(plan: Plan) -> None:
-    wants = list(plan.wanted.values())
-    weights = sum(4 * want.parameters for want in wants)
-    assert disk(wants, jobs=0) == weights + 3 * estimate.RECORD + 2 * 3 * weights
-    one = max(4 * want.parameters for want in wants)
-    assert disk(wants, jobs=1) == weights + 3 * estimate.RECORD + 2 * 3 * one
-    untrained = [replace(want, trained=False) for want in wants]
-    assert disk(untrained, jobs=1) == 3 * estimate.RECORD

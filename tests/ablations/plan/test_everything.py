@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ablations.measure import is_timing
-from ablations.plan.ledger import ledger
-from ablations.plan.question import PROFILES, Ablation, catalogue, read_ablation
+from ablations.plan.question import PROFILES, Ablation, catalogue, ledger, read_ablation
 from ablations.plan.wanted import everything, is_trained
 
 AXES = ("position", "norm", "heads", "scale", "smoothing", "recurrent")

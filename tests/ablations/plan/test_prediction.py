@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ablations.plan.ledger import ledger
 from ablations.plan.prediction import read_prediction
-from ablations.plan.question import read_ablation
+from ablations.plan.question import ledger, read_ablation
 from ablations.store.predictions import KINDS, Prediction, prediction_of
 from model.config import ConfigError
 

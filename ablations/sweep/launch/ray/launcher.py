@@ -20,11 +20,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ablations.store.files import read_file, write_atomic
 from ablations.store.stamp import PROJECT, ROOT, sources
-from ablations.sweep.launch import Event, Job, Outcome, Progress, accepted, failure, withdrawn
+from ablations.sweep.launch import (
+    Event,
+    Job,
+    Launcher,
+    Outcome,
+    Progress,
+    accepted,
+    failure,
+    withdrawn,
+)
 from ablations.sweep.launch.ray import errand as first_steps
 from ablations.sweep.launch.ray.connect import connect, first_line, load_ray, refuse_strangers
 from ablations.sweep.signals import undisturbed
@@ -36,7 +45,7 @@ LATE = 10.0  # seconds that mail may take after the end of the job that sent it
 LOOK = 5.0  # seconds between two looks at the machines
 
 
-class RayLauncher:
+class RayLauncher(Launcher):
     """Up to `capacity` jobs at once on a cluster; by default as many as it has accelerators, or
     CPUs where jobs compute on these (`device`), as they do where it has no other.
 
@@ -113,12 +122,6 @@ class RayLauncher:
             self._is_open = False
             self._ray.kill(self._mailbox)
             self._disconnect()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _total(self, resource: str) -> float:
         return sum(node.get(resource, 0.0) for node in self._nodes)

@@ -19,9 +19,8 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Self
 
-from ablations.sweep.launch import Event, Job, Outcome, accepted, withdrawn
+from ablations.sweep.launch import Event, Job, Launcher, Outcome, accepted, withdrawn
 from ablations.sweep.launch.slurm.element import ArrayElement
 from ablations.sweep.launch.slurm.flight import (
     Flight,
@@ -46,7 +45,7 @@ _REFILL = 4  # so many times are jobs added until all of the capacity is new
 _LOST = 20  # so many lost machines are no accident
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """Up to `capacity` jobs at once on a cluster, by default as many as its profile says.
 
     `poll` is how many seconds lie between two looks at the files; Slurm is asked more rarely.
@@ -110,12 +109,6 @@ class SlurmLauncher:
                 pass
             self._forget_told()
             self._is_open = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _fill(self) -> None:
         """Find waiting jobs among those that were left behind; submit the others where there is
