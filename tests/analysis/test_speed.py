@@ -85,7 +85,7 @@ def test_times_without_a_usable_reference_say_why(folder: Any) -> None:
 
 def test_a_control_beside_itself_elsewhere_is_an_effect_and_named_so(folder: Any) -> None:
     """Batches padded to the longest of all, beside batches padded to their own."""
-    told = {"label": "time of a pass", "better": "lower", "beside": {"to": "own"}}
+    told = {"label": "time of a pass", "unit": "s", "better": "lower", "beside": {"to": "own"}}
     folder.ablation("padding", ["control"], seeds=[0], metrics={"padded_time": told})
     readings = [
         reading

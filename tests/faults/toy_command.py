@@ -33,10 +33,10 @@ def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     )
     launcher: Any = ablations.sweep.launch.local.LocalLauncher
     ablations.sweep.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
-        lambda jobs, preload: launcher(jobs, ["toy_trials"], grace=5.0)
+        lambda jobs, preload, **_: launcher(jobs, ["toy_trials"], grace=5.0)
     )
     device: Any = SimpleNamespace(
-        pick_device=lambda word: Cpu("cpu"), check_devices=lambda *_: None
+        pick_device=lambda word: Cpu("cpu"), check_devices=lambda *_: None, how_many=lambda _: 1
     )
     sys.modules["ablations.train.device"] = device
 
