@@ -354,7 +354,7 @@ def test_a_plan_of_what_is_done_measures_nothing(
         folder.write(Record(want.trial, "ok", want.config, env={"code": want.code}, measures=taken))
     words = ("plan", ask(), "--profile", "smoke", "--seeds", "0,1,2,3,4")
     found = document(say, *words, "--results", str(folder.root))
-    assert (found["trials"], found["done"], found["seconds"], found["bytes"]) == (10, 10, 0, 0)
+    assert (found["trials"], found["done"], found["seconds"]) == (10, 10, 0)
     assert {row["seconds_per_trial"] for row in found["variants"]} == {None}
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from ablations.measure import machine
+from ablations.measure import session
 from ablations.measure.child import Report, in_child, peak_bytes
 from ablations.measure.session import NOISY, Watch
 
@@ -125,9 +125,9 @@ def spin(seconds: float) -> None:
 def clocks(monkeypatch: pytest.MonkeyPatch, busy: float, own: float, seconds: float = 10.0) -> Any:
     """The state after so many seconds in which all were so busy, and we so much of it."""
     before = Watch(begun=0.0, busy=100.0, own=7.0, load=0.0)
-    monkeypatch.setattr(machine, "_busy", lambda: 100.0 + busy)
-    monkeypatch.setattr(machine, "_own", lambda: 7.0 + own)
-    monkeypatch.setattr(machine.time, "monotonic", lambda: seconds)
+    monkeypatch.setattr(session, "_busy", lambda: 100.0 + busy)
+    monkeypatch.setattr(session, "_own", lambda: 7.0 + own)
+    monkeypatch.setattr(session.time, "monotonic", lambda: seconds)
     monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
     return before.state(CPU)
 
@@ -142,9 +142,9 @@ def test_the_work_of_others_is_a_share_of_all_cores_and_a_little_is_no_noise(
 
 def test_what_we_and_our_children_do_is_our_own() -> None:
     """A session forks its processes and waits for them."""
-    before = machine._own()
+    before = session._own()
     spin(0.1)
-    alone = machine._own()
+    alone = session._own()
     assert alone - before == pytest.approx(0.1, abs=0.08)
     in_child(lambda _: spin(0.2))
-    assert machine._own() - alone >= 0.19
+    assert session._own() - alone >= 0.19
