@@ -21,11 +21,6 @@ sys.path.insert(0, str(HERE))  # importlib mode adds no folder by itself
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
-
-
-@pytest.fixture
 def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalLauncher]:
     """Its jobs end when they are told to, however long a busy machine takes for that."""
     import processes

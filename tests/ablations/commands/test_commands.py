@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from ablations.commands import main
 from ablations.commands.arguments import cores
 from ablations.plan.document import merge_into
 from ablations.plan.question import catalogue
@@ -35,15 +34,6 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(folder)
     monkeypatch.setattr("ablations.plan.estimate.rate_of", lambda _: 1e-6)
     return folder
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def answer(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        return (code, *capsys.readouterr())
-
-    return answer
 
 
 Say = Callable[..., tuple[int, str, str]]

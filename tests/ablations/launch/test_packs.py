@@ -44,11 +44,6 @@ def plan(ask: Ask) -> Plan:
     return make_plan([ask()], "smoke", {}, SEEDS)
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
-
-
 def assert_alike(ours: Record, theirs: Record) -> None:
     """To rounding, and but for how long it took."""
     assert (ours.trial, ours.config, ours.data) == (theirs.trial, theirs.config, theirs.data)

@@ -204,11 +204,6 @@ def plan(ask: Ask) -> Plan:
     return plan
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
-
-
 def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, here: Any) -> None:
     rival = list(plan.wanted)[1]
     mend = break_jobs(here, lambda job: Outcome(job.id, "oom") if job.id == rival else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,11 +36,6 @@ def beside_of(against: str, at: Mapping[str, Any] = HERE) -> Reading:
 @pytest.fixture
 def plan(ask: Ask) -> Plan:
     return planned(ask())
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
 
 
 def test_an_empty_folder_lacks_everything_and_one_of_whole_records_nothing(

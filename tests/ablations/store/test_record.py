@@ -22,11 +22,6 @@ from ablations.store.schema import STATUSES, RecordError, seal, unseal
 TRIAL = "f302523445c7"
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
-
-
 def record(**changes: Any) -> Record:
     known: dict[str, Any] = {
         "config": {"model": {"name": "transformer", "d_head": None, "eps": 1e-9}, "seed": 0},
