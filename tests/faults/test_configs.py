@@ -79,29 +79,6 @@ def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(say: Say) -
         assert (code, line.endswith(right)) == (2, True), line
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(
-    ask: Ask, say: Say, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fault 25."""
-    for words, right in (
-        (["plan", "positoin"], "'position'"),
-        (["plan", "norm", "--profile", "smok"], "'smoke'"),
-        (["plan", "norm", "modle.d_model=8"], "'model'"),
-        (["plan", "norm", "model.n_head=8"], "'model.n_heads'"),
-        (["plan", "norm", "model.position=rotery"], "'rotary'"),
-        (["plan", "norm", "task.name=g2"], "'g2p'"),
-        (["runn"], "'run'"),
-    ):
-        code, (line,) = say(*words)
-        assert (code, f"Did you mean {right}?" in line) == (2, True), line
-    from model.__main__ import main as describe
-
-    code, (line,) = say("plan", ask(task="g2pp"))
-    assert (code, "'g2p'" in line) == (2, True)
-    assert describe(["describe", "gpt22"]) == 2
-    assert "'gpt2'" in capsys.readouterr().err
-
-
 # Values.
 
 
@@ -117,14 +94,11 @@ def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -
         assert "--large" in line
 
 
-# Seeds, steps and data.
+# Steps and data.
 
 
-def test_seeds_steps_and_data_that_cannot_be_are_one_line(ask: Ask, say: Say) -> None:
+def test_steps_and_data_that_cannot_be_are_one_line(ask: Ask, say: Say) -> None:
     """Fault 31."""
-    for seeds in ("-1", "0,0", "0,x", ""):
-        code, (line,) = say("run", "norm", "--seeds", seeds)
-        assert (code, line.startswith(f"--seeds {seeds}")) == (2, True)
     for override, words in (
         ("train.steps=0", "steps=0"),
         ("task.words=0", "words=0"),

@@ -164,19 +164,7 @@ def test_a_killed_driver_leaves_nobody_alive(
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_ends_the_driver_quietly_and_leaves_nobody_alive(
-    drivers: list[subprocess.Popen[str]], watch: Watch
-) -> None:
-    driver = start_driver(drivers, "parent")
-    watch_all(watch, driver, jobs=2)
-    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
-    assert driver.communicate(timeout=LONG) == ("", "")
-    assert driver.returncode == 130
-    watch.assert_gone()
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_while_modules_load_is_quiet_too(
+def test_ctrl_c_while_modules_load_is_quiet(
     drivers: list[subprocess.Popen[str]],
     watch: Watch,
     tmp_path: Path,

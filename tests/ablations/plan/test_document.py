@@ -161,13 +161,15 @@ def test_a_plan_that_cannot_be_read_is_named_with_the_fix_and_never_written_over
     ask: Ask, tmp_path: Path
 ) -> None:
     results, plan = Results(tmp_path / "out"), planned(ask())
-    results.root.mkdir()
-    for text in ("", '{"schema": 1, "ablations": {}}', '{"schema": 2, "abla', "[" * 100_000):
-        results.plan_file.write_text(text)
+    merge_into(results, plan)
+    damaged = results.plan_file.read_bytes().replace(b"smoke", b"smoky", 1)  # its digest is another
+    old = b'{"schema": 1, "ablations": {}}'
+    for data in (b"", b"3", b"\xff", old, b'{"schema": 2, "abla', b"[" * 100_000, damaged):
+        results.plan_file.write_bytes(data)
         with pytest.raises(RecordError) as error:
             merge_into(results, plan)
         line = str(error.value)
         assert line.startswith(f"{results.plan_file}: ")
         assert line.endswith("; move it away and run again: no record is lost")
         assert "\n" not in line
-        assert results.plan_file.read_text() == text
+        assert results.plan_file.read_bytes() == data
