@@ -113,7 +113,8 @@ def test_a_pickle_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path
 # The environment.
 
 TRAPS = ["${oc.env:SECRET_TOKEN}", "${oc.decode:${oc.env:SECRET_TOKEN}}", "${env:SECRET_TOKEN}",
-         "${SECRET_TOKEN}", "$SECRET_TOKEN", "${oc.create:{}}"]  # fmt: skip
+         "${SECRET_TOKEN}", "$SECRET_TOKEN", "${oc.create:{}}", "${", "${}", "$${task.words}",
+         "1${task.words}", "${task.words}0", "${ task.words }", "${task}"]  # fmt: skip
 TAGS = ["!!python/object/apply:os.getenv [SECRET_TOKEN]", "!ENV ${SECRET_TOKEN}", "!include x",
         "!!python/name:os.environ"]  # fmt: skip
 

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from ablations.plan.document import merge_into
-from ablations.plan.merge import arms_of
 from ablations.plan.profile import read_profile
-from ablations.plan.question import read_ablation
-from ablations.plan.tuning import Choice, keep_choices, regime
 from ablations.plan.wanted import Plan, Scope, make_plan
 from ablations.store.results import Results
 from model.config import ConfigError
@@ -89,32 +86,6 @@ def test_a_profile_caps_what_a_question_spends_but_not_what_is_typed(ask: Ask) -
     assert trained("quick") == (1000, 256)
     assert trained("smoke") == (40, 256)
     assert trained("smoke", **{"train.steps": 300}) == (300, 256)
-
-
-def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
-    ask: Ask, tmp_path: Path
-) -> None:
-    tuned = {"worse": "without", "arms": "tuned"}
-    file = ask(
-        tune={"train.optimiser.rate": [1e-3, 1e-2]},
-        claims=[{"id": "position.needed", "predicts": [tuned]}],
-    )
-    results = Results(tmp_path / "out")
-    before = make_plan([file], "quick", {}, [300], results=results)
-    merge_into(results, before)
-    assert [len(e["claims"]) for e in results.read_plan()["ablations"].values()] == [1]
-    ablation, source = read_ablation(Path(file))
-    choices = [
-        Choice(arm.label, arm.across, "quick", regime(arm, ablation),
-               {"train.optimiser.rate": 1e-2}, False)
-        for arm in arms_of(ablation, source, read_profile("quick"), {})
-    ]  # fmt: skip
-    keep_choices(results, "small", choices)
-    after = make_plan([file], "quick", {}, [300], results=results)
-    assert list(after.tables) == ["small [tuned]"]
-    merge_into(results, after)
-    held = {name: len(e["claims"]) for name, e in results.read_plan()["ablations"].items()}
-    assert held == {"small": 0, "small [tuned]": 1}
 
 
 def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others(ask: Ask) -> None:

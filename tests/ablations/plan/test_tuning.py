@@ -10,7 +10,7 @@ import pytest
 from small_plans import BOTH, planned
 
 from ablations.plan import tuning
-from ablations.plan.document import document
+from ablations.plan.document import merge_into
 from ablations.plan.merge import PlannedArm, arms_of
 from ablations.plan.profile import read_profile
 from ablations.plan.question import read_ablation
@@ -29,7 +29,7 @@ from ablations.plan.tuning import (
     settings_in,
     trials_of,
 )
-from ablations.plan.wanted import make_plan, measures_of
+from ablations.plan.wanted import Scope, make_plan, measures_of
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from model.config import ConfigError
@@ -161,16 +161,19 @@ def test_each_claim_stands_in_the_table_whose_arms_decide_it(ask: Ask, tmp_path:
     ]
     file, results = ask(tune={RATE: RATES}, claims=claims), Results(tmp_path / "run")
 
-    def told() -> dict[str, list[str]]:
-        plan = make_plan([file], "smoke", {}, [300], results=results)
-        entries = document(plan).items()
+    def told(**scope: Any) -> dict[str, list[str]]:
+        plan = make_plan([file], "smoke", {}, [300], results=results, scope=Scope(**scope))
+        merge_into(results, plan)
+        entries = results.read_plan()["ablations"].items()
         return {name: [claim["id"] for claim in entry["claims"]] for name, entry in entries}
 
     assert told() == {"small": ["position.needed", "position.learned-equal"]}
     ablation, _ = read_ablation(Path(file))
     made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1), (3, 3))) for arm in arms(file)]
     keep_choices(results, "small", made)
-    assert told() == {"small": ["position.needed"], "small [tuned]": ["position.learned-equal"]}
+    expected = {"small": ["position.needed"], "small [tuned]": ["position.learned-equal"]}
+    assert told(claims=["position.learned-equal"]) == expected, "also where it is planned alone"
+    assert told() == expected
 
 
 def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Path) -> None:
