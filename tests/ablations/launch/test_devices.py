@@ -24,17 +24,12 @@ from ablations.worker import train_rank
 pytestmark = pytest.mark.usefixtures("server")
 
 
-def planned(folder: Path, changes: dict[str, Any], **overrides: Any) -> Plan:
-    file = folder / "small.yaml"
-    file.write_text(json.dumps(question(**changes)))
-    return make_plan([str(file)], "smoke", overrides, [0])
-
-
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    file = tmp_path_factory.mktemp("question") / "small.yaml"
+    file.write_text(json.dumps(question(variants={"with": {}})))
     settings = {"train.steps": 30, "train.parts": 3, "train.batch_tokens": 120}
-    changes = {"variants": {"with": {}}}
-    return planned(tmp_path_factory.mktemp("question"), changes, **settings)
+    return make_plan([str(file)], "smoke", settings, [0])
 
 
 @pytest.fixture(scope="module")
