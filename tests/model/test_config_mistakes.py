@@ -58,15 +58,12 @@ NUMBERS: dict[str, list[Any]] = {
 }
 
 
-def test_an_impossible_number_is_refused_by_name() -> None:
+def test_an_impossible_option_is_refused_by_name() -> None:
     for name in ("transformer", "recurrent"):
         for field, values in NUMBERS.items():
             for value in values:
                 (problem,) = problems(name, **{field: value})
                 assert problem.startswith((f"model.{field}=", f"model.{field}: ")), problem
-
-
-def test_a_transformer_names_what_cannot_be() -> None:
     for place, written in IMPOSSIBLE.items():
         (problem,) = problems("transformer", **written)
         assert problem.startswith(place), problem

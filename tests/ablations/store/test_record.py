@@ -52,16 +52,6 @@ def record(**changes: Any) -> Record:
 # There and back.
 
 
-def test_a_record_is_read_back_as_it_was_written(results: Results) -> None:
-    results.write(record())
-    assert results.read(TRIAL) == record()
-
-
-def test_where_there_is_no_record_there_is_none(results: Results) -> None:
-    assert results.read(TRIAL) is None
-    assert not results.root.exists()
-
-
 READINGS = st.builds(
     Reading,
     metric=st.text(min_size=1, max_size=8),
@@ -125,6 +115,17 @@ def test_times_are_told_by_their_measure_their_reference_and_their_place(results
 # Strict JSON.
 
 
+def test_an_array_with_what_is_no_number_is_refused_where_it_is_made() -> None:
+    wrong: list[dict[str, Any]] = [
+        {"samples": [0.1, math.nan], "reference": [0.1, 0.1]},
+        {"samples": [0.1, 0.1], "reference": [math.inf, 0.1]},
+        {"values": [[0.5, math.nan]], "axes": {"query": [0], "key": [0, 1]}},
+    ]
+    for reading in wrong:
+        with pytest.raises(ValueError, match="finite"):
+            Reading("x", "1", **reading)
+
+
 def test_a_value_that_is_no_number_is_null_with_a_reason(results: Results) -> None:
     for value in (math.nan, math.inf, -math.inf):
         results.write(record(readings=[Reading("loss", "nats/token", value)]))
@@ -134,21 +135,6 @@ def test_a_value_that_is_no_number_is_null_with_a_reason(results: Results) -> No
         assert str(value) in str(read.readings[0].reason)
         told = Reading("loss", "nats/token", value, reason="diverged")
         assert (told.value, told.reason) == (None, "diverged")
-
-
-@pytest.mark.parametrize(
-    "reading",
-    [
-        {"samples": [0.1, math.nan], "reference": [0.1, 0.1]},
-        {"samples": [0.1, 0.1], "reference": [math.inf, 0.1]},
-        {"values": [[0.5, math.nan]], "axes": {"query": [0], "key": [0, 1]}},
-    ],
-)
-def test_an_array_with_what_is_no_number_is_refused_where_it_is_made(
-    reading: dict[str, Any],
-) -> None:
-    with pytest.raises(ValueError, match="finite"):
-        Reading("x", "1", **reading)
 
 
 def test_what_strict_json_cannot_say_is_refused_in_one_line(results: Results) -> None:
