@@ -264,15 +264,6 @@ def test_an_unusable_record_is_set_aside_and_named_and_its_trial_is_wanted_again
     assert results.read(TRIAL) == record()
 
 
-def test_files_left_over_by_others_are_ignored(results: Results) -> None:
-    """Fault 3."""
-    for name in (f".{TRIAL}.json.0123.tmp", f"{TRIAL}.json~", ".nfs0001", f"{TRIAL}.bad-00000000"):
-        (results.trials / name).write_text("half a rec")
-    assert results.read(TRIAL) == record()
-    results.write(record(attempts=2))
-    assert results.read(TRIAL) == record(attempts=2)
-
-
 def test_a_temporary_file_is_left_once_it_is_an_hour_older_than_a_new_one_of_its_folder(
     results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from in_process import InProcess
 from small import held
 
@@ -25,14 +24,6 @@ from ablations.worker import run_pack
 Ask = Callable[..., str]
 SEEDS = [0, 1, 2]
 PACK, ALONE = "ablations.worker:run_pack", "ablations.worker:run_trial"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def three(_: Want) -> Way:
@@ -117,24 +108,23 @@ def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results
 def test_the_trials_of_a_pack_that_fails_go_on_alone(
     plan: Plan, results: Results, here: InProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = "oom"
-    healthy = here.work
+    healthy, broken = here.work, []
 
     def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
-        is_broken = job.call == PACK and job is here.jobs[0]
-        return Outcome(job.id, status, reason="too much") if is_broken else healthy(job, report)
+        if job.call == ALONE or broken:
+            return healthy(job, report)
+        broken.append(job.id)
+        return Outcome(job.id, "oom", reason="too much")
 
-    here.work = lambda job, report: work(  # type: ignore[method-assign]
-        next(each for each in here.jobs if each.id == job.id and each.call == job.call), report
-    )
+    here.work = work  # type: ignore[method-assign]
     counts = run(plan, results, here, "cpu", poll=0, ways=three)
     assert [job.call for job in here.jobs] == [PACK, ALONE, ALONE, ALONE, PACK]
     assert counts.total() == 6
-    assert not counts[status]
+    assert not counts["oom"]
     first = next(iter(plan.wanted))
     assert (held(results, first).attempts, "packed" in held(results, first).env) == (1, False)
     told = capsys.readouterr().err
-    assert f"seed 0 and 2 more: {status} (too much); its trials go on alone" in told
+    assert "seed 0 and 2 more: oom (too much); its trials go on alone" in told
 
 
 def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, results: Results) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,13 +99,11 @@ def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others
     assert steps(settings={}) == read_profile("full").settings.values["g2p"]["train.steps"]
 
 
-def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: Path) -> None:
-    from small import question
-
-    file = tmp_path / "small.yaml"
+def test_steps_that_are_no_finite_number_are_refused_with_their_line(ask: Ask) -> None:
+    file = Path(ask())
+    whole = file.read_text()
     for steps in (".inf", "-.inf", ".nan", "many", "null"):
         for profile in ("smoke", "quick", "full"):
-            text = json.dumps(question(), indent=1)
-            file.write_text(text.replace('"train.steps": 4', f'"train.steps": {steps}'))
+            file.write_text(whole.replace('"train.steps": 4', f'"train.steps": {steps}'))
             with pytest.raises(ConfigError, match=r"small\.yaml:\d+: train\.steps: "):
                 make_plan([str(file)], profile, {}, [0])
