@@ -118,9 +118,3 @@ def test_aliases_that_multiply_are_refused_with_file_and_line() -> None:
         parse_yaml(bomb(10), "own.yaml")
     with pytest.raises(ConfigError, match=r"^own\.yaml:1: more than 100,000 values, aliases"):
         parse_yaml("a: &a [*a]", "own.yaml")
-
-
-def test_a_resolved_model_resolves_to_itself() -> None:
-    for name in ("transformer", "recurrent"):
-        once = resolve(name)
-        assert resolve(once) == once

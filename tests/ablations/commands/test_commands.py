@@ -127,6 +127,9 @@ MISTAKES = [
     (["show"], "trial"),
     *(([command, "model.depth=2"], "path=value") for command in ("clean", "list", "status")),
     (["plan", "norm", "=2"], "path=value"),
+    (["diff", "norm:pre", "norm:pots"], "no variant 'pots' in norm. Did you mean 'post'?"),
+    (["diff", "norm:pre", "nrm:post"], "no ablation 'nrm'. Did you mean 'norm'?"),
+    (["diff", "norm", "norm:post"], "no variant '' in norm. Choose from: "),
     (["run", "--devcies", "2"], "'--devices'"),
     *(
         (["run", option, number], f"{option} {number}: expected a whole number from 1")

@@ -146,17 +146,6 @@ def test_the_same_question_with_other_overrides_stands_beside_it_under_their_nam
     assert set(results.names().values()) == {"small"}
 
 
-def test_a_plan_that_says_nothing_new_is_not_written(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = Results(tmp_path / "out")
-    for seeds in ([4, 2], [7]):
-        merge_into(results, planned(ask(), seeds=seeds))
-    monkeypatch.setattr(results, "write_plan", None)
-    for seeds in ([4, 2], [7], [2]):
-        merge_into(results, planned(ask(), seeds=seeds))
-
-
 def test_a_plan_that_cannot_be_read_is_named_with_the_fix_and_never_written_over(
     ask: Ask, tmp_path: Path
 ) -> None:

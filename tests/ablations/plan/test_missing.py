@@ -84,16 +84,6 @@ def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
     assert (found["measure"], found["train"]) == ([kept.trial], [lost.trial])
 
 
-def test_a_look_at_what_is_missing_moves_no_file(plan: Plan, results: Results) -> None:
-    first, _ = plan.wanted
-    results.trials.mkdir(parents=True)
-    results.path(first).write_text("{")
-    found = missing(plan, results, None)
-    assert [path.name for path in results.trials.iterdir()] == [f"{first}.json"]
-    assert list(found.unusable) == [first]
-    assert [want.trial for want in found.train] == list(plan.wanted)
-
-
 def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results) -> None:
     plan = planned(ask(measures=BOTH), seeds=[0, 1])
     for want in plan.wanted.values():
