@@ -56,7 +56,7 @@ def ask(tmp_path: Path) -> Callable[..., str]:
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
     """While one launcher is open, all others share its server: torch is loaded once."""
-    from ablations.sweep.launch.local import LocalLauncher
+    from ablations.launch.local import LocalLauncher
 
     with LocalLauncher():
         yield

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ablations.commands import clean, diff, listing, plan, run, show, status
+from ablations.launch import Changed
 from ablations.plan.source import parse_overrides
+from ablations.signals import exit_code, stoppable
 from ablations.store.schema import RecordError
-from ablations.sweep.launch import Changed
-from ablations.sweep.signals import exit_code, stoppable
 from model.arguments import BAD_INPUT, Parser, complain, guarded, print_commands
 from model.config import ConfigError, nearest
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.commands.arguments import as_json, place, results_of
+from ablations.leases import Leases
 from ablations.store.files import is_left
 from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import short
-from ablations.sweep.lease import Leases
 
 _WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
 

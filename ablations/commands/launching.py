@@ -11,8 +11,8 @@ from model.config import ConfigError
 if TYPE_CHECKING:
     import torch
 
+    from ablations.launch import Launcher
     from ablations.store.results import Results
-    from ablations.sweep.launch import Launcher
 
 OPTIONS = {"address": "ray", "trust_cluster": "ray", "cluster": "slurm"}
 """What only one launcher understands."""
@@ -47,11 +47,11 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
         if getattr(options, name) and options.on != place:
             raise ConfigError([f"--{name.replace('_', '-')} is for --on {place}: leave it out"])
     if options.on == "local":
-        from ablations.sweep.launch.local import LocalLauncher
+        from ablations.launch.local import LocalLauncher
 
         on = machine_of(options)
         settle = "ablations.train.device:settle" if on.accelerators > 1 else None
-        preload = ["torch", "ablations.sweep.preload"]
+        preload = ["torch", "ablations.preload"]
         return LocalLauncher(on.jobs, preload, devices=on.accelerators, settle=settle), on
     import torch
 
@@ -59,15 +59,15 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
     device = None if options.device is None else device_of(options.device, options.devices)
     launcher: Launcher
     if options.on == "ray":
-        from ablations.sweep.launch.ray.launcher import RayLauncher
+        from ablations.launch.ray.launcher import RayLauncher
 
         launcher = ray = RayLauncher(
             options.jobs, options.address, options.imports, options.trust_cluster, options.device
         )
         device, held = torch.device(ray.device), max(1, ray.accelerators)
     else:
-        from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-        from ablations.sweep.launch.slurm.profile import read_slurm_profile
+        from ablations.launch.slurm.launcher import SlurmLauncher
+        from ablations.launch.slurm.profile import read_slurm_profile
 
         profile = read_slurm_profile(options.cluster)
         if device is None and profile.device is None:

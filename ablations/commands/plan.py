@@ -37,7 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.plan.missing import missing
-    from ablations.sweep.progress import roughly
+    from ablations.progress import roughly
 
     on = machine_of(options)
     with working(f"Comparing with {results.root}"):

@@ -16,9 +16,9 @@ from model.arguments import complain
 from model.config import ConfigError
 
 if TYPE_CHECKING:
+    from ablations.launch import Launcher
     from ablations.plan.wanted import Plan, PlannedTable
     from ablations.store.results import Results
-    from ablations.sweep.launch import Launcher
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -43,8 +43,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
+    from ablations.runner import EARLIER
     from ablations.store.schema import FAILED
-    from ablations.sweep.runner import EARLIER
     from ablations.tasks.cache import announce
 
     with ExitStack() as held:
@@ -81,7 +81,7 @@ class Sweep:
     swept: set[str] = field(default_factory=set)
 
     def __call__(self, plan: Plan) -> Counter[str]:
-        from ablations.sweep.runner import run
+        from ablations.runner import run
 
         spared = frozenset(self.swept)  # what this command has made anew is not made so again
         self.swept.update(plan.wanted)
@@ -103,7 +103,7 @@ class Sweep:
         """Say so before a plan that takes days is begun; what a cluster needs, only it can say."""
         from ablations.plan.estimate import DAY, rate_of, seconds_each, side_by_side
         from ablations.plan.missing import missing
-        from ablations.sweep.progress import roughly
+        from ablations.progress import roughly
 
         if self.options.on != "local":
             return

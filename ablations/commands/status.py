@@ -63,7 +63,7 @@ class Picture:
         return {**self.counts, **{name: getattr(self, name) for name in told}}
 
     def text(self) -> str:
-        from ablations.sweep.progress import roughly
+        from ablations.progress import roughly
 
         told = []
         for state, number in self.counts.items():
@@ -85,8 +85,8 @@ class Picture:
 
 def look(results: Results, names: Sequence[str] = ()) -> Picture:
     """The trials of the named ablations, or of all that are planned, as they are now."""
-    from ablations.sweep.lease import Leases
-    from ablations.sweep.progress import TimeLeft
+    from ablations.leases import Leases
+    from ablations.progress import TimeLeft
 
     asked = _asked(results, names)
     leases = {lease.name: lease for lease in Leases(results.root / "leases").live()}

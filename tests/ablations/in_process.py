@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Self
 
-from ablations.sweep.launch import Event, Job, Outcome, Progress, failure, resolve
+from ablations.launch import Event, Job, Outcome, Progress, failure, resolve
 
 
 class InProcess:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ablations.sweep.launch import Job, Launcher, Outcome
+from ablations.launch import Job, Launcher, Outcome
 
 
 def job(name: str, function: str, seconds: float | None = None, **payload: Any) -> Job:

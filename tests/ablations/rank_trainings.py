@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from ablations.sweep.launch import Report
+from ablations.launch import Report
 from ablations.train.loop import train
 from ablations.train.ranks import ALONE, Devices, Forward, Ranks, SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig

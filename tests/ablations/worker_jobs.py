@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ablations.sweep.launch import Report
+from ablations.launch import Report
 from ablations.train.stopping import Stopped, noticing
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from ablations.jobs import Setting, TrialPiece
+from ablations.launch import Job
+from ablations.launch.local import LocalLauncher
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.results import Results
-from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Job
-from ablations.sweep.launch.local import LocalLauncher
 from ablations.tasks.cache import announce
 
 QUESTIONS = ["norm", "scale"]
-PRELOAD = ["torch", "ablations.sweep.preload"]  # as `python -m ablations run` has it
+PRELOAD = ["torch", "ablations.preload"]  # as `python -m ablations run` has it
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 

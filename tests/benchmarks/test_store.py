@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from small import question
 
+from ablations.jobs import Setting, TrialPiece
+from ablations.launch import Event, Job
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, Want, make_plan
+from ablations.runner import run
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import seal
-from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Event, Job
-from ablations.sweep.runner import run
-from ablations.sweep.worker import run_trial
+from ablations.worker import run_trial
 
 VARIANTS = ("pre", "post", "sandwich", "parallel")
 QUESTION = question(control=VARIANTS[0], variants={n: {"model.residual": n} for n in VARIANTS})

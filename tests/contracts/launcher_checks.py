@@ -17,7 +17,7 @@ from launcher_subjects import LauncherSubject
 from launching import job, outcomes
 from watching import Watch
 
-from ablations.sweep.launch import Outcome, Progress
+from ablations.launch import Outcome, Progress
 
 Check = Callable[[LauncherSubject], None]
 NESTED: dict[str, Any] = {

@@ -13,10 +13,10 @@ from typing import Any
 from in_process import InProcess
 from launching import ray_cluster
 
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.launch.ray.launcher import RayLauncher
-from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.profile import SlurmProfile
+from ablations.launch.local import LocalLauncher
+from ablations.launch.ray.launcher import RayLauncher
+from ablations.launch.slurm.launcher import SlurmLauncher
+from ablations.launch.slurm.profile import SlurmProfile
 
 
 @dataclass(frozen=True)

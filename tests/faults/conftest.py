@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from watching import Watch
 
+from ablations.launch.local import LocalLauncher
+from ablations.runner import run
 from ablations.store.results import Results
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.runner import run
 
 Sweep = Callable[..., Counter[str]]
 HERE = Path(__file__).parent

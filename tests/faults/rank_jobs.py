@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ablations.sweep.launch import Report, failure
-from ablations.sweep.together import run_together
+from ablations.launch import Report, failure
+from ablations.launch.together import run_together
 from ablations.train.ranks import Ranks, ranks_on
 from ablations.train.stopping import Notice, noticing
 

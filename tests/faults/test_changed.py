@@ -13,15 +13,15 @@ import pytest
 from processes import PATH
 from small import SETTINGS
 
+from ablations.jobs import Setting, TrialPiece
+from ablations.launch import Changed
+from ablations.launch.local import LocalLauncher
 from ablations.plan.code import code
 from ablations.plan.wanted import Plan, make_plan
+from ablations.runner import run
 from ablations.store.results import Results
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, stamp
-from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Changed
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.runner import run
-from ablations.sweep.worker import run_trial
+from ablations.worker import run_trial
 from model.norm import NORM
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -46,7 +46,7 @@ class Ours(LayerNorm):
 
 
 def sweep(plan: Plan, results: Results, imports: tuple[str, ...] = ()) -> Any:
-    with LocalLauncher(1, preload=["ablations.sweep.worker"]) as launcher:
+    with LocalLauncher(1, preload=["ablations.worker"]) as launcher:
         return run(plan, results, launcher, "cpu", imports)
 
 

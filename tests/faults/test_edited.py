@@ -22,14 +22,14 @@ os.chdir(sys.argv[2])
 part = Path("model/norm.py")
 written = part.read_text()
 part.write_text(written.replace("config.eps, elementwise", "2 * config.eps, elementwise", 1))
-import ablations.sweep.worker  # as it is while the file says something else
+import ablations.worker  # as it is while the file says something else
 
 part.write_text(written)
 from in_process import InProcess
 from ablations.plan.wanted import make_plan
 from ablations.store.results import Results
-from ablations.sweep.launch import Changed
-from ablations.sweep.runner import run
+from ablations.launch import Changed
+from ablations.runner import run
 
 results = Results("out")
 try:

@@ -13,16 +13,16 @@ from small import held
 from sweep_jobs import toy_plan
 from torch import nn
 
+from ablations.jobs import TIMING, SessionPiece, Setting, TrialPiece
+from ablations.launch import Event, Outcome
+from ablations.launch.local import LocalLauncher
+from ablations.leases import Leases
 from ablations.plan.missing import missing
+from ablations.runner import run
 from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
-from ablations.sweep.jobs import TIMING, SessionPiece, Setting, TrialPiece
-from ablations.sweep.launch import Event, Outcome
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.lease import Leases
-from ablations.sweep.runner import run
 from ablations.train.weights import save_weights, stamp_for
 
 Sweep = Callable[..., Counter[str]]
@@ -189,9 +189,7 @@ def test_nothing_is_trained_beside_another_sweeps_timing(
         if len(waits) == 3:
             other.release_all()
 
-    monkeypatch.setattr(
-        "ablations.sweep.runner.time", SimpleNamespace(sleep=wait, monotonic=lambda: 0.0)
-    )
+    monkeypatch.setattr("ablations.runner.time", SimpleNamespace(sleep=wait, monotonic=lambda: 0.0))
     with Leases(results.root / "leases") as other:
         assert other.take(TIMING)
         assert sweep({"a": {}}) == {"ok": 1}

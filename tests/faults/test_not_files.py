@@ -12,13 +12,13 @@ import pytest
 from torch import nn
 
 from ablations.commands import main
+from ablations.leases import Leases
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.files import NotAFileError
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from ablations.sweep.lease import Leases
 from ablations.tasks.data.lines import read_text
 from ablations.train.unfinished import Keeper
 from ablations.train.weights import load_weights, read_words, unpack

@@ -13,8 +13,8 @@ import pytest
 from processes import HERE, start
 from watching import LONG, Watch
 
-from ablations.sweep.launch import Outcome, Report, failure
-from ablations.sweep.together import _Crew, _portable, run_together
+from ablations.launch import Outcome, Report, failure
+from ablations.launch.together import _Crew, _portable, run_together
 from ablations.train.stopping import noticing
 from model.config import ConfigError
 

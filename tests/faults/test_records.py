@@ -16,13 +16,13 @@ from small import DATA, config, plan_document, trial_of
 from sweep_jobs import toy_plan
 
 from ablations.commands.clean import litter
+from ablations.jobs import set_aside
 from ablations.plan.missing import missing
 from ablations.store import files
 from ablations.store.files import beside
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import SCHEMA, NewerRecordError, RecordError, seal, vouched
-from ablations.sweep.jobs import set_aside
 
 TRIAL = "f302523445c7"
 ATTEMPT = {"status": "killed", "reason": "signal 9", "seconds": 1.5}

@@ -143,9 +143,9 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     results: Results, ask: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 41. A real trial, and one that fails."""
-    from ablations.sweep.jobs import Setting, TrialPiece
-    from ablations.sweep.launch import failure
-    from ablations.sweep.worker import run_trial
+    from ablations.jobs import Setting, TrialPiece
+    from ablations.launch import failure
+    from ablations.worker import run_trial
 
     for name in ("SECRET_TOKEN", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PASSWORD"):
         monkeypatch.setenv(name, SECRET)

@@ -18,11 +18,11 @@ from small import DATA, config, plan_document, trial_of
 from sweep_jobs import toy_plan
 from toy_trials import CALL, starts
 
+from ablations.launch.local import LocalLauncher
 from ablations.plan.missing import missing
+from ablations.runner import run as sweep
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.runner import run as sweep
 from analysis.__main__ import main as analyse
 from analysis.load import load
 

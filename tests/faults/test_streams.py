@@ -15,8 +15,8 @@ import pytest
 from processes import HERE, PATH
 
 from ablations.commands import main
+from ablations.progress import Display
 from ablations.store.results import Results
-from ablations.sweep.progress import Display
 
 Ask = Callable[..., str]
 LONG = 120.0  # seconds until a test gives up; none should come near it

@@ -16,9 +16,9 @@ from processes import HERE, start
 from small import held
 from watching import LONG, Watch
 
+from ablations.launch.local import LocalLauncher, _Worker
+from ablations.leases import Leases
 from ablations.store.results import Results
-from ablations.sweep.launch.local import LocalLauncher, _Worker
-from ablations.sweep.lease import Leases
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
@@ -169,7 +169,7 @@ def test_the_work_of_a_killed_sweep_is_taken_over_by_the_one_that_waits_for_it(
     trials: dict[str, Does] = {"a": {"do": "wait", "times": 1, **names}}
     first = start_driver(drivers, results, trials)
     Path(names["told"]).read_text()
-    monkeypatch.setattr("ablations.sweep.runner.time.sleep", lambda _: first.kill())
+    monkeypatch.setattr("ablations.runner.time.sleep", lambda _: first.kill())
     assert sweep(trials) == {"ok": 1}
     assert f"Waiting for what process {first.pid} on " in capsys.readouterr().err
     assert held(results, "a").status == "ok"
@@ -232,7 +232,7 @@ def under_way(launcher: LocalLauncher, monkeypatch: pytest.MonkeyPatch) -> list[
             told.append(note)
             launcher._running[job].deadline = 0.0
 
-    monkeypatch.setattr("ablations.sweep.progress.Display.progress", note)
+    monkeypatch.setattr("ablations.progress.Display.progress", note)
     return told
 
 

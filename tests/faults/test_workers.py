@@ -15,8 +15,8 @@ import pytest
 from processes import start
 from watching import LONG, Watch
 
-from ablations.sweep.launch import Job, Launcher, Outcome, Progress
-from ablations.sweep.launch.local import LocalLauncher
+from ablations.launch import Job, Launcher, Outcome, Progress
+from ablations.launch.local import LocalLauncher
 
 JOBS = Path(__file__).parents[1] / "ablations"  # where worker_jobs.py is
 PATH = os.pathsep.join([str(JOBS), str(JOBS.parents[1])])
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.skipif(
 
 DRIVER = """
 import json, sys
-from ablations.sweep.launch import Job
-from ablations.sweep.launch.local import LocalLauncher
+from ablations.launch import Job
+from ablations.launch.local import LocalLauncher
 
 plan = json.loads(sys.argv[1])
 launcher = LocalLauncher(2, preload=plan["preload"], grace=plan["grace"])
@@ -144,7 +144,7 @@ def test_a_process_that_cannot_be_started_is_an_error_that_says_so(
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     launcher.submit(job("a", "echo"))
-    monkeypatch.setattr("ablations.sweep.launch.local._Worker", refuse)
+    monkeypatch.setattr("ablations.launch.local._Worker", refuse)
     (outcome,) = [event for event in launcher.events() if isinstance(event, Outcome)]
     assert outcome.status == "error"
     assert not outcome.began

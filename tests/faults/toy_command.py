@@ -15,8 +15,8 @@ import sweep_jobs
 import toy_trials
 
 import ablations.commands.run
-import ablations.sweep.launch.local
-import ablations.sweep.runner
+import ablations.launch.local
+import ablations.runner
 from ablations.commands import main
 
 
@@ -28,11 +28,9 @@ def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     toys = {name: {"task": {}, **does} for name, does in trials.items()}
     ablations.commands.run.plan_of = lambda options: sweep_jobs.toy_plan(toys)
     ablations.commands.run.Sweep.tell_days = lambda *_: None  # type: ignore[method-assign]
-    ablations.sweep.runner.run = functools.partial(
-        ablations.sweep.runner.run, call=toy_trials.CALL, poll=0.02
-    )
-    launcher: Any = ablations.sweep.launch.local.LocalLauncher
-    ablations.sweep.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
+    ablations.runner.run = functools.partial(ablations.runner.run, call=toy_trials.CALL, poll=0.02)
+    launcher: Any = ablations.launch.local.LocalLauncher
+    ablations.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
         lambda jobs, preload, **_: launcher(jobs, ["toy_trials"], grace=5.0)
     )
     device: Any = SimpleNamespace(

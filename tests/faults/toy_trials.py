@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ablations.launch import Report
 from ablations.store.files import write_atomic
 from ablations.store.record import Reading, Record
-from ablations.sweep.launch import Report
 from ablations.train.stopping import Stopped, noticing
 
 CALL = f"{__name__}:train"

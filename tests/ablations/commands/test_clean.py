@@ -15,10 +15,10 @@ from small import plan_document
 
 from ablations.commands import clean, main
 from ablations.commands.clean import Litter, litter
+from ablations.leases import Leases
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
-from ablations.sweep.lease import Leases
 from ablations.train.unfinished import Keeper
 
 DONE, FAILED, WAITING, STRANGER, GONE = (letter * 12 for letter in "dfab9")

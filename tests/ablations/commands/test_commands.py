@@ -280,7 +280,7 @@ def test_a_run_of_days_says_so_and_goes_on(
         given.update(options)
         return Counter(ok=2)
 
-    monkeypatch.setattr("ablations.sweep.runner.run", run)
+    monkeypatch.setattr("ablations.runner.run", run)
     words = ("run", ask(), "--profile", "smoke", "--seeds", "0-0", "--jobs", "4", "--limit", "7.5")
     for rate, told in ((1e-6, ""), (10.0, " days on 2 cores; it may be stopped.\n")):
         monkeypatch.setattr("ablations.plan.estimate.rate_of", lambda _, rate=rate: rate)

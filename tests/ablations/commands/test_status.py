@@ -12,9 +12,9 @@ import pytest
 from small import plan_document
 
 from ablations.commands import status as command
+from ablations.leases import Leases
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.sweep.lease import Leases
 
 TRIALS = [f"{digit}" * 12 for digit in range(6)]
 CONFIG = {"model": {"name": "m"}, "task": {}, "train": {}}

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import ablations.measure
-import ablations.sweep.worker
+import ablations.worker
 from ablations.measure import (
     MEASURE,
     Place,
@@ -25,15 +25,15 @@ from ablations.measure import (
     discover,
     quantities_of,
 )
+from ablations.orders import SessionOrder
 from ablations.plan.wanted import make_plan
+from ablations.runner import run
 from ablations.store.record import Reading
 from ablations.store.results import Results
-from ablations.sweep.orders import SessionOrder
-from ablations.sweep.runner import run
-from ablations.sweep.worker import run_session
 from ablations.tasks.g2p import G2P
 from ablations.tasks.translation import Translation
 from ablations.train.step import validate
+from ablations.worker import run_session
 from model.build import build
 
 Ask = Callable[..., str]
@@ -224,7 +224,7 @@ def test_a_measure_asked_for_later_is_taken_without_training(
     def forbidden(*_: Any) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(ablations.sweep.worker, "train", forbidden)
+    monkeypatch.setattr(ablations.worker, "train", forbidden)
     assert run(after, results, here, "cpu") == {"stuck": 2}
     assert {path: path.read_bytes() for path in results.checkpoints.iterdir()} == weights
     for trial, old in trained.items():
@@ -255,7 +255,7 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_
         wrong = [Reading("per", "edits/phone", 99.0, split="test")]
         other.take("quality", {"ablations/measure/quality.py": "before"}, wrong)
         results.write(other)
-    monkeypatch.setattr(ablations.sweep.worker, "train", None)  # which would be called in vain
+    monkeypatch.setattr(ablations.worker, "train", None)  # which would be called in vain
     run(plan, results, here, "cpu")
     for trial, record in trained.items():
         again = results.read(trial)
@@ -268,7 +268,7 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
     ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = Results(tmp_path / "out")
-    monkeypatch.setattr(ablations.sweep.worker, "train", None)
+    monkeypatch.setattr(ablations.worker, "train", None)
     file = ask(measures=["throughput"], metric="step_time")
     timed = make_plan([file], "smoke", {}, [0])
     trained = make_plan([ask("trained")], "smoke", {}, [0])

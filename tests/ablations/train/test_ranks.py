@@ -10,7 +10,7 @@ import torch
 from rank_trainings import CONFIG, MODELS, trained
 from small_task import Backwards
 
-from ablations.sweep.together import run_together
+from ablations.launch.together import run_together
 from ablations.train.ranks import share_of
 from ablations.train.stopping import noticing
 from ablations.train.unfinished import Keeper

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ablations.sweep.launch import Event, Job, Launcher, Outcome, accepted, withdrawn
-from ablations.sweep.launch.slurm.element import ArrayElement
-from ablations.sweep.launch.slurm.flight import (
+from ablations.launch import Event, Job, Launcher, Outcome, accepted, withdrawn
+from ablations.launch.slurm.element import ArrayElement
+from ablations.launch.slurm.flight import (
     Flight,
     Submitted,
     forget,
@@ -32,9 +32,9 @@ from ablations.sweep.launch.slurm.flight import (
     order_of,
     private,
 )
-from ablations.sweep.launch.slurm.profile import Request, SlurmProfile
-from ablations.sweep.launch.slurm.queue import ENDED, ENDING, SlurmQueue, Unanswered, files_of
-from ablations.sweep.signals import undisturbed
+from ablations.launch.slurm.profile import Request, SlurmProfile
+from ablations.launch.slurm.queue import ENDED, ENDING, SlurmQueue, Unanswered, files_of
+from ablations.signals import undisturbed
 from model.config import ConfigError
 
 _LARGEST = 1_000  # elements of one array: most clusters take no more (MaxArraySize)

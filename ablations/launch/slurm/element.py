@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ablations.sweep.launch import Job, Launcher, Outcome, Progress
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.signals import stoppable
+from ablations.launch import Job, Launcher, Outcome, Progress
+from ablations.launch.local import LocalLauncher
+from ablations.signals import stoppable
 
 _AGAIN = "Told to stop: it goes on from its checkpoint when it is started again."
 _TOO_LONG = "longer than the cluster's time limit: give the Slurm profile more minutes"

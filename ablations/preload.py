@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 
-import ablations.sweep.worker  # noqa: F401 (what jobs call)
+import ablations.worker  # noqa: F401 (what jobs call)
 from ablations.tasks.cache import announced, load_task
 
 for frozen in announced():

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ablations.sweep.progress import Display, TimeLeft, roughly
+from ablations.progress import Display, TimeLeft, roughly
 
 
 class Terminal(io.StringIO):

@@ -14,6 +14,9 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ablations.launch import Job, Outcome
+from ablations.leases import HOST
+from ablations.orders import FILES, SessionOrder, TrialOrder
 from ablations.plan.estimate import PROCESS, memory_of
 from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
 from ablations.plan.source import FOLDER
@@ -24,9 +27,6 @@ from ablations.store.record import TRAINED, Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp
-from ablations.sweep.launch import Job, Outcome
-from ablations.sweep.lease import HOST
-from ablations.sweep.orders import FILES, SessionOrder, TrialOrder
 
 if TYPE_CHECKING:
     from ablations.measure import Place
@@ -47,7 +47,7 @@ class Setting:
     imports: list[str]
     rerun: str | None = None
     limit: float | None = None
-    call: str = "ablations.sweep.worker:run_trial"
+    call: str = "ablations.worker:run_trial"
     say: Callable[[str], None] = print
     accelerators: float = 0.0
     """How many a job needs for each device, where it has them alone."""
@@ -237,7 +237,7 @@ class PackPiece(Piece):
         limit = self._setting.limit
         return Job(
             self.id,
-            "ablations.sweep.worker:run_pack",
+            "ablations.worker:run_pack",
             {"orders": [job.payload for job in jobs], **files},
             seconds=None if limit is None else limit * len(jobs),
             accelerators=max(job.accelerators for job in jobs),
@@ -334,7 +334,7 @@ class SessionPiece(Piece):
             places=list(places.values()),
             timing=plan.profile.timing,
         )
-        call = "ablations.sweep.worker:run_session"
+        call = "ablations.worker:run_session"
         return Job(
             self.id,
             call,

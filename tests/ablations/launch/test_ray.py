@@ -20,12 +20,12 @@ from in_process import InProcess
 from launching import ray_cluster
 from small import facts
 
+from ablations.launch import Job, Outcome
+from ablations.launch.ray.connect import accepts_without_token, load_ray, refuse_strangers
+from ablations.launch.ray.launcher import Attempt, RayLauncher, packed
 from ablations.plan.wanted import make_plan
+from ablations.runner import run as run_plan
 from ablations.store.results import Results
-from ablations.sweep.launch import Job, Outcome
-from ablations.sweep.launch.ray.connect import accepts_without_token, load_ray, refuse_strangers
-from ablations.sweep.launch.ray.launcher import Attempt, RayLauncher, packed
-from ablations.sweep.runner import run as run_plan
 from ablations.tasks.cache import announce, announced
 from model.config import ConfigError
 
@@ -148,7 +148,7 @@ def test_the_code_that_travels_names_the_tasks_of_the_sweep() -> None:
         with zipfile.ZipFile(io.BytesIO(packed(["worker_jobs"]))) as file:
             names = file.namelist()
             assert json.loads(file.read("tasks.json")) == told
-    assert {"model/norm.py", "ablations/sweep/worker.py", "worker_jobs.py"} <= {*names}
+    assert {"model/norm.py", "ablations/worker.py", "worker_jobs.py"} <= {*names}
 
 
 @pytest.mark.usefixtures("cluster")
@@ -217,12 +217,12 @@ def test_a_cluster_that_anyone_can_command_is_refused(monkeypatch: pytest.Monkey
         asked.append(address)
         return True
 
-    monkeypatch.setattr("ablations.sweep.launch.ray.connect.accepts_without_token", answers)
+    monkeypatch.setattr("ablations.launch.ray.connect.accepts_without_token", answers)
     refuse_strangers(Nodes("127.0.0.1", "::1", "localhost"))
     assert not asked  # nobody else can reach it
     with pytest.raises(ConfigError, match=r"10\.0\.0\.7.*RAY_AUTH_MODE=token.*--trust-cluster"):
         refuse_strangers(Nodes("127.0.0.1", "10.0.0.7"))
-    monkeypatch.setattr("ablations.sweep.launch.ray.connect.accepts_without_token", lambda _: False)
+    monkeypatch.setattr("ablations.launch.ray.connect.accepts_without_token", lambda _: False)
     refuse_strangers(Nodes("10.0.0.7"))  # it asks for a token
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from ablations.sweep.launch.slurm.element import ArrayElement
-from ablations.sweep.launch.slurm.profile import Request, SlurmProfile
+from ablations.launch.slurm.element import ArrayElement
+from ablations.launch.slurm.profile import Request, SlurmProfile
 from model.config import ConfigError
 
 GONE = "GONE"  # nobody knows it any more

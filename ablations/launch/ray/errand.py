@@ -33,7 +33,7 @@ def errand_for(sweep: str, digest: str, mailbox: Any) -> Any:
             os.environ["ABLATIONS_FILES"] = str(folder / "files")
             os.environ["ABLATIONS_TASKS"] = str(code / "tasks.json")
             sys.path.insert(0, str(code))
-        from ablations.sweep.launch.ray.host import host
+        from ablations.launch.ray.host import host
 
         host().serve(sweep, mailbox)
         return host().run(errand)

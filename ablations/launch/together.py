@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from ablations.sweep.launch import Report, resolve
+from ablations.launch import Report, resolve
 from ablations.train.stopping import Notice, Stopped, noticing
 
 _PAUSE = 0.2  # seconds between two looks at whether this process was told to stop

@@ -23,11 +23,11 @@ from small import Trap
 from toy_slurm import ToySlurm
 from watching import LONG, Watch
 
-from ablations.sweep.launch import Job, Outcome, Progress
-from ablations.sweep.launch.slurm.element import read_outcome
-from ablations.sweep.launch.slurm.flight import left_behind
-from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.profile import SlurmProfile, read_slurm_profile
+from ablations.launch import Job, Outcome, Progress
+from ablations.launch.slurm.element import read_outcome
+from ablations.launch.slurm.flight import left_behind
+from ablations.launch.slurm.launcher import SlurmLauncher
+from ablations.launch.slurm.profile import SlurmProfile, read_slurm_profile
 from model.config import ConfigError
 
 HERE = Path(__file__).parents[1]
@@ -195,9 +195,9 @@ def test_a_worker_that_the_kernel_killed_for_memory_ran_out_of_memory(
 DRIVER = """
 import json, sys
 from pathlib import Path
-from ablations.sweep.launch import Job
-from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.profile import SlurmProfile
+from ablations.launch import Job
+from ablations.launch.slurm.launcher import SlurmLauncher
+from ablations.launch.slurm.profile import SlurmProfile
 
 folder, payload = json.loads(sys.argv[1])
 launcher = SlurmLauncher(Path(folder), SlurmProfile(), 2, poll=0.02)

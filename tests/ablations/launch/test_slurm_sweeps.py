@@ -18,12 +18,12 @@ from real_slurm import RealSlurm, why_not
 from small import facts, question
 from small_plans import planned
 
+from ablations.launch import Event, Progress
+from ablations.launch.slurm.launcher import SlurmLauncher
+from ablations.launch.slurm.profile import SlurmProfile
 from ablations.plan.wanted import Plan
+from ablations.runner import run
 from ablations.store.results import Results
-from ablations.sweep.launch import Event, Progress
-from ablations.sweep.launch.slurm.launcher import SlurmLauncher
-from ablations.sweep.launch.slurm.profile import SlurmProfile
-from ablations.sweep.runner import run
 
 HERE = Path(__file__).parents[1]
 QUICK = 0.05  # seconds between two looks at files

@@ -28,7 +28,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from typing import Any, ClassVar, cast
 
-from ablations.sweep.launch import (
+from ablations.launch import (
     Event,
     Job,
     Launcher,
@@ -39,7 +39,7 @@ from ablations.sweep.launch import (
     resolve,
     withdrawn,
 )
-from ablations.sweep.signals import undisturbed
+from ablations.signals import undisturbed
 from model.config import ConfigError
 
 PULSE = 0.2  # seconds
@@ -65,7 +65,7 @@ class LocalLauncher(Launcher):
     def __init__(
         self,
         capacity: int = 1,
-        preload: Sequence[str] = ("torch", "ablations.sweep.worker"),
+        preload: Sequence[str] = ("torch", "ablations.worker"),
         grace: float = 10.0,
         is_stopping: Callable[[], bool] | None = None,
         devices: int = 1,

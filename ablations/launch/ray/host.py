@@ -17,10 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ablations.launch import Job, Outcome, Progress
+from ablations.launch.local import LocalLauncher
+from ablations.launch.ray.errand import own_folder
 from ablations.store.files import write_atomic
-from ablations.sweep.launch import Job, Outcome, Progress
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.launch.ray.errand import own_folder
 from ablations.tasks.data.lines import brought_to
 
 
@@ -34,7 +34,7 @@ class Host:
     """Runs one job after another, of one sweep at a time, and listens for those that shall stop."""
 
     def __init__(self) -> None:
-        preload = ["torch", "ablations.sweep.preload"]
+        preload = ["torch", "ablations.preload"]
         self._launcher = LocalLauncher(1, preload, is_stopping=self._is_stopping)
         self._sweep: str | None = None
         self._mailbox: Any = None

@@ -12,8 +12,8 @@ import pytest
 from launching import job, outcomes
 from worker_jobs import ERRORS
 
-from ablations.sweep.launch import Job, Launcher, Outcome, Progress, failure
-from ablations.sweep.launch.local import LocalLauncher
+from ablations.launch import Job, Launcher, Outcome, Progress, failure
+from ablations.launch.local import LocalLauncher
 from model.config import ConfigError
 
 HERE = Path(__file__).parents[1]
@@ -96,8 +96,8 @@ def test_the_drivers_main_module_is_run_once_although_it_guards_nothing(tmp_path
     script = tmp_path / "driver.py"
     script.write_text(
         "print('main', flush=True)\n"
-        "from ablations.sweep.launch import Job\n"
-        "from ablations.sweep.launch.local import LocalLauncher\n"
+        "from ablations.launch import Job\n"
+        "from ablations.launch.local import LocalLauncher\n"
         "with LocalLauncher(2, preload=()) as launcher:\n"
         "    for name in 'ab':\n"
         "        launcher.submit(Job(name, 'worker_jobs:echo', {'x': 1}))\n"

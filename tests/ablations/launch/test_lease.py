@@ -19,13 +19,13 @@ from typing import Any
 import psutil
 import pytest
 
-from ablations.sweep.lease import Leases
+from ablations.leases import Leases
 
 LONG = 60.0  # seconds until a test gives up; none should come near it
 OWNER = """
 import sys
 from pathlib import Path
-from ablations.sweep.lease import Leases
+from ablations.leases import Leases
 
 if sys.platform == "linux":
     Path("/proc/self/comm").write_text(") Z 1 (")  # a name must not be taken for a state

@@ -16,15 +16,15 @@ import pytest
 from small import held
 
 from ablations.commands import main
+from ablations.launch import Event, Job, Outcome, Progress
+from ablations.launch.local import LocalLauncher
+from ablations.leases import Leases
 from ablations.measure.quality import Quality
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
+from ablations.runner import EARLIER, run
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.sweep.launch import Event, Job, Outcome, Progress
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.lease import Leases
-from ablations.sweep.runner import EARLIER, run
 from ablations.train.weights import read_words
 
 Ask = Callable[..., str]
@@ -85,7 +85,7 @@ def server() -> Iterator[None]:
     """While one launcher is open, all others share its server: torch is loaded once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET_TOKEN", SECRET)
-        with LocalLauncher(1, preload=["ablations.sweep.worker"]):
+        with LocalLauncher(1, preload=["ablations.worker"]):
             yield
 
 
@@ -280,7 +280,7 @@ def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
     mend()
     here.jobs.clear()
     run(plan, results, here, "cpu")
-    assert [job.call for job in here.jobs] == ["ablations.sweep.worker:run_session"]
+    assert [job.call for job in here.jobs] == ["ablations.worker:run_session"]
     assert all("throughput" in held(results, trial).measures for trial in plan.wanted)
 
 
@@ -329,7 +329,7 @@ def test_a_plan_is_merged_where_no_other_sweep_can_merge_its_own(
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return merge_into(*both)
 
-    monkeypatch.setattr("ablations.sweep.runner.merge_into", merge)
+    monkeypatch.setattr("ablations.runner.merge_into", merge)
     run(plan, results, here, "cpu")
     assert results.read_plan()["ablations"]
 
@@ -353,10 +353,10 @@ def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
         waited.append(len(here.jobs))
         other.release_all()
 
-    monkeypatch.setattr("ablations.sweep.runner.time.sleep", end_the_other)
+    monkeypatch.setattr("ablations.runner.time.sleep", end_the_other)
     run(plan, results, here, "cpu")
     assert waited == [0]
-    assert [job.call for job in here.jobs] == ["ablations.sweep.worker:run_session"]
+    assert [job.call for job in here.jobs] == ["ablations.worker:run_session"]
 
 
 def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ablations.sweep.signals import Terminated, exit_code, stoppable, undisturbed
+from ablations.signals import Terminated, exit_code, stoppable, undisturbed
 from ablations.train.stopping import Stopped, noticing
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]

@@ -11,15 +11,15 @@ import pytest
 from in_process import InProcess
 from small import held, question
 
+from ablations.jobs import Setting, TrialPiece
+from ablations.launch import Changed, Job
+from ablations.launch.local import LocalLauncher
 from ablations.plan.wanted import Plan, make_plan
+from ablations.runner import run
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Changed, Job
-from ablations.sweep.launch.local import LocalLauncher
-from ablations.sweep.runner import run
-from ablations.sweep.worker import train_rank
 from ablations.train.stopping import Notice
+from ablations.worker import train_rank
 
 pytestmark = pytest.mark.usefixtures("server")
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from launching import fifo, job, release
 
-from ablations.sweep.launch import Progress
-from ablations.sweep.launch.local import LocalLauncher
+from ablations.launch import Progress
+from ablations.launch.local import LocalLauncher
 from ablations.train.device import how_many, settle
 
 HERE = Path(__file__).parents[1]

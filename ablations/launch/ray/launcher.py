@@ -22,9 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ablations.store.files import read_file, write_atomic
-from ablations.store.stamp import PROJECT, ROOT, sources
-from ablations.sweep.launch import (
+from ablations.launch import (
     Event,
     Job,
     Launcher,
@@ -34,9 +32,11 @@ from ablations.sweep.launch import (
     failure,
     withdrawn,
 )
-from ablations.sweep.launch.ray import errand as first_steps
-from ablations.sweep.launch.ray.connect import connect, first_line, load_ray, refuse_strangers
-from ablations.sweep.signals import undisturbed
+from ablations.launch.ray import errand as first_steps
+from ablations.launch.ray.connect import connect, first_line, load_ray, refuse_strangers
+from ablations.signals import undisturbed
+from ablations.store.files import read_file, write_atomic
+from ablations.store.stamp import PROJECT, ROOT, sources
 from ablations.tasks.cache import announced
 
 GRACE = 30.0  # seconds that a worker has to say how a stopped job ended

@@ -10,13 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
-from ablations.plan.document import merge_into
-from ablations.plan.estimate import may_fit
-from ablations.plan.missing import missing
-from ablations.plan.wanted import Plan
-from ablations.plan.ways import WayOf, one_at_a_time
-from ablations.store.results import Results
-from ablations.sweep.jobs import (
+from ablations.jobs import (
     TIMING,
     Piece,
     SessionPiece,
@@ -26,10 +20,16 @@ from ablations.sweep.jobs import (
     sessions,
     set_aside,
 )
-from ablations.sweep.launch import Changed, Event, Launcher, Outcome, Progress
-from ablations.sweep.lease import HOST, Leases
-from ablations.sweep.progress import Display
-from ablations.sweep.signals import undisturbed
+from ablations.launch import Changed, Event, Launcher, Outcome, Progress
+from ablations.leases import HOST, Leases
+from ablations.plan.document import merge_into
+from ablations.plan.estimate import may_fit
+from ablations.plan.missing import missing
+from ablations.plan.wanted import Plan
+from ablations.plan.ways import WayOf, one_at_a_time
+from ablations.progress import Display
+from ablations.signals import undisturbed
+from ablations.store.results import Results
 
 RETRIES = 2  # of a job that failed for a cause that may pass
 EARLIER = "failed earlier"  # and not tried again: not how a job of this sweep ended
@@ -47,7 +47,7 @@ def run(
     *,
     spared: frozenset[str] = frozenset(),
     limit: float | None = None,
-    call: str = "ablations.sweep.worker:run_trial",
+    call: str = "ablations.worker:run_trial",
     leases: Leases | None = None,
     poll: float = 1.0,
     accelerators: float = 0.0,

@@ -20,17 +20,17 @@ import torch
 import torch._dynamo  # every optimiser loads it: here that happens once, in the server
 from torch import nn
 
+from ablations.launch import Changed
+from ablations.launch.together import run_together
 from ablations.measure import Probe, discover
 from ablations.measure.session import Watch, time_session
 from ablations.measure.timing import TimingConfig
+from ablations.orders import FILES, Order, SessionOrder, TrialOrder
 from ablations.plan.facts import identity_of
 from ablations.plan.missing import needs_weights
 from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
-from ablations.sweep.launch import Changed
-from ablations.sweep.orders import FILES, Order, SessionOrder, TrialOrder
-from ablations.sweep.together import run_together
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
 from ablations.train.device import device_name, numerics, own_device

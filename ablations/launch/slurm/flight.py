@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ablations.launch import Job, Outcome, Progress
+from ablations.launch.slurm.element import read_outcome
+from ablations.launch.slurm.queue import ENDED, files_of
 from ablations.store.files import read_file, write_atomic
 from ablations.store.machine import is_running, machine, started
-from ablations.sweep.launch import Job, Outcome, Progress
-from ablations.sweep.launch.slurm.element import read_outcome
-from ablations.sweep.launch.slurm.queue import ENDED, files_of
 from model.config import ConfigError
 
 _MANIFEST = "manifest.json"

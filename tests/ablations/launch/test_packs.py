@@ -12,19 +12,19 @@ import torch
 from in_process import InProcess
 from small import held
 
+from ablations.jobs import Setting, TrialPiece, packed
+from ablations.launch import Job, Outcome
 from ablations.plan.wanted import Plan, Want, make_plan
 from ablations.plan.ways import Way
+from ablations.runner import run
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.sweep.jobs import Setting, TrialPiece, packed
-from ablations.sweep.launch import Job, Outcome
-from ablations.sweep.runner import run
-from ablations.sweep.worker import run_pack
 from ablations.train.stopping import Stopped
+from ablations.worker import run_pack
 
 Ask = Callable[..., str]
 SEEDS = [0, 1, 2]
-PACK, ALONE = "ablations.sweep.worker:run_pack", "ablations.sweep.worker:run_trial"
+PACK, ALONE = "ablations.worker:run_pack", "ablations.worker:run_trial"
 
 
 @pytest.fixture(autouse=True, scope="module")

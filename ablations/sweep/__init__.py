@@ -1,1 +1,0 @@
-"""Many trials: who works on what, where it runs, and how it ends."""
