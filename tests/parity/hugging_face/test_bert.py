@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from library_weights import SIZE, StaysDouble, Twin, assert_same, library, padded
+from library_weights import SIZE, StaysDouble, Table, Twin, assert_same, library, padded
 from torch import Tensor
 
 from model.batch import Batch
@@ -22,7 +22,7 @@ CLASSES = {"head": {"name": "classes", "pool": "first", "transform": True}}
 
 _LAYER = "bert.encoder.layer.*"
 _OWN = f"{_LAYER}.attention.self"
-BODY = {
+BODY: Table = {
     "encoder.embedding.tokens": "bert.embeddings.word_embeddings",
     "encoder.embedding.segments": "bert.embeddings.token_type_embeddings",
     "encoder.embedding.position.table": "bert.embeddings.position_embeddings",
@@ -34,12 +34,13 @@ BODY = {
     "encoder.blocks.*.feedforward.down": f"{_LAYER}.output.dense",
     "encoder.blocks.*.residual.norms.1": f"{_LAYER}.output.LayerNorm",
 }
-TOKENS_TABLE = BODY | {
+TOKENS_TABLE: Table = {
+    **BODY,
     "head.dense": "cls.predictions.transform.dense",
     "head.norm": "cls.predictions.transform.LayerNorm",
     "head.project": "cls.predictions",  # its bias; the weight is the embedding's
 }
-CLASSES_TABLE = BODY | {"head.dense": "bert.pooler.dense", "head.classify": "classifier"}
+CLASSES_TABLE: Table = {**BODY, "head.dense": "bert.pooler.dense", "head.classify": "classifier"}
 
 
 MASKED = Twin("bert-base", library("BertForMaskedLM", "BertConfig"), TOKENS_TABLE)

@@ -11,6 +11,7 @@ import pytest
 from library_weights import (
     SIZE,
     StaysDouble,
+    Table,
     Twin,
     Weights,
     assert_same,
@@ -46,7 +47,7 @@ BLOOM_TABLE = {
     "decoder.norm": "transformer.ln_f",
 }
 _OWN, _MLP = "model.layers.*.self_attn", "model.layers.*.mlp"
-LLAMA_TABLE = {
+LLAMA_TABLE: Table = {
     "decoder.embedding.tokens": "model.embed_tokens",
     "decoder.blocks.*.residual.norms.0": "model.layers.*.input_layernorm",
     "decoder.blocks.*.mixer.project": (f"{_OWN}.q_proj", f"{_OWN}.k_proj", f"{_OWN}.v_proj"),

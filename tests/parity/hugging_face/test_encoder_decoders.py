@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from library_weights import SIZE, Twin, Weights, assert_same_encoder_decoder, library
+from library_weights import SIZE, Table, Twin, Weights, assert_same_encoder_decoder, library
 
 _BIAS = "{}.block.0.layer.0.SelfAttention.relative_attention_bias"  # of every layer
 _SELF, _CROSS = "decoder.block.*.layer.0.SelfAttention", "decoder.block.*.layer.1.EncDecAttention"
 _ENCODER = "encoder.block.*.layer.0.SelfAttention"
-T5_TABLE = {
+T5_TABLE: Table = {
     "encoder.embedding.tokens": "shared",
     "encoder.embedding.position.table": _BIAS.format("encoder"),
     "encoder.blocks.*.residual.norms.0": "encoder.block.*.layer.0.layer_norm",
@@ -61,7 +61,7 @@ def stack(side: str, sublayers: tuple[str, ...]) -> dict[str, str | tuple[str, .
     }
 
 
-BART_TABLE = {
+BART_TABLE: Table = {
     "encoder.embedding.tokens": "model.shared",
     **stack("encoder", ("self_attn", "final")),
     **stack("decoder", ("self_attn", "encoder_attn", "final")),
