@@ -10,7 +10,6 @@ import pytest
 import torch
 from contract_checks import (
     Check,
-    failures,
     gives_finite_logits,
     ignores_padding,
     never_looks_ahead,
@@ -20,6 +19,7 @@ from contract_checks import (
 )
 from contract_samples import answers, sample
 from contract_subjects import KINDS, TINY, Subject, combined
+from task_subjects import failures
 
 from model.attention import MASK, PATH, SIMILARITY
 from model.build import build
@@ -94,8 +94,7 @@ def subject_of(row: Row) -> Subject:
 @pytest.mark.parametrize("row", TRIED, ids=lambda row: "-".join(row.values()))
 def test_parts_keep_the_contracts_beside_each_other(row: Row) -> None:
     subject = subject_of(row)
-    found = failures(subject, OF_ALL + (OF_DECODERS if subject.decodes else ()))
-    assert not found, found
+    assert not failures(OF_ALL + (OF_DECODERS if subject.decodes else ()), subject)
     model = subject.fresh()
     squares = [answer.square().sum() for answer in answers(model, sample(subject))]
     torch.stack(squares).sum().backward()

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from contract_checks import OF_DECODERS, checks, failures
+from contract_checks import OF_DECODERS, checks
 from contract_subjects import RECIPES, Recipe, temporary
+from task_subjects import failures
 from torch import Tensor, nn
 
 from model.batch import Batch, positions
@@ -65,8 +66,7 @@ class UsesEverySite(Position):
 
 def test_a_sound_position_keeps_every_contract() -> None:
     with temporary(POSITION, UsesEverySite) as subject:
-        found = failures(subject, checks(subject))
-        assert not found, found
+        assert not failures(checks(subject), subject)
 
 
 def test_a_sound_classifier_keeps_every_contract_but_those_of_decoders(
@@ -75,5 +75,4 @@ def test_a_sound_classifier_keeps_every_contract_but_those_of_decoders(
     monkeypatch.setitem(RECIPES, ("model", "BagOfWords"), Recipe(kind="encoder", answers="classes"))
     with temporary(MODEL, BagOfWords) as subject:
         assert not set(checks(subject)) & set(OF_DECODERS)
-        found = failures(subject, checks(subject))
-        assert not found, found
+        assert not failures(checks(subject), subject)
