@@ -8,6 +8,7 @@ from typing import Any
 
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record
+from analysis.claims import Verdict, verdicts
 from analysis.load import Loaded, crossing, picture
 
 STEPS = 300
@@ -111,6 +112,12 @@ class Planted:
         }
         trial = self._trial(name, label, seed, across)
         return Record(trial, "ok", config, parameters=1000, data={"sha256": "0", "files": []})
+
+
+def only(planted: Planted) -> Verdict:
+    """The verdict of the one claim."""
+    (found,) = verdicts(planted.loaded())
+    return found
 
 
 def timed(
