@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from small import question
@@ -22,7 +22,6 @@ from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import seal
 from ablations.sweep.jobs import Setting, TrialPiece
-from ablations.sweep.launch import Event, Job
 from ablations.sweep.runner import run
 from ablations.sweep.worker import run_trial
 
@@ -30,20 +29,8 @@ VARIANTS = ("pre", "post", "sandwich", "parallel")
 QUESTION = question(control=VARIANTS[0], variants={n: {"model.residual": n} for n in VARIANTS})
 
 
-class Idle:
-    """A launcher that must not be asked for anything."""
-
-    capacity = 1
-
-    def submit(self, job: Job) -> None:
-        raise AssertionError(f"{job.id} was to be run")
-
-    def events(self) -> Iterator[Event]:
-        return iter(())
-
-    def cancel(self, job_id: str | None = None) -> None: ...
-
-    def close(self) -> None: ...
+# A launcher that must not be asked for anything.
+IDLE: Any = Mock(capacity=1, events=lambda: iter(()), submit=Mock(side_effect=AssertionError))
 
 
 def planned(folder: Path, trials: int) -> Plan:
@@ -92,12 +79,12 @@ def test_a_finished_sweep_is_recognised(
     for want in plan.wanted.values():
         results.path(want.trial).write_bytes(stored(real, want))
     size = results.path(want.trial).stat().st_size
-    run(planned(tmp_path, trials), results, Idle(), "cpu")  # writes the plan
+    run(planned(tmp_path, trials), results, IDLE, "cpu")  # writes the plan
     spent = []
 
     def recognise() -> None:
         begun = time.process_time()
-        assert run(planned(tmp_path, trials), results, Idle(), "cpu").total() == 0
+        assert run(planned(tmp_path, trials), results, IDLE, "cpu").total() == 0
         spent.append(time.process_time() - begun)
 
     benchmark.pedantic(recognise, setup=forget, rounds=3)
