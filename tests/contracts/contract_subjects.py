@@ -211,14 +211,11 @@ def every_subject() -> list[Subject]:
     return [*subjects, *variants()]
 
 
-def combined(kind: str, choices: Mapping[str, str]) -> Subject:
-    """A transformer with a part of the reader's choice in several places at once."""
-    parts = {
-        family.word: {"name": name, **recipe(family, name).options}
-        for family in FAMILIES
-        for name in ([choices[family.word]] if family.word in choices else [])
-    }
-    return around(MODEL, "transformer", kind, **parts)
+def combined(row: Mapping[str, str]) -> Subject:
+    """A transformer of this kind with a part of the reader's choice in several places at once."""
+    chosen = [(family, row[family.word]) for family in FAMILIES if family.word in row]
+    parts = {each.word: {"name": name, **recipe(each, name).options} for each, name in chosen}
+    return around(MODEL, "transformer", row["kind"], **parts)
 
 
 def variants() -> Iterator[Subject]:
