@@ -22,6 +22,7 @@ from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import seal
 from ablations.sweep.jobs import Setting, TrialPiece
+from ablations.sweep.launch import Launcher
 from ablations.sweep.runner import run
 from ablations.sweep.worker import run_trial
 
@@ -30,7 +31,8 @@ QUESTION = question(control=VARIANTS[0], variants={n: {"model.residual": n} for 
 
 
 # A launcher that must not be asked for anything.
-IDLE: Any = Mock(capacity=1, events=lambda: iter(()), submit=Mock(side_effect=AssertionError))
+IDLE: Any = Mock(Launcher, capacity=1, events=lambda: iter(()))
+IDLE.submit.side_effect = AssertionError
 
 
 def planned(folder: Path, trials: int) -> Plan:
