@@ -124,6 +124,7 @@ def test_a_control_of_which_few_seeds_are_stuck_is_judged_by_the_others(folder: 
     folder.record("deep", 1, 0.9, status="stuck")
     row = judged(folder).loc["shallow"]
     assert (row["mark"], row["control_failures"], row["n"]) == ("better", "1 of 5 stuck", 4)
+    assert row["differences"] == pytest.approx([-0.1, -0.096, -0.095, -0.092])
 
 
 def test_a_control_that_broke_down_is_said_beside_the_mark(folder: Any) -> None:
