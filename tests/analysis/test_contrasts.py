@@ -119,6 +119,7 @@ def test_a_control_has_failed_where_most_of_its_seeds_are_stuck(folder: Any) -> 
     folder.record("deep", 1, 0.9, status="stuck")
     row = judged(folder).loc["shallow"]
     assert (row["mark"], row["control_failures"], row["n"]) == ("better", "1 of 5 stuck", 4)
+    assert row["differences"] == pytest.approx([-0.1, -0.096, -0.095, -0.092])
     for seed in (2, 3):
         folder.record("deep", seed, 0.9, status="stuck")
     row = judged(folder).loc["shallow"]

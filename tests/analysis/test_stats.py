@@ -44,7 +44,7 @@ def test_seeds_and_items_are_the_two_way_table_written_out() -> None:
     found = stats.seeds_and_items(d)
     assert found.value == pytest.approx(mean)
     assert found.both.error == pytest.approx(math.sqrt((a + b - e) / (S * items)))
-    assert found.same_items.error == pytest.approx(d.mean(axis=1).std(ddof=1) / 2)
+    assert found.same_items.ends() == pytest.approx(stats.mean_of(d.mean(axis=1)).ends())
     parts = (a - e) / (S * items), (b - e) / (S * items), e / (S * items)
     assert found.of_items == pytest.approx(parts[1] / sum(parts))
     freedom = (a + b - e) ** 2 / (

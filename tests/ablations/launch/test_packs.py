@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,18 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     singly, together = Results(tmp_path / "singly"), Results(tmp_path / "together")
     expected = run(plan, singly, here, "cpu")
     here.jobs.clear()
+    begun = time.perf_counter()
     assert run(plan, together, here, "cpu", ways=three) == expected
+    elapsed = time.perf_counter() - begun
     assert [job.call for job in here.jobs] == [PACK, PACK]
     for trial, want in plan.wanted.items():
         record = held(together, trial)
         assert_alike(record, held(singly, trial))
         assert record.env["packed"] == 3
         assert record.env["code"] == want.code
-        assert record.env["seconds"] > 0
         assert "packed" not in held(singly, trial).env
+    spent = [held(together, trial).env["seconds"] for trial in plan.wanted]
+    assert 0 < min(spent) < sum(spent) <= elapsed, "each has its own share of the time"
     files = [
         {str(path.relative_to(each.root)) for path in each.root.rglob("*") if path.is_file()}
         for each in (singly, together)
