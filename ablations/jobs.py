@@ -75,7 +75,7 @@ class Ended(NamedTuple):
     note: str = ""
 
 
-class Training:
+class TrainingJob:
     """Trials that differ in their seed alone, or one: trained together and evaluated, or only
     evaluated where they are trained already.
 
@@ -211,9 +211,9 @@ class Training:
     def nothing_left(self) -> list[Ended]:
         return [Ended(trial.trial, trial.title, NOTHING_LEFT) for trial in self.trials]
 
-    def apart(self) -> list[Training]:
+    def apart(self) -> list[TrainingJob]:
         """Each of its trials alone."""
-        return [Training([trial], self._setting) for trial in self.trials]
+        return [TrainingJob([trial], self._setting) for trial in self.trials]
 
     def _file(self, trial: str) -> tuple[int, int] | None:
         """Which file the record is: one that is written anew is another."""
@@ -223,7 +223,7 @@ class Training:
         return None
 
 
-class Benchmark:
+class BenchmarkJob:
     """One session on the clock: the trials that have no times yet, beside their reference.
 
     It leases its trials, whose records it writes to, and the machine, which it needs to itself.
@@ -323,13 +323,13 @@ class Benchmark:
         return Record.from_dict(timed.to_dict())
 
 
-def benchmarks(lacks: Mapping[str, Timings], setting: Setting) -> list[Benchmark]:
+def benchmarks(lacks: Mapping[str, Timings], setting: Setting) -> list[BenchmarkJob]:
     """One session for each reference: the trials that lack times beside it."""
     groups: dict[tuple[str, str], list[str]] = {}
     for trial, pairs in lacks.items():
         for pair in pairs:
             groups.setdefault(pair, []).append(trial)
-    return [Benchmark(*pair, trials, setting) for pair, trials in groups.items()]
+    return [BenchmarkJob(*pair, trials, setting) for pair, trials in groups.items()]
 
 
 def set_aside(lacks: Missing, results: Results) -> list[str]:

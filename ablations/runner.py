@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from ablations.jobs import (
     NOTHING_LEFT,
     TIMING,
-    Benchmark,
+    BenchmarkJob,
     Ended,
     Setting,
-    Training,
+    TrainingJob,
     benchmarks,
     set_aside,
 )
@@ -36,7 +36,7 @@ from ablations.store.results import Results
 RETRIES = 2  # of a job that failed for a cause that may pass
 EARLIER = "failed earlier"  # and not tried again: not how a job of this run ended
 ALIKE = 3  # so many first trials that all fail in one way end the run
-Work = Training | Benchmark
+Work = TrainingJob | BenchmarkJob
 AfterPass = Callable[[int, int], None]
 
 
@@ -140,7 +140,7 @@ class Passes:
 
     def of(
         self, wants: Iterable[Want], tried: set[str], setting: Setting
-    ) -> dict[int, list[Training]]:
+    ) -> dict[int, list[TrainingJob]]:
         """Pass → its trainings, in the order of the plan; 0: what needs no training.
 
         Of those that are to be trained (`tried`) the seeds of a variant are one training, each
@@ -154,9 +154,9 @@ class Passes:
             is_packed = is_packed and can_pack(want) is None
             group = str(want.frozen) if is_packed else want.trial
             groups.setdefault((number, group), []).append(want)
-        found: dict[int, list[Training]] = {}
+        found: dict[int, list[TrainingJob]] = {}
         for (number, _), some in groups.items():
-            found.setdefault(number, []).append(Training(some, setting))
+            found.setdefault(number, []).append(TrainingJob(some, setting))
         return found
 
 
@@ -251,7 +251,7 @@ class _Runner:
                 f"{event.reason} since this sweep began: nothing of {work.title} was kept. "
                 "The same command plans it anew."
             )
-        elif isinstance(work, Training) and len(work.trials) > 1:
+        elif isinstance(work, TrainingJob) and len(work.trials) > 1:
             self._fall_apart(work, event)
         elif _may_pass(event) and self._retries[work.id] < RETRIES:
             self._try_again(work, event)
@@ -275,7 +275,7 @@ class _Runner:
         for each in ended:
             self._display.finished(*each)
 
-    def _fall_apart(self, work: Training, outcome: Outcome) -> None:
+    def _fall_apart(self, work: TrainingJob, outcome: Outcome) -> None:
         """Whatever several trials have failed of, one of them alone may fare better."""
         self._leases.release(*work.leases)
         self._queue.extendleft(reversed(work.apart()))

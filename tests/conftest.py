@@ -35,6 +35,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder 
 
 from small import question  # noqa: E402
 
+from ablations.commands import main  # noqa: E402
+from ablations.store.results import Results  # noqa: E402
+
 settings.register_profile("same", derandomize=True, database=None, deadline=None)
 settings.register_profile("wander", database=None, deadline=None)
 settings.load_profile("same")
@@ -51,6 +54,21 @@ def ask(tmp_path: Path) -> Callable[..., str]:
         return str(file)
 
     return write
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Gives a command's exit code, and what it wrote to each stream."""
+
+    def answer(*words: str) -> tuple[int, str, str]:
+        return (main(words), *capsys.readouterr())
+
+    return answer
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from small import question
 
-from ablations.jobs import Setting, Training
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Event, Job
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, Want, make_plan
@@ -59,7 +59,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     plan, results = planned(folder, len(VARIANTS)), Results(folder / "out")
     merge_into(results, plan)
     want = next(iter(plan.wanted.values()))
-    job = Training([want], Setting(plan, results, "cpu", [])).job()
+    job = TrainingJob([want], Setting(plan, results, "cpu", [])).job()
     assert job is not None
     record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.trial])
     assert len(record.readings) > 20

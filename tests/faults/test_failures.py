@@ -13,7 +13,7 @@ from small import held
 from sweep_jobs import toy_plan
 from torch import nn
 
-from ablations.jobs import TIMING, Benchmark, Setting, Training
+from ablations.jobs import TIMING, BenchmarkJob, Setting, TrainingJob
 from ablations.launch import Event, Outcome
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
@@ -76,15 +76,15 @@ def test_a_sweep_stopped_between_two_tries_forgets_neither(results: Results, swe
     assert [attempt["status"] for attempt in record.env["earlier"]] == ["killed"]
 
 
-def training(results: Results, *measures: str) -> Training:
+def training(results: Results, *measures: str) -> TrainingJob:
     plan = toy_plan({"a": {}})
     plan.wanted["a"].measures.extend(measures)
-    made = Training([plan.wanted["a"]], Setting(plan, results, "cpu", []))
+    made = TrainingJob([plan.wanted["a"]], Setting(plan, results, "cpu", []))
     assert made.job()
     return made
 
 
-def saved(work: Training | Benchmark, outcome: Outcome) -> tuple[str, str]:
+def saved(work: TrainingJob | BenchmarkJob, outcome: Outcome) -> tuple[str, str]:
     """How it ended, and the note."""
     (ended,) = work.save(outcome, lambda name: True)
     return ended.status, ended.note
@@ -167,7 +167,7 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     plan = toy_plan({"a": {}, "b": {}})
     for want in plan.wanted.values():
         want.timings["throughput", "a"] = [{"length": 16}]
-    session = Benchmark("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
+    session = BenchmarkJob("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
     status, _ = saved(session, outcome)
     assert status in ("killed", "error")
     record = held(results, "a")

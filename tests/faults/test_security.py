@@ -113,7 +113,8 @@ def test_a_pickle_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path
 # The environment.
 
 TRAPS = ["${oc.env:SECRET_TOKEN}", "${oc.decode:${oc.env:SECRET_TOKEN}}", "${env:SECRET_TOKEN}",
-         "${SECRET_TOKEN}", "$SECRET_TOKEN", "${oc.create:{}}"]  # fmt: skip
+         "${SECRET_TOKEN}", "$SECRET_TOKEN", "${oc.create:{}}", "${", "${}", "$${task.words}",
+         "1${task.words}", "${task.words}0", "${ task.words }", "${task}"]  # fmt: skip
 TAGS = ["!!python/object/apply:os.getenv [SECRET_TOKEN]", "!ENV ${SECRET_TOKEN}", "!include x",
         "!!python/name:os.environ"]  # fmt: skip
 
@@ -143,7 +144,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     results: Results, ask: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 41. A real trial, and one that fails."""
-    from ablations.jobs import Setting, Training
+    from ablations.jobs import Setting, TrainingJob
     from ablations.launch import failure
     from ablations.worker import run_trials
 
@@ -154,7 +155,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     merge_into(results, plan)
     setting = Setting(plan, results, "cpu", [])
     good, bad = plan.wanted.values()
-    job = Training([good], setting).job()
+    job = TrainingJob([good], setting).job()
     assert job is not None
     record = Record.from_dict(run_trials(job.payload, lambda *_: None)[good.trial])
     assert record.status in ("ok", "stuck", "diverged")
@@ -163,7 +164,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
         run_trials({**job.payload, "device": "no such device"}, lambda *_: None)
     except Exception as error:
         failed = failure(bad.trial, error)
-    other = Training([bad], setting)
+    other = TrainingJob([bad], setting)
     assert other.job()
     other.save(failed, lambda name: True)
     kept = results.read(bad.trial)

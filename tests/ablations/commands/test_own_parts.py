@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ablations.commands import main
 from ablations.plan import facts, resolve
 from model.norm import NORM
 
@@ -47,15 +46,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget()
     yield tmp_path
     forget()
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    def answer(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        return (code, *capsys.readouterr())
-
-    return answer
 
 
 def test_the_part_of_the_page_is_trained_and_asked(say: Say) -> None:

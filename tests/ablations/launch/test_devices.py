@@ -11,7 +11,7 @@ import pytest
 from in_process import InProcess
 from small import held, question
 
-from ablations.jobs import Setting, Training
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Changed, Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan.wanted import Plan, make_plan
@@ -24,17 +24,12 @@ from ablations.worker import train_rank
 pytestmark = pytest.mark.usefixtures("server")
 
 
-def planned(folder: Path, changes: dict[str, Any], **overrides: Any) -> Plan:
-    file = folder / "small.yaml"
-    file.write_text(json.dumps(question(**changes)))
-    return make_plan([str(file)], "smoke", overrides, [0])
-
-
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    file = tmp_path_factory.mktemp("question") / "small.yaml"
+    file.write_text(json.dumps(question(variants={"with": {}})))
     settings = {"train.steps": 30, "train.parts": 3, "train.batch_tokens": 120}
-    changes = {"variants": {"with": {}}}
-    return planned(tmp_path_factory.mktemp("question"), changes, **settings)
+    return make_plan([str(file)], "smoke", settings, [0])
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +69,7 @@ def test_two_devices_leave_the_records_of_one(
 def job_of(plan: Plan, results: Results, device: str) -> Job:
     share = 0.0 if device == "cpu" else 1.0
     setting = Setting(plan, results, device, [], devices=2, accelerators=share)
-    job = Training([next(iter(plan.wanted.values()))], setting).job()
+    job = TrainingJob([next(iter(plan.wanted.values()))], setting).job()
     assert job is not None
     return job
 

@@ -40,9 +40,6 @@ sys.stdin.read()
 """
 
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., Leases]]:
     """Owners whose hearts beat only when `refresh` is called."""

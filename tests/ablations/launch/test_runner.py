@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import io
 import itertools
-import os
+import json
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small import held
+from small import held, question
 from small_plans import record_of
 
 from ablations.commands import main
@@ -30,24 +30,6 @@ from ablations.store.results import Results
 from ablations.train.weights import read_words
 
 Ask = Callable[..., str]
-SECRET = "hunter2-not-in-any-file"
-QUESTION = """\
-question: Does this run to its end?
-task: g2p
-fixed: all else
-moves: nothing
-metric: per
-measures: [quality, throughput]
-control: with
-variants:
-  with: {}
-  without: {model.position: none}
-settings:
-  {model.d_model: 16, train.batch_tokens: 256, train.parts: 1, task.valid_words: 40,
-   task.test_words: 40}
-"""
-
-
 TABLE = "whole [task.words=200, train.steps=5]"
 
 
@@ -83,21 +65,13 @@ class Sweep:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[None]:
-    """While one launcher is open, all others share its server: torch is loaded once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SECRET_TOKEN", SECRET)
-        patch.setattr("ablations.commands.answers.renew_page", lambda results: None)
-        with LocalLauncher(1, preload=["ablations.worker"]):
-            yield
-
-
-@pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, server: None) -> Sweep:
     """One real sweep: two variants, two seeds, one timing session."""
     sweep = Sweep(tmp_path_factory.mktemp("sweep"))
-    sweep.file.write_text(QUESTION)
-    code, told = sweep.run()
+    sweep.file.write_text(json.dumps(question(measures=["quality", "throughput"])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ablations.commands.answers.renew_page", lambda results: None)
+        code, told = sweep.run()
     assert code == 0, told
     return sweep
 
@@ -118,20 +92,17 @@ def losses(record: Record) -> list[Any]:
 # A whole sweep.
 
 
-def test_a_sweep_leaves_a_plan_and_a_record_and_a_checkpoint_for_each_trial_and_no_secret(
+def test_a_sweep_leaves_a_plan_and_a_record_and_a_checkpoint_for_each_trial(
     finished: Sweep,
 ) -> None:
     trials = set(finished.cells().values())
     assert len(trials) == 4
-    files = finished.files()
-    assert set(files) == {
+    assert set(finished.files()) == {
         "plan.json",
         "leases/.lock",
         *(f"trials/{trial}.json" for trial in trials),
         *(f"checkpoints/{trial}.safetensors" for trial in trials),
     }
-    assert os.environ["SECRET_TOKEN"] == SECRET
-    assert [name for name, (_, stored) in files.items() if SECRET.encode() in stored] == []
 
 
 def test_a_record_says_what_was_run_where_and_with_what(finished: Sweep) -> None:
@@ -205,11 +176,6 @@ def plan(ask: Ask) -> Plan:
     plan = make_plan([ask(measures=["quality", "throughput"])], "smoke", {}, [0])
     plan.profile.timing.update(blocks=2, warmup=1, sample_seconds=0.0)
     return plan
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
 
 
 def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, here: Any) -> None:
