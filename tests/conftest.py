@@ -86,6 +86,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("model.arguments.PATIENCE", 3600.0)
 
 
+@pytest.fixture(autouse=True)
+def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command `run` writes the page, which takes seconds."""
+    monkeypatch.setattr("ablations.commands.answers.renew_page", lambda results: None)
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """SIGINT reaches this test and the processes it starts.

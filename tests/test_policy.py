@@ -42,7 +42,7 @@ def imported_modules(path: Path) -> set[str]:
 
 ROOMS = (
     *("store", "tasks", "train", "measure", "plan", "signals", "leases", "progress", "launch"),
-    *("orders", "worker", "preload", "jobs", "runner", "commands"),
+    *("worker", "preload", "jobs", "runner", "commands"),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 from small import question
 
-from ablations.jobs import Setting, TrialPiece
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Launcher
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, Want, make_plan
@@ -24,7 +24,7 @@ from ablations.runner import run
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import seal
-from ablations.worker import run_trial
+from ablations.worker import run_trials
 
 VARIANTS = ("pre", "post", "sandwich", "parallel")
 QUESTION = question(control=VARIANTS[0], variants={n: {"model.residual": n} for n in VARIANTS})
@@ -47,9 +47,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     folder = tmp_path_factory.mktemp("real")
     plan, results = planned(folder, len(VARIANTS)), Results(folder / "out")
     merge_into(results, plan)
-    job = TrialPiece(next(iter(plan.wanted.values())), Setting(plan, results, "cpu", [])).job()
+    want = next(iter(plan.wanted.values()))
+    job = TrainingJob([want], Setting(plan, results, "cpu", [])).job()
     assert job is not None
-    record = Record.from_dict(run_trial(job.payload, lambda *_: None))
+    record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.trial])
     assert len(record.readings) > 20
     return record
 

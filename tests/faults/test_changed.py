@@ -16,7 +16,7 @@ from processes import HERE, PATH, start
 from small import SETTINGS
 from watching import LONG
 
-from ablations.jobs import Setting, TrialPiece
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Changed
 from ablations.launch.local import LocalLauncher
 from ablations.plan.code import code
@@ -24,7 +24,7 @@ from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import run
 from ablations.store.results import Results
 from ablations.store.stamp import PROJECT, ROOT, changed, loaded_otherwise, note_loaded, stamp
-from ablations.worker import run_trial
+from ablations.worker import run_trials
 from model.norm import NORM
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -142,13 +142,13 @@ def test_a_worker_refuses_code_that_is_not_what_its_process_has_loaded(
     plan = own_plan(ask)
     ours = next(want for want in plan.wanted.values() if PART in want.code)
     assert changed(ours.code) == []
-    job = TrialPiece(ours, Setting(plan, Results(tmp_path / "out"), "cpu", [PART])).job()
+    job = TrainingJob([ours], Setting(plan, Results(tmp_path / "out"), "cpu", [PART])).job()
     assert job is not None
     with pytest.raises(Changed, match=f"{PART} changed"):
-        run_trial(job.payload, lambda *_: None)
+        run_trials(job.payload, lambda *_: None)
     del sys.modules[PART], NORM.parts[PART]
     importlib.import_module(PART)
-    assert run_trial(job.payload, lambda *_: None)["env"]["code"] == ours.code
+    assert run_trials(job.payload, lambda *_: None)[ours.trial]["env"]["code"] == ours.code
 
 
 def test_a_comment_that_is_edited_after_the_code_was_loaded_changes_nothing(part: Path) -> None:

@@ -325,8 +325,8 @@ def test_a_run_of_days_says_so_and_goes_on(
         assert (code, out) == (0, "2 trials in results/smoke; 2 ok\n")
         assert err.endswith(told)
         assert bool(err) == bool(told)
-    expected = {"limit": 7.5, "spared": frozenset(), "accelerators": 0.0, "devices": 1}
-    assert given == {**expected, "ways": given["ways"]}
+    expected = {"limit": 7.5, "accelerators": 0.0, "workers": 4, "devices": 1, "pack": 1}
+    assert given == {**expected, "after_pass": given["after_pass"]}
 
 
 # status and show.

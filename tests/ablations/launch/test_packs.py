@@ -6,29 +6,26 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from in_process import InProcess
 from small import held
 
-from ablations.jobs import Setting, TrialPiece, packed
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Job, Outcome
-from ablations.plan.wanted import Plan, Want, make_plan
-from ablations.plan.ways import Way
-from ablations.runner import run
+from ablations.plan.wanted import Plan, make_plan
+from ablations.runner import Passes, run
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.train.stopping import Stopped
-from ablations.worker import run_pack
+from ablations.worker import run_trials
 
 Ask = Callable[..., str]
 SEEDS = [0, 1, 2]
-PACK, ALONE = "ablations.worker:run_pack", "ablations.worker:run_trial"
 
 
-def three(_: Want) -> Way:
-    return Way(3)
+def sizes(jobs: list[Job]) -> list[int]:
+    return [len(job.payload["trials"]) for job in jobs]
 
 
 @pytest.fixture
@@ -55,9 +52,9 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     expected = run(plan, singly, here, "cpu")
     here.jobs.clear()
     begun = time.perf_counter()
-    assert run(plan, together, here, "cpu", ways=three) == expected
+    assert run(plan, together, here, "cpu", pack=3) == expected
     elapsed = time.perf_counter() - begun
-    assert [job.call for job in here.jobs] == [PACK, PACK]
+    assert sizes(here.jobs) == [3, 3]
     for trial, want in plan.wanted.items():
         record = held(together, trial)
         assert_alike(record, held(singly, trial))
@@ -72,38 +69,46 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     ]
     assert files[0] == files[1]
     here.jobs.clear()
-    run(plan, together, here, "cpu", ways=three)
+    run(plan, together, here, "cpu", pack=3)
     assert here.jobs == [], "nothing is left to do"
 
 
 # Which trials go together.
 
 
-def pieces_of(plan: Plan, results: Results, ways: Callable[[Want], Way]) -> list[Any]:
-    setting = Setting(plan, results, "cpu", [], ways=ways, limit=10.0, accelerators=1.0)
-    trials = [TrialPiece(want, setting) for want in plan.wanted.values()]
-    return packed(trials, [piece.id for piece in trials], setting)
+def passes(plan: Plan, results: Results, pack: int) -> dict[int, list[TrainingJob]]:
+    setting = Setting(plan, results, "cpu", [], limit=10.0, accelerators=1.0)
+    return Passes(plan, pack).of(plan.wanted.values(), set(plan.wanted), setting)
 
 
-def test_the_seeds_of_an_arm_are_cut_into_few_packs_of_like_size(
+def test_the_seeds_of_a_variant_are_cut_into_few_passes_of_like_size(
     ask: Ask, results: Results
 ) -> None:
     plan = make_plan([ask()], "smoke", {}, list(range(10)))
-    for most, sizes in {1: [1] * 10, 2: [2] * 5, 99: [10], 4: [3, 3, 4]}.items():
-        pieces = pieces_of(plan, results, lambda _, most=most: Way(most))
-        assert [len(piece.leases) for piece in pieces] == [*sizes, *sizes]
-    assert [trial for piece in pieces for trial in piece.leases] == list(plan.wanted)
-    for piece in pieces:
-        assert len({str(plan.wanted[trial].frozen) for trial in piece.leases}) == 1
+    for pack, each in {1: [1] * 10, 2: [2] * 5, 99: [10], 4: [4, 3, 3]}.items():
+        found = passes(plan, results, pack)
+        assert [*found] == [*range(1, len(each) + 1)]
+        for size, some in zip(each, found.values(), strict=True):
+            assert [len(work.leases) for work in some] == [size, size]
+        everything = [work for some in found.values() for work in some]
+        assert {trial for work in everything for trial in work.leases} == set(plan.wanted)
+        for work in everything:
+            assert len({str(plan.wanted[trial].frozen) for trial in work.leases}) == 1
 
 
 def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results: Results) -> None:
     one, begun, two, *_ = plan.wanted
     results.checkpoints.mkdir(parents=True)
     results.unfinished(begun).touch()
-    first, alone, rest = pieces_of(plan, results, three)
+    ((first, alone, rest),) = passes(plan, results, 3).values()
     assert [first.leases, alone.leases] == [(one, two), (begun,)]
     assert len(rest.leases) == 3
+
+
+def test_what_cannot_be_packed_goes_alone_whatever_was_asked(ask: Ask, results: Results) -> None:
+    plan = make_plan([ask()], "smoke", {"model.dropout": 0.1}, SEEDS)
+    (some,) = passes(plan, results, 3).values()
+    assert [len(work.leases) for work in some] == [1] * 6
 
 
 # Packs that come to nothing.
@@ -115,14 +120,14 @@ def test_the_trials_of_a_pack_that_fails_go_on_alone(
     healthy, broken = here.work, []
 
     def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
-        if job.call == ALONE or broken:
+        if len(job.payload["trials"]) == 1 or broken:
             return healthy(job, report)
         broken.append(job.id)
         return Outcome(job.id, "oom", reason="too much")
 
     here.work = work  # type: ignore[method-assign]
-    counts = run(plan, results, here, "cpu", poll=0, ways=three)
-    assert [job.call for job in here.jobs] == [PACK, ALONE, ALONE, ALONE, PACK]
+    counts = run(plan, results, here, "cpu", poll=0, pack=3)
+    assert sizes(here.jobs) == [3, 1, 1, 1, 3]
     assert counts.total() == 6
     assert not counts["oom"]
     first = next(iter(plan.wanted))
@@ -132,7 +137,7 @@ def test_the_trials_of_a_pack_that_fails_go_on_alone(
 
 
 def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, results: Results) -> None:
-    pack, _ = pieces_of(plan, results, three)
+    ((pack, _),) = passes(plan, results, 3).values()
     job = pack.job()
     assert job is not None
 
@@ -141,5 +146,5 @@ def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, result
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Stopped):
-        run_pack(job.payload, stop)
+        run_trials(job.payload, stop)
     assert not results.checkpoints.exists() or not any(results.checkpoints.iterdir())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
+import itertools
 import json
 import shutil
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from small import held, question
+from small_plans import record_of
 
 from ablations.commands import main
 from ablations.launch import Event, Job, Outcome, Progress
@@ -67,7 +69,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory, server: None) -> Sweep:
     """One real sweep: two variants, two seeds, one timing session."""
     sweep = Sweep(tmp_path_factory.mktemp("sweep"))
     sweep.file.write_text(json.dumps(question(measures=["quality", "throughput"])))
-    code, told = sweep.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ablations.commands.answers.renew_page", lambda results: None)
+        code, told = sweep.run()
     assert code == 0, told
     return sweep
 
@@ -240,13 +244,39 @@ def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
     mend = break_jobs(here, lambda job: Outcome(job.id, "killed") if ":" in job.id else None)
     assert run(plan, results, here, "cpu", poll=0)["killed"] == 1
     calls = [job.call.rpartition(":")[2] for job in here.jobs]
-    assert calls == ["run_trial", "run_trial", *["run_session"] * 3]
+    assert calls == ["run_trials", "run_trials", *["run_benchmark"] * 3]
     assert [[*held(results, trial).measures] for trial in plan.wanted] == [["quality"]] * 2
     mend()
     here.jobs.clear()
     run(plan, results, here, "cpu")
-    assert [job.call for job in here.jobs] == ["ablations.worker:run_session"]
+    assert [job.call for job in here.jobs] == ["ablations.worker:run_benchmark"]
     assert all("throughput" in held(results, trial).measures for trial in plan.wanted)
+
+
+def test_a_run_goes_seed_by_seed_and_tells_of_each_pass_but_the_last(
+    ask: Ask, results: Results, here: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What needs no training, pass 1, the benchmarks, and then a seed more at a time."""
+    counted = ask("counted", measures=["share"], metric="time_share")
+    asked = ask(measures=["quality", "throughput"])
+    plan = make_plan([asked, counted], "smoke", {}, [7, 5, 6])
+
+    def work(job: Job, _: Any) -> Outcome:
+        if ":" in job.id:
+            return Outcome(job.id, "error", reason="no clock")
+        record = record_of(plan.wanted[job.id], trained=plan.wanted[job.id].trained)
+        return Outcome(job.id, "done", {job.id: record.to_dict()})
+
+    here.work = work
+    ended: list[tuple[int, int, int]] = []
+    run(plan, results, here, "cpu", after_pass=lambda *both: ended.append((*both, len(here.jobs))))
+    trained = {trial: want.config["seed"] for trial, want in plan.wanted.items() if want.trained}
+    told = [trained.get(job.id, "timed" if ":" in job.id else "counted") for job in here.jobs]
+    assert [[word, len([*some])] for word, some in itertools.groupby(told)] == [
+        ["counted", 2], [7, 2], ["timed", 1], [5, 2], [6, 2]
+    ]  # fmt: skip
+    assert ended == [(1, 3, 4), (2, 3, 7)]
+    assert "pass 2 of 3" in capsys.readouterr().err
 
 
 def test_where_a_place_is_added_the_times_of_the_others_stay(
@@ -321,7 +351,7 @@ def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
     monkeypatch.setattr("ablations.runner.time.sleep", end_the_other)
     run(plan, results, here, "cpu")
     assert waited == [0]
-    assert [job.call for job in here.jobs] == ["ablations.worker:run_session"]
+    assert [job.call for job in here.jobs] == ["ablations.worker:run_benchmark"]
 
 
 def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(
@@ -417,4 +447,5 @@ def test_a_trial_that_is_stopped_while_it_is_measured_keeps_its_training(
     here.jobs.clear()
     run(plan, results, here, "cpu")
     assert list(held(results, trial).measures) == ["throughput", "quality"]
-    assert all(job.payload["record"] for job in here.jobs), "nothing was trained again"
+    asked = [each for job in here.jobs for each in job.payload["trials"]]
+    assert all(each["record"] for each in asked), "nothing was trained again"

@@ -25,7 +25,6 @@ from ablations.measure import (
     discover,
     quantities_of,
 )
-from ablations.orders import SessionOrder
 from ablations.plan.wanted import make_plan
 from ablations.runner import run
 from ablations.store.record import Reading
@@ -33,7 +32,7 @@ from ablations.store.results import Results
 from ablations.tasks.g2p import G2P
 from ablations.tasks.translation import Translation
 from ablations.train.step import validate
-from ablations.worker import run_session
+from ablations.worker import run_benchmark
 from model.build import build
 
 Ask = Callable[..., str]
@@ -142,21 +141,21 @@ def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Readi
     file = ask(measures=[measure], metric=metric, variants=RIVALS)
     plan = make_plan([file], "smoke", {}, [0])
     control, other = plan.wanted.values()
-    order = SessionOrder(
-        device="cpu",
-        imports=[],
-        env={"commit": "abc", "dirty": False},
-        measure=measure,
-        code=control.measure_code(measure),
-        against=control.trial,
-        reference=control.config,
-        candidates={control.trial: control.config, other.trial: other.config},
-        models=control.code | other.code,
-        untrained=[control.trial, other.trial],
-        places=[{**HERE}],
-        timing=TINY,
-    )
-    told = run_session(order.payload(), lambda *_: None)
+    payload: dict[str, Any] = {
+        "device": "cpu",
+        "imports": [],
+        "env": {"commit": "abc", "dirty": False},
+        "measure": measure,
+        "code": control.measure_code(measure),
+        "against": control.trial,
+        "reference": control.config,
+        "candidates": {control.trial: control.config, other.trial: other.config},
+        "models": control.code | other.code,
+        "untrained": [control.trial, other.trial],
+        "places": [{**HERE}],
+        "timing": TINY,
+    }
+    told = run_benchmark(payload, lambda *_: None)
     taken = told["readings"].items()
     assert {"torch", "device", "threads", "commit", "code", "others"} <= set(told["env"])
     return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.trial
