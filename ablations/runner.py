@@ -215,10 +215,7 @@ class _Sweep:
             self._beware(piece, event)
 
     def _keep(self, piece: Piece, outcome: Outcome, again: bool) -> tuple[str, str]:
-        with self._leases.locked():  # nobody can take over between the look and the writing
-            # One by one: of a session, some trials may be another's now.
-            ours = {name for name in piece.leases if self._leases.retake(name)}
-            return piece.keep(outcome, ours.__contains__, again)
+        return piece.keep(outcome, self._leases.holds, again)
 
     def _finish(self, piece: Piece, outcome: Outcome) -> None:
         for part, own in piece.shares(outcome):
