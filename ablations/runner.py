@@ -260,10 +260,7 @@ class _Runner:
             self._beware(work, event)
 
     def _save(self, work: Work, outcome: Outcome, again: bool = False) -> list[Ended]:
-        with self._leases.locked():  # nobody can take over between the look and the writing
-            # One by one: some trials may be another's now.
-            ours = {name for name in work.leases if self._leases.retake(name)}
-            return work.save(outcome, ours.__contains__, again)
+        return work.save(outcome, self._leases.holds, again)
 
     def _finish(self, work: Work, outcome: Outcome) -> None:
         ended = self._save(work, outcome)

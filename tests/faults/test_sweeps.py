@@ -213,8 +213,8 @@ def test_a_paused_sweep_that_wakes_after_losing_its_lease_does_no_harm(
     late = start_driver(drivers, results, {"a": {"do": "wait", "driver": "late", **names}})
     Path(names["told"]).read_text()
     late.send_signal(signal.SIGSTOP)
-    leases = Leases(results.root / "leases", patience=0.0)
-    assert sweep({"a": {"driver": "new"}}, leases=leases) == {"ok": 1}
+    os.utime(results.root / "leases/a", (0, 0))  # as long as it was silent
+    assert sweep({"a": {"driver": "new"}}) == {"ok": 1}
     stored = results.path("a").read_bytes()
     assert held(results, "a").env["driver"] == "new"
     late.send_signal(signal.SIGCONT)
