@@ -71,9 +71,9 @@ def test_what_cannot_be_built_is_refused_all_at_once_and_leaves_no_record(
 def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(say: Say) -> None:
     """Fault 26."""
     for words, right in (
-        (["plan", "norm", "model.head=classes"], "a label for each token; choose tokens"),
-        (["plan", "norm", "model.head=bare"], "a label for each token; choose tokens"),
-        (["plan", "listops", "model.head=tokens"], "for each sequence; choose classes"),
+        (["plan", "norm/g2p", "model.head=classes"], "a label for each token; choose tokens"),
+        (["plan", "norm/g2p", "model.head=bare"], "a label for each token; choose tokens"),
+        (["plan", "training/listops", "model.head=tokens"], "for each sequence; choose classes"),
     ):
         code, (line,) = say(*words)
         assert (code, line.endswith(right)) == (2, True), line
@@ -84,12 +84,12 @@ def test_an_unknown_name_is_answered_with_the_nearest(
 ) -> None:
     """Fault 25."""
     for words, right in (
-        (["plan", "positoin"], "'position'"),
+        (["plan", "positoins"], "'positions'"),
         (["plan", "norm", "--profile", "smok"], "'smoke'"),
-        (["plan", "norm", "modle.d_model=8"], "'model'"),
-        (["plan", "norm", "model.n_head=8"], "'model.n_heads'"),
-        (["plan", "norm", "model.position=rotery"], "'rotary'"),
-        (["plan", "norm", "task.name=g2"], "'g2p'"),
+        (["plan", "norm/g2p", "modle.d_model=8"], "'model'"),
+        (["plan", "norm/g2p", "model.n_head=8"], "'model.n_heads'"),
+        (["plan", "norm/g2p", "model.position=rotery"], "'rotary'"),
+        (["plan", "norm/g2p", "task.name=g2"], "'g2p'"),
         (["runn"], "'run'"),
     ):
         code, (line,) = say(*words)
@@ -109,7 +109,7 @@ def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -
     """Fault 30."""
     hundred = {f"{n}": {"train.steps": n + 1} for n in range(100)}
     fifty = dict(list(hundred.items())[:50])
-    vast = ask(across={"a": hundred, "b": hundred, "c": fifty})
+    vast = ask(factors={"a": hundred, "b": hundred, "c": fifty})
     for command in ("plan", "run"):
         code, (line,) = say(command, vast, "--profile", "smoke", "--seeds", "0-0")
         assert code == 2
@@ -123,7 +123,7 @@ def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -
 def test_seeds_steps_and_data_that_cannot_be_are_one_line(ask: Ask, say: Say) -> None:
     """Fault 31."""
     for seeds in ("-1", "0,0", "0,x", ""):
-        code, (line,) = say("run", "norm", "--seeds", seeds)
+        code, (line,) = say("run", "norm/g2p", "--seeds", seeds)
         assert (code, line.startswith(f"--seeds {seeds}")) == (2, True)
     for override, words in (
         ("train.steps=0", "steps=0"),

@@ -23,11 +23,11 @@ TRIALS = 40
 QUESTION = """\
 question: Does a sweep that is killed end as one that is left alone?
 task: g2p
-fixed: all else
-moves: nothing
+held_constant: all else
+changes: nothing
 metric: per
-measures: [quality]
-control: with
+evaluations: [quality]
+baseline: with
 variants:
   with: {}
   without: {model.position: none}

@@ -152,7 +152,7 @@ def test_a_module_that_raises_anything_is_one_line(
         module = f"raises_{name}"
         (tmp_path / f"{module}.py").write_text(source)
         for command in ("plan", "run"):
-            assert main([command, "norm", "--profile", "smoke", "--import", module]) == 2
+            assert main([command, "norm/g2p", "--profile", "smoke", "--import", module]) == 2
             out, err = capsys.readouterr()
             assert out == ""
             assert err.startswith(f"--import {module}: ")
@@ -171,6 +171,6 @@ def test_a_value_or_a_path_nested_without_end_is_one_line(
         "model" + ".a" * 5_000 + "=1",
         "model.x=" + "{a: " * 200 + "1" + "}" * 200,
     ):
-        assert main(["plan", "norm", "--profile", "smoke", override]) == 2
+        assert main(["plan", "norm/g2p", "--profile", "smoke", override]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n"), "Traceback" in err) == ("", 1, False)

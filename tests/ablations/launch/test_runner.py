@@ -32,11 +32,12 @@ SECRET = "hunter2-not-in-any-file"
 QUESTION = """\
 question: Does this run to its end?
 task: g2p
-fixed: all else
-moves: nothing
+held_constant: all else
+changes: nothing
 metric: per
-measures: [quality, throughput]
-control: with
+evaluations: [quality]
+benchmarks: {throughput: {}}
+baseline: with
 variants:
   with: {}
   without: {model.position: none}
@@ -289,7 +290,9 @@ def test_where_a_place_is_added_the_times_of_the_others_stay(
 ) -> None:
     def plan(*lengths: int) -> Plan:
         points = {"throughput": {"length": [*lengths], "batch": [2]}}
-        made = make_plan([ask(measures=["quality", "throughput"], points=points)], "smoke", {}, [0])
+        made = make_plan(
+            [ask(measures=["quality", "throughput"], benchmarks=points)], "smoke", {}, [0]
+        )
         made.profile.timing.update(blocks=2, warmup=1, sample_seconds=0.0)
         return made
 

@@ -73,9 +73,13 @@ def test_the_weights_of_one_more_block_are_the_only_new_ones(found: Any) -> None
 
 def test_what_is_no_variant_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for words, problem in [
-        (["norm:pre", "norm:pots"], "no variant 'pots' in norm. Did you mean 'post'?\n"),
-        (["norm:pre", "nrm:post"], "no ablation 'nrm'. Did you mean 'norm'?\n"),
-        (["norm", "norm:post"], "no variant '' in norm. Choose from: "),
+        (
+            ["norm/g2p:pre", "norm/g2p:pots"],
+            "no variant 'pots' in norm/g2p. Did you mean 'post'?\n",
+        ),
+        (["norm/g2p:pre", "nrm:post"], "no chapter or experiment 'nrm'. Did you mean 'norm'?\n"),
+        (["norm/g2p", "norm/g2p:post"], "no variant '' in norm/g2p. Choose from: "),
+        (["norm:pre", "norm/g2p:post"], "norm is a chapter: name one of norm/g2p, norm/text, "),
     ]:
         assert main(["diff", *words, "--profile", "smoke"]) == 2
         err = capsys.readouterr().err
