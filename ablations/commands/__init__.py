@@ -33,10 +33,10 @@ class Command:
 PROGRAM = "python -m ablations"
 COMMANDS = {
     "list": Command(
-        "the catalogue of questions",
+        "chapters and their experiments",
         listing.act,
         listing.arguments,
-        examples=("list", "list --claim position.needed"),
+        examples=("list", "list norm", "list --claim position.needed"),
     ),
     "plan": Command(
         "what would run, with parameters, time and disk",
@@ -45,9 +45,9 @@ COMMANDS = {
         takes_overrides=True,
         examples=(
             "plan",
-            "plan position --profile smoke",
-            "plan norm --seeds 3 train.optimiser.rate=3e-3 model.norm=rms",
-            "plan position model.d_model=32,64,128",
+            "plan positions --profile smoke",
+            "plan norm/g2p --seeds 3 train.optimiser.rate=3e-3 model.d_model=32",
+            "plan positions/g2p model.d_model=32,64,128",
         ),
     ),
     "run": Command(
@@ -56,9 +56,9 @@ COMMANDS = {
         run.arguments,
         takes_overrides=True,
         examples=(
-            "run position norm --profile smoke",
+            "run positions norm/g2p --profile smoke",
             "run --claim position.needed --seeds 10",
-            "run position --seeds 0-4 --results results/mine",
+            "run heads/text --seeds 0-4 --results results/mine",
             "run my_question.yaml --import my_parts",
         ),
     ),
@@ -79,13 +79,16 @@ COMMANDS = {
         diff.act,
         diff.arguments,
         takes_overrides=True,
-        examples=("diff norm:pre norm:post", "diff heads:'4 heads' heads:'1 head' model.depth=4"),
+        examples=(
+            "diff norm/g2p:pre norm/g2p:post",
+            "diff heads/g2p:'4 heads' heads/g2p:'1 head' model.depth=4",
+        ),
     ),
     "show": Command(
         "one trial's record",
         show.act,
         show.arguments,
-        examples=("show norm:post --profile smoke", "show norm:post:301", "show 1a2b3c"),
+        examples=("show norm/g2p:post --profile smoke", "show norm/g2p:post:301", "show 1a2b3c"),
     ),
     "try": Command(
         "a trained model's answer to your own input",
@@ -93,14 +96,15 @@ COMMANDS = {
         show.try_arguments,
         is_verbatim=True,
         examples=(
-            "try position:sinusoidal transformer --profile smoke",
-            "try position:sinusoidal --seed 301 attention",
+            "try positions/g2p:sinusoidal transformer --profile smoke",
+            "try positions/g2p:sinusoidal --seed 301 attention",
         ),
     ),
 }
 
 
 GONE = {
+    "--arms": "every variant runs; name chapters, experiments or --claim ID to run less",
     "--until": "seeds are fixed beforehand; use --seeds N",
     "--budget": "stop with Ctrl-C at any time; the same command goes on from there",
     "--follow": "use `watch python -m ablations status`",

@@ -10,9 +10,8 @@ import pytest
 import ablations.commands
 from ablations.commands import COMMANDS
 from ablations.commands.arguments import names_of
-from ablations.plan.profile import find_profile
-from ablations.plan.question import find, read_ablation
 from ablations.plan.wanted import make_plan
+from ablations.spec import find, find_profile, read_experiment
 from model.arguments import working
 
 EXAMPLES = [example for command in COMMANDS.values() for example in command.examples]
@@ -35,7 +34,7 @@ def check(example: str) -> None:
     if ":" in getattr(options, "trial", ""):
         meant.append(":".join(options.trial.split(":")[:2]))
     for question, _, label in (each.partition(":") for each in meant):
-        assert label in read_ablation(find(question)[1])[0].variants
+        assert label in read_experiment(find(question)[question])[0].variants
         names.append(question)
     if names:
         set_here = getattr(options, "overrides", {}), [300], False, getattr(options, "factors", {})
