@@ -73,7 +73,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(say: Say) -> None:
         ("model.position=rotery", "'rotary'"),
         ("task.name=g2", "'g2p'"),
     ):
-        assert f"Did you mean {right}?" in refusal(say, "plan", "norm", override)
+        assert f"Did you mean {right}?" in refusal(say, "plan", "norm/g2p", override)
 
 
 def test_what_is_gone_is_answered_with_what_replaces_it(say: Say, ask: Ask) -> None:
@@ -130,9 +130,13 @@ MISTAKES = [
     (["show"], "trial"),
     *(([command, "model.depth=2"], "path=value") for command in ("clean", "list", "status")),
     (["plan", "norm", "=2"], "path=value"),
-    (["diff", "norm:pre", "norm:pots"], "no variant 'pots' in norm. Did you mean 'post'?"),
-    (["diff", "norm:pre", "nrm:post"], "no ablation 'nrm'. Did you mean 'norm'?"),
-    (["diff", "norm", "norm:post"], "no variant '' in norm. Choose from: "),
+    (
+        ["diff", "norm/g2p:pre", "norm/g2p:pots"],
+        "no variant 'pots' in norm/g2p. Did you mean 'post'?",
+    ),
+    (["diff", "norm/g2p:pre", "nrm:post"], "no chapter or experiment 'nrm'. Did you mean 'norm'?"),
+    (["diff", "norm/g2p", "norm/g2p:post"], "no variant '' in norm/g2p. Choose from: "),
+    (["diff", "norm:pre", "norm/g2p:post"], "norm is a chapter: name one of norm/g2p, norm/text, "),
     (["run", "--devcies", "2"], "'--devices'"),
     *(
         (["run", option, number], f"{option} {number}: expected a whole number from 1")
@@ -141,7 +145,7 @@ MISTAKES = [
     (["run", "--devices", "2", "--pack", "3"], "--pack and --devices do not go together"),
     (["run", "--device", "cpu:0", "--devices", "2"], "--devices 2: say --device cpu, without a"),
     *(
-        (["plan", "norm", "--profile", "smoke", nested], "")
+        (["plan", "norm/g2p", "--profile", "smoke", nested], "")
         for nested in (
             "model.x=" + "{" * 5_000,
             "model.x=" + "[" * 50_000 + "]" * 50_000,
