@@ -21,7 +21,6 @@ import torch._dynamo  # every optimiser loads it: here that happens once, in the
 from torch import nn
 
 from ablations.launch import Changed
-from ablations.launch.together import run_together
 from ablations.measure import Probe, discover
 from ablations.measure.session import Watch, time_session
 from ablations.measure.timing import TimingConfig
@@ -33,10 +32,10 @@ from ablations.store.record import Reading, Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
+from ablations.train.ddp import SharedKeeper, ranks_on, run_together
 from ablations.train.device import device_name, numerics, own_device
 from ablations.train.loop import train
 from ablations.train.pack import Pack
-from ablations.train.ranks import SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice, Stopped, noticing
 from ablations.train.unfinished import Keeper
@@ -124,9 +123,8 @@ def _train(
 
 def _train_together(order: TrialOrder, record: Record, report: Report, notice: Notice) -> float:
     """Have a process for each device train, and keep the weights; seconds as `_train` has them."""
-    call = f"{__name__}:{train_rank.__name__}"
     first = replace(order, device=own_device(order.device))
-    training = run_together(call, first.payload(), order.devices, report, notice)
+    training = run_together(train_rank, first.payload(), order.devices, report, notice)
     if training is None:
         raise Stopped
     record.status, record.reason = training["status"], training["reason"]
