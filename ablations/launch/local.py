@@ -104,17 +104,18 @@ class LocalLauncher(Launcher):
             with undisturbed():
                 del self._waiting[name]
                 try:
-                    try:
-                        self._running[name] = self._worker(job, slot)
-                    except (ConnectionError, EOFError):  # the server has died: start another
-                        _stop_server()
-                        self._running[name] = self._worker(job, slot)
+                    self._running[name] = self._worker(job, slot)
                 except (OSError, EOFError) as error:
                     reason = f"no process could be started ({error})"
                     self._ready.append(Outcome(name, "error", reason=reason, began=False))
 
     def _worker(self, job: Job, slot: int) -> _Worker:
-        return _Worker(job, self._context, self._grace, slot, self._settle)
+        words = job, self._context, self._grace, slot, self._settle
+        try:
+            return _Worker(*words)
+        except (ConnectionError, EOFError):  # the server has died: the next try starts another
+            _stop_server()
+            return _Worker(*words)
 
     def _slot_for(self, job: Job) -> int | None:
         """A free slot whose accelerator has room for the job, and the ones after it where it needs
