@@ -108,7 +108,7 @@ def run(
                         runner.number = number
                         if some := work.get(number):
                             if passes.count > 1:
-                                display.say(f"pass {number} of {passes.count}")
+                                display.describe(f"pass {number} of {passes.count}")
                             runner.work(some, launcher.capacity)
                         if number < passes.count:
                             runner.tell(after_pass, passes.count)

@@ -20,7 +20,6 @@ import torch._dynamo  # every optimiser loads it: here that happens once, in the
 from torch import nn
 
 from ablations.launch import Changed
-from ablations.launch.together import run_together
 from ablations.measure import Probe, discover
 from ablations.measure.session import Watch, time_session
 from ablations.measure.timing import TimingConfig
@@ -31,10 +30,10 @@ from ablations.store.record import Reading, Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
+from ablations.train.ddp import SharedKeeper, ranks_on, run_together
 from ablations.train.device import device_name, numerics, own_device
 from ablations.train.loop import Training, train
 from ablations.train.pack import Pack
-from ablations.train.ranks import SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice, Stopped, noticing
 from ablations.train.unfinished import Keeper
@@ -126,9 +125,8 @@ def end(record: Record, training: Training) -> None:
 
 def _train_together(payload: Payload, record: Record, report: Report, notice: Notice) -> float:
     """Have a process for each device train, and keep the weights; seconds of earlier stretches."""
-    call = f"{__name__}:{train_rank.__name__}"
     told = {**payload, "device": own_device(payload["device"])}
-    training = run_together(call, told, payload["devices"], report, notice)
+    training = run_together(train_rank, told, payload["devices"], report, notice)
     if training is None:
         raise Stopped
     record.status, record.reason = training["status"], training["reason"]

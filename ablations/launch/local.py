@@ -21,11 +21,12 @@ import tempfile
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
-from typing import Any, ClassVar, cast
+from multiprocessing.process import BaseProcess
+from typing import Any, ClassVar
 
 from ablations.launch import Event, Job, Launcher, Outcome, Progress, failure, resolve
 from ablations.signals import undisturbed
@@ -76,7 +77,11 @@ class LocalLauncher(Launcher):
         if job.threads > held and not job.accelerators:
             raise ConfigError([f"--devices {job.threads}: this machine has {held} cores"])
         super().submit(job)
-        self._start_server()
+        # The modules load in the background; a launcher without jobs loads nothing.
+        self._context.set_forkserver_preload(self._preload)
+        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
+        with undisturbed():
+            forkserver.ensure_running()
 
     def _stop(self, names: Sequence[str]) -> None:
         for name in names:
@@ -89,20 +94,28 @@ class LocalLauncher(Launcher):
             _stop_server()
 
     def _fill(self) -> None:
-        """Start waiting jobs while there is room."""
         if self._waiting and not self._server_is_ready:
             self._await_server()
         while self._waiting:
-            slot = self._slot_for(next(iter(self._waiting.values())))
+            name, job = next(iter(self._waiting.items()))
+            slot = self._slot_for(job)
             if slot is None:
                 return
-            with undisturbed(), _no_main():
-                job = self._waiting.pop(next(iter(self._waiting)))
+            with undisturbed():
+                del self._waiting[name]
                 try:
-                    self._running[job.id] = self._start(job, slot)
+                    self._running[name] = self._worker(job, slot)
                 except (OSError, EOFError) as error:
                     reason = f"no process could be started ({error})"
-                    self._ready.append(Outcome(job.id, "error", reason=reason, began=False))
+                    self._ready.append(Outcome(name, "error", reason=reason, began=False))
+
+    def _worker(self, job: Job, slot: int) -> _Worker:
+        words = job, self._context, self._grace, slot, self._settle
+        try:
+            return _Worker(*words)
+        except (ConnectionError, EOFError):  # the server has died: the next try starts another
+            _stop_server()
+            return _Worker(*words)
 
     def _slot_for(self, job: Job) -> int | None:
         """A free slot whose accelerator has room for the job, and the ones after it where it needs
@@ -115,12 +128,11 @@ class LocalLauncher(Launcher):
         for worker in self._running.values():
             for device in self._row(worker.job, worker.slot):
                 used[device] += min(worker.job.accelerators, 1.0)
-        taken = {worker.slot for worker in self._running.values()}
         room = 1.0 - min(job.accelerators, 1.0) + _ROUNDING
-        for slot in range(max(self.capacity, self._devices)):
+        free = set(range(max(self.capacity, self._devices)))
+        for slot in sorted(free - {worker.slot for worker in self._running.values()}):
             row = self._row(job, slot)
-            is_wide_enough = len(row) >= job.accelerators
-            if slot not in taken and is_wide_enough and all(used[device] <= room for device in row):
+            if len(row) >= job.accelerators and all(used[device] <= room for device in row):
                 return slot
         return None
 
@@ -129,35 +141,16 @@ class LocalLauncher(Launcher):
         first = slot % self._devices
         return range(first, min(first + max(1, math.ceil(job.accelerators)), self._devices))
 
-    def _start(self, job: Job, slot: int) -> _Worker:
-        try:
-            return self._worker(job, slot)
-        except (ConnectionError, EOFError):  # the server has died: the next try starts another
-            _stop_server()
-            return self._worker(job, slot)
-
-    def _worker(self, job: Job, slot: int) -> _Worker:
-        return _Worker(job, self._context, self._grace, slot, self._settle)
-
-    def _start_server(self) -> None:
-        """Have the modules loading in the background; a launcher without jobs loads nothing."""
-        self._context.set_forkserver_preload(self._preload)
-        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
-        with undisturbed(), _no_main():
-            forkserver.ensure_running()
-
     def _await_server(self) -> None:
         """Wait, open to Ctrl-C, until the server has its modules loaded: its first fork tells."""
         probe = self._context.Process(target=os.getpid, daemon=True)
         try:
-            with _no_main():
-                probe.start()
+            _start(probe)
         except (OSError, EOFError):
             names = ", ".join(self._preload)
             what = f"workers cannot start: loading {names} failed, see above"
             raise ChildProcessError(what) from None
         probe.join()
-        probe.close()
         self._server_is_ready = True
 
     def _wait(self) -> None:
@@ -165,10 +158,10 @@ class LocalLauncher(Launcher):
         workers = self._running.values()
         handles: dict[Any, _Worker] = {worker.process.sentinel: worker for worker in workers}
         handles |= {worker.reader: worker for worker in workers if not worker.reader.closed}
-        pulse = math.inf if self._is_stopping is None else time.monotonic() + PULSE
-        deadline = min([pulse, *(each.deadline for each in workers)])
-        left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
-        written = wait(list(handles), left)
+        pulse = math.inf if self._is_stopping is None else PULSE
+        left = min(each.deadline for each in workers) - time.monotonic()
+        left = max(0.0, min(pulse, left))
+        written = wait(list(handles), None if math.isinf(left) else left)
         with undisturbed():  # what is taken from a worker must not be lost
             for handle in written:
                 worker = handles[handle]
@@ -203,7 +196,7 @@ class _Worker:
         output = Connection(os.dup(self._output.fileno()), readable=False)
         self.process = context.Process(target=_work, args=(job, slot, settle, writer, output))
         try:
-            self.process.start()
+            _start(self.process)
         except BaseException:
             self.reader.close()
             self._output.close()
@@ -239,7 +232,7 @@ class _Worker:
             if "status" in message:
                 self._result = message
             else:
-                events.append(Progress(self.job.id, message["fraction"], message["note"]))
+                events.append(Progress(self.job.id, **message))
         return events
 
     def end(self, status: str, reason: str) -> None:
@@ -303,21 +296,17 @@ def _death(code: int | None, survived: bool) -> dict[str, Any]:
         return {"status": "killed", "reason": "the server that forks workers was killed"}
     if code >= 0:
         return {"status": "error", "reason": f"ended without a result (exit code {code})"}
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
+    known = {each.value: each.name for each in signal.Signals}
+    name = known.get(-code, f"signal {-code}")
     hint = " (often the kernel, when memory runs out)" if name == "SIGKILL" else ""
     return {"status": "killed", "reason": name + hint}
 
 
-@contextlib.contextmanager
-def _no_main() -> Iterator[None]:
-    """Hide the driver's main module: each worker would run it again, to no use."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
+def _start(process: BaseProcess) -> None:
+    """Start it without the driver's main module, which it would run again, to no use."""
+    main, sys.modules["__main__"] = sys.modules["__main__"], types.ModuleType("__main__")
     try:
-        yield
+        process.start()
     finally:
         sys.modules["__main__"] = main
 
@@ -346,20 +335,18 @@ def _work(
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(job.threads)
     pipe = open(messages.fileno(), "wb", closefd=False)  # noqa: SIM115
-    lock = threading.Lock()
 
     def send(message: dict[str, Any]) -> None:
-        line = json.dumps(message)
-        with lock:
-            pipe.write(line.encode() + b"\n")
-            pipe.flush()
+        pipe.write(json.dumps(message).encode() + b"\n")
+        pipe.flush()
 
     def report(fraction: float, note: str) -> None:
         send({"fraction": fraction, "note": note})
 
     try:
         if settle is not None:
-            cast(Callable[[int], None], resolve(settle))(slot)
+            settling: Any = resolve(settle)
+            settling(slot)
         value = resolve(job.call)(job.payload, report)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is worth its last moment
         send({"status": "done", "value": value})

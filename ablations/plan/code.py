@@ -15,7 +15,7 @@ _ASIDE = ("ablations.store", "ablations.tasks.scoring", "ablations.tasks.cache",
 
 _JOINT = "model.build"  # which decides how parts are joined, and imports every part, used or not
 # How several seeds, or several devices, train as one: what they import is not all used.
-_SHARED = ("ablations.train.pack", "ablations.train.ranks")
+_SHARED = ("ablations.train.pack", "ablations.train.ddp")
 
 
 @cache

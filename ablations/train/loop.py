@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
+from ablations.train.ddp import ALONE, Devices
 from ablations.train.optimiser import OPTIMISER, SCHEDULE
-from ablations.train.ranks import ALONE, Devices
 from ablations.train.settings import TrainConfig
 from ablations.train.step import compiled, update, validate
 from ablations.train.unfinished import Keeper

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ablations.tasks.task import Task
-from ablations.train.ranks import ALONE, Devices
+from ablations.train.ddp import ALONE, Devices
 from ablations.train.settings import TrainConfig
 from model.batch import Batch
 from model.evaluating import evaluating

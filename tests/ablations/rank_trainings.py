@@ -14,8 +14,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from ablations.launch import Report
+from ablations.train.ddp import ALONE, Devices, Forward, Ranks, SharedKeeper, ranks_on
 from ablations.train.loop import train
-from ablations.train.ranks import ALONE, Devices, Forward, Ranks, SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice, Stopped
 from ablations.train.unfinished import Keeper

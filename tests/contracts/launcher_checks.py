@@ -1,4 +1,4 @@
-"""What a launcher owes, wherever its jobs run; said at Launcher and Outcome in sweep/launch.
+"""What a launcher owes, wherever its jobs run; said at Launcher and Outcome in ablations/launch.
 
 A job is one of the functions in tests/ablations/worker_jobs.py.
 """

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from ablations.launch import Report, failure
-from ablations.launch.together import run_together
-from ablations.train.ranks import Ranks, ranks_on
+from ablations.train.ddp import Ranks, ranks_on, run_together
 from ablations.train.stopping import Notice, noticing
 
 
@@ -50,17 +49,22 @@ def fail(_payload: dict[str, Any], report: Report, _notice: Notice) -> None:
         raise ArithmeticError("this part cannot count")
 
 
-def drive(call: str) -> dict[str, Any]:
+def drive(name: str) -> dict[str, Any]:
+    import rank_jobs  # whose functions the ranks find, and not those of this program
+
     def report(_fraction: float, note: str) -> None:
         print(note, flush=True)
 
     with noticing() as notice:
         try:
-            return {"status": "done", "value": run_together(call, {}, 2, report, notice)}
+            return {
+                "status": "done",
+                "value": run_together(getattr(rank_jobs, name), {}, 2, report, notice),
+            }
         except Exception as error:
             ended = failure("a", error)
             return {"status": ended.status, "reason": ended.reason, "detail": ended.detail}
 
 
 if __name__ == "__main__":
-    print(json.dumps(drive(f"rank_jobs:{sys.argv[1]}")), flush=True)
+    print(json.dumps(drive(sys.argv[1])), flush=True)

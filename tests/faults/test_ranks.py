@@ -10,11 +10,14 @@ from typing import Any
 
 import psutil
 import pytest
+import rank_jobs
 from processes import HERE, start
+from torch.multiprocessing import start_processes
 from watching import LONG, Watch
 
 from ablations.launch import Outcome, Report, failure
-from ablations.launch.together import _Crew, _portable, run_together
+from ablations.train import ddp
+from ablations.train.ddp import _portable, run_together
 from ablations.train.stopping import noticing
 from model.config import ConfigError
 
@@ -47,7 +50,7 @@ def together(do: str, report: Report = lambda *_: None) -> Outcome:
     """How two ranks of this process end."""
     with noticing() as notice:
         try:
-            run_together(f"rank_jobs:{do}", {}, 2, report, notice)
+            run_together(getattr(rank_jobs, do), {}, 2, report, notice)
         except Exception as error:
             return failure("a", error)
     raise AssertionError("it ended well")
@@ -56,13 +59,12 @@ def together(do: str, report: Report = lambda *_: None) -> Outcome:
 def test_a_rank_that_is_killed_before_it_has_said_a_word_is_killed_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begin = _Crew.__init__
+    def start_and_kill(*words: Any, **options: Any) -> Any:
+        started = start_processes(*words, **options)
+        started.processes[0].kill()  # its modules are still loading
+        return started
 
-    def begin_and_kill(crew: _Crew, *words: Any) -> None:
-        begin(crew, *words)
-        crew._processes[0].kill()  # its modules are still loading
-
-    monkeypatch.setattr(_Crew, "__init__", begin_and_kill)
+    monkeypatch.setattr(ddp, "start_processes", start_and_kill)
     outcome = together("wait")
     told = ("killed", "the process of device 0 was killed")
     assert (outcome.status, outcome.reason) == told

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from rank_trainings import CONFIG, MODELS, trained
+from rank_trainings import CONFIG, MODELS, train_each, trained
 from small_task import Backwards
 
-from ablations.launch.together import run_together
-from ablations.train.ranks import share_of
+from ablations.train.ddp import run_together, share_of
 from ablations.train.stopping import noticing
 from ablations.train.unfinished import Keeper
 from model.batch import Batch
@@ -29,7 +28,7 @@ def together(place: Path) -> dict[str, Any]:
     payload = {"place": str(place)}
     with pytest.MonkeyPatch.context() as patch, noticing() as notice:
         patch.setenv("PYTHONWARNINGS", "error")
-        return run_together("rank_trainings:train_each", payload, 2, lambda *_: None, notice)
+        return run_together(train_each, payload, 2, lambda *_: None, notice)
 
 
 @pytest.mark.parametrize("name", MODELS)

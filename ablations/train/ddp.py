@@ -9,25 +9,39 @@ end alike, and what only one may do, rank 0 does.
 
 from __future__ import annotations
 
+import math
 import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-from ablations.train.stopping import Stopped
+from ablations.train.stopping import Notice, Stopped, noticing
 from ablations.train.unfinished import SECONDS, Keeper
 from model.batch import IGNORE, Batch
 
-PLACE = "ABLATIONS_RANKS"  # in the environment: the file in which ranks find each other
+_FOLDER = "ABLATIONS_RANKS"  # in the environment: where ranks find each other and say how they end
+_PAUSE = 0.2  # seconds between two looks at whether this process was told to stop
+_GRACE = 2.0  # seconds in which another rank may turn out to be lost after one has failed
 Forward = Callable[[Batch], Tensor]
+Report = Callable[[float, str], None]
+Call = Callable[[Any, Report, Notice], Any]
 
 
 class Devices:
@@ -173,14 +187,108 @@ def share_of(part: Batch, rank: int, count: int) -> Batch:
 def ranks_on(first: torch.device) -> Iterator[tuple[Ranks, torch.device]]:
     """This process as one of the ranks, and its device: theirs are this one and those after it."""
     device, kind = first, first.type
+    rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
     backend = dist.get_default_backend_for_device(kind)
     if kind != "cpu":
-        device = torch.device(kind, (first.index or 0) + int(os.environ["LOCAL_RANK"]))
+        device = torch.device(kind, (first.index or 0) + rank)
         torch.accelerator.set_device_index(device)
         told_by = dist.get_default_backend_for_device("cpu")  # what ranks tell each other
         backend = f"cpu:{told_by},{kind}:{backend}"
-    rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
-    place = f"file://{os.environ[PLACE]}"
+    place = f"file://{os.environ[_FOLDER]}/meeting"
     dist.init_process_group(backend, init_method=place, rank=rank, world_size=count)
     yield Ranks(rank, count), device
     dist.destroy_process_group()  # but not after a failure, when others may never answer
+
+
+def run_together(call: Call, payload: Any, count: int, report: Report, notice: Notice) -> Any:
+    """Let a process for each rank call this with (payload, report, notice): rank 0's value.
+
+    What a rank raises is raised here, and `Stopped` where a process was lost; the others are killed
+    then, for they would wait for it. Told to stop, this tells rank 0: it alone can settle with the
+    others where. The processes belong to the group of this one, so that what ends the group ends
+    them, and on Linux each dies with this process.
+    """
+    reader, writer = get_context("spawn").Pipe(duplex=False)
+    with reader, writer, tempfile.TemporaryDirectory() as folder:
+        words = call, payload, count, folder, writer
+        ranks = start_processes(_live, words, count, join=False).processes
+        is_told, give_up_at = False, math.inf
+        try:
+            while True:
+                codes = [each.exitcode for each in ranks]
+                living = [each.sentinel for each in ranks if each.is_alive()]
+                wait([reader, *living], _PAUSE if living else 0)
+                while reader.poll():
+                    report(*reader.recv())
+                if notice() and not is_told:
+                    ranks[0].terminate()
+                    is_told = True
+                if any(codes):
+                    give_up_at = min(give_up_at, time.monotonic() + _GRACE)
+                if None not in codes or _lost(codes, folder) or time.monotonic() >= give_up_at:
+                    break
+        finally:
+            for each in ranks:
+                each.kill()
+                each.join()
+        if not any(codes):
+            return pickle.loads(Path(folder, "0").read_bytes())
+        failed = [Path(folder, str(rank)) for rank, code in enumerate(codes) if code]
+        # The others may have failed for want of the first.
+        cause = _lost(codes, folder) or min(pickle.loads(each.read_bytes()) for each in failed)[2]
+    if notice():
+        raise Stopped from cause
+    raise cause
+
+
+def _lost(codes: Sequence[int | None], folder: str) -> Exception | None:
+    """What to say of a rank that has ended without saying how."""
+    for rank, code in enumerate(codes):
+        who = f"the process of device {rank}"
+        if code is not None and code < 0:
+            return Stopped(f"{who} was killed")
+        if code and not Path(folder, str(rank)).exists():
+            return RuntimeError(f"{who} ended with exit code {code}")
+    return None
+
+
+def _live(
+    rank: int, call: Call, payload: Any, count: int, folder: str, messages: Connection
+) -> None:
+    """The life of a rank: call the function and write how that ended."""
+    # torch has had the kernel send SIGINT when the parent is gone, also to what is busy in C code.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), _FOLDER: folder}
+    # All meet in a file and on loopback: a port would be open to whoever can reach this machine.
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    torch.set_num_threads(1)
+
+    def report(fraction: float, note: str) -> None:
+        if rank == 0:
+            messages.send((fraction, note))
+
+    end = Path(folder, str(rank))
+    try:
+        with noticing() as notice:
+            value = call(payload, report, notice)
+            # What is done is to be handed over, whatever is told from now on.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            end.write_bytes(pickle.dumps(value))
+    except BaseException as error:
+        told = _portable(error)
+        told.add_note("In another process:\n" + "".join(traceback.format_exception(error)))
+        end.write_bytes(pickle.dumps((time.monotonic(), rank, told)))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)  # at once: the others may wait for this one
+
+
+def _portable(error: BaseException) -> Exception:
+    """An error that another process reads as it was; in words, where it would read another."""
+    try:
+        copy = pickle.loads(pickle.dumps(error))
+    except Exception:
+        copy = None
+    if isinstance(error, Exception) and type(copy) is type(error) and str(copy) == str(error):
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}")
