@@ -20,7 +20,7 @@ _ARM = ("question", "variant", "score", "difference", "interval", "n", "mark")
 
 
 def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) -> None:
-    """What `analysis claims` says of each claim of the plan, or of each that was asked for; of
+    """What `ablations claims` says of each claim of the plan, or of each that was asked for; of
     questions that have none, a line for each arm."""
     with working("Deciding"):
         from ablations.plan.document import titles
@@ -41,18 +41,18 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
     for claim in decided[:MOST]:
         print("\n" + "\n".join(lines(claim)))
     if len(decided) > MOST:
-        rest = f"python -m analysis claims --results {results.root}"
+        rest = f"ablations claims --results {results.root}"
         print(f"and {len(decided) - MOST} more: {rest}")
     if arms:
         print()
         print_columns(_ARM, arms[:MOST], ("score", "difference", "n"))
         if len(arms) > MOST:
-            rest = f"python -m analysis report --results {results.root}"
+            rest = f"ablations report --results {results.root}"
             print(f"and {len(arms) - MOST} more: {rest}")
 
 
 def next_command(results: Results) -> str:
-    return f"Next: python -m analysis report --results {results.root}"
+    return f"Next: ablations report --results {results.root}"
 
 
 def _arm_rows(evidence: Evidence, names: Collection[str]) -> list[list[str]]:

@@ -65,9 +65,6 @@ def test_what_cannot_be_built_is_refused_all_at_once_and_leaves_no_record(
             assert re.match(r"small: \S+\.yaml:\d+: ", line)
 
 
-# Names.
-
-
 def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(say: Say) -> None:
     """Fault 26."""
     for words, right in (
@@ -77,29 +74,6 @@ def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(say: Say) -
     ):
         code, (line,) = say(*words)
         assert (code, line.endswith(right)) == (2, True), line
-
-
-def test_an_unknown_name_is_answered_with_the_nearest(
-    ask: Ask, say: Say, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fault 25."""
-    for words, right in (
-        (["plan", "positoin"], "'position'"),
-        (["plan", "norm", "--profile", "smok"], "'smoke'"),
-        (["plan", "norm", "modle.d_model=8"], "'model'"),
-        (["plan", "norm", "model.n_head=8"], "'model.n_heads'"),
-        (["plan", "norm", "model.position=rotery"], "'rotary'"),
-        (["plan", "norm", "task.name=g2"], "'g2p'"),
-        (["runn"], "'run'"),
-    ):
-        code, (line,) = say(*words)
-        assert (code, f"Did you mean {right}?" in line) == (2, True), line
-    from model.__main__ import main as describe
-
-    code, (line,) = say("plan", ask(task="g2pp"))
-    assert (code, "'g2p'" in line) == (2, True)
-    assert describe(["describe", "gpt22"]) == 2
-    assert "'gpt2'" in capsys.readouterr().err
 
 
 # Values.

@@ -38,7 +38,7 @@ def shell(command: str) -> tuple[str, str]:
 
 
 SUMMARY = "2 trials in {root}; 1 error, 1 ok\n"
-SUMMARY += "\nNext: python -m analysis report --results {root}\n"
+SUMMARY += "\nNext: ablations report --results {root}\n"
 
 
 @pytest.mark.parametrize(

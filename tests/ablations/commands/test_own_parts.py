@@ -68,7 +68,7 @@ def test_the_part_of_the_page_is_trained_and_asked(say: Say) -> None:
     arms = [line for line in out.splitlines() if line.startswith("my_question")]
     for name, line in zip(("layer", "peak"), arms, strict=True):
         assert line.split()[1] == name
-    assert out.splitlines()[-1] == "Next: python -m analysis report --results results/smoke"
+    assert out.splitlines()[-1] == "Next: ablations report --results results/smoke"
     code, out, err = say("try", "my_question:peak", "cat", *own)
     assert (code, err) == (0, "")
     assert out.startswith("cat → ")
