@@ -1,38 +1,35 @@
-"""What a sweep has to do, piece by piece: to train and measure a trial or a pack, or to time some.
+"""What a run has to do: trainings, of one trial or several seeds together, and benchmarks.
 
-A piece is asked for its job only once it is leased, and then reads anew what the folder holds:
-another sweep may have done it by then.
+Each makes one job for a launcher, once its trials are leased, and saves the records that come of
+it. It then reads anew what the folder holds: another run may have done some of it by then.
 """
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations.launch import Job, Outcome
 from ablations.leases import HOST
-from ablations.orders import FILES, SessionOrder, TrialOrder
 from ablations.plan.estimate import PROCESS, memory_of
 from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
 from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
-from ablations.plan.ways import WayOf, one_at_a_time
 from ablations.store.identity import freeze
 from ablations.store.record import TRAINED, Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from ablations.store.stamp import Stamp
 
 if TYPE_CHECKING:
     from ablations.measure import Place
 
 TIMING = f"timing:{HOST}"  # the lease to have this machine alone
 RETRAINING, MEASURING = "retraining", "measuring"  # of a trial that has a good record
+NOTHING_LEFT = "nothing left to do"  # another run has done it
 Attempt = dict[str, Any]
 Holds = Callable[[str], bool]
 
@@ -45,252 +42,189 @@ class Setting:
     results: Results
     device: str
     imports: list[str]
+    """Modules with parts of the user's own."""
     rerun: str | None = None
     limit: float | None = None
-    call: str = "ablations.worker:run_trial"
+    """Seconds that a trial may take."""
+    call: str = "ablations.worker:run_trials"
     say: Callable[[str], None] = print
     accelerators: float = 0.0
     """How many a job needs for each device, where it has them alone."""
-    ways: WayOf = one_at_a_time
-    """How trials share a device."""
-    spared: frozenset[str] = frozenset()
-    """Trials that are not made anew, whatever `rerun` says."""
+    workers: int = 1
+    """Jobs side by side on one device."""
     devices: int = 1
     """How many train one trial."""
 
-    def needs(self, devices: int, workers: int) -> dict[str, Any]:
-        """What a job on so many devices asks of its launcher: a core for each, and of accelerators
-        what so many workers leave it; where it has several, it has them alone."""
-        shared_by = workers if devices == 1 else 1
-        return {"threads": devices, "accelerators": devices * self.accelerators / shared_by}
+    def share(self, devices: int) -> float:
+        """Accelerators for a job on so many devices: several are its own, whatever shares one."""
+        return devices * self.accelerators / (self.workers if devices == 1 else 1)
 
     @property
-    def order(self) -> dict[str, Any]:
-        """What every order says."""
+    def told(self) -> dict[str, Any]:
+        """What every job is told."""
         return {"device": self.device, "imports": self.imports, "env": {**code_version()}}
 
 
-class Piece:
-    """Something to do, under leases that nobody else may hold meanwhile."""
+class Ended(NamedTuple):
+    """How a trial or a benchmark ended, for people."""
 
     id: str
     title: str
-    trained: bool
-    """Whether it is about a model that is trained."""
-    leases: tuple[str, ...]
-    settings: str
-    """Equal where pieces differ in their seed alone."""
+    status: str
+    seconds: float = 0.0
+    note: str = ""
+
+
+class TrainingJob:
+    """Trials that differ in their seed alone, or one: trained together and evaluated, or only
+    evaluated where they are trained already.
+
+    One alone keeps a checkpoint. Several keep none: where they are cut they begin again, and where
+    they fail each goes on alone.
+    """
+
+    def __init__(self, trials: Sequence[Want], setting: Setting) -> None:
+        first = trials[0]
+        self.id, self.trained = first.trial, first.trained
+        self.settings = str(first.frozen)
+        """Equal where trainings differ in their seeds alone."""
+        self.title = first.title + (f" and {len(trials) - 1} more" if len(trials) > 1 else "")
+        self.trials, self.leases = list(trials), tuple(trial.trial for trial in trials)
+        self._setting = setting
+        self._files = {name: self._file(name) for name in self.leases}
+        self._sent: dict[str, dict[str, Any]] = {}
 
     def job(self) -> Job | None:
         """What is still to do; None if that is nothing."""
-        raise NotImplementedError
+        setting = self._setting
+        asked = {trial.trial: self._asked(trial) for trial in self.trials}
+        self._sent = {name: each for name, each in asked.items() if each is not None}
+        todo = [trial for trial in self.trials if trial.trial in self._sent]
+        if not todo:
+            return None
+        is_trained = self.trained and any(each["record"] is None for each in self._sent.values())
+        devices = setting.devices if is_trained else 1
+        files = {}
+        for name in self._sent:
+            files[f"weights {name}"] = str(setting.results.weights(name))
+            files[f"unfinished {name}"] = str(setting.results.unfinished(name))
+        memory = sum(memory_of(trial, setting.device, devices) for trial in todo)
+        return Job(
+            self.id,
+            setting.call,
+            {**setting.told, "devices": devices, "trials": [*self._sent.values()], **files},
+            threads=devices,
+            seconds=None if setting.limit is None else setting.limit * len(todo),
+            accelerators=setting.share(devices),
+            memory=memory - (len(todo) - 1) * PROCESS,
+            files=tuple(files),
+            reads=todo[0].files,
+        )
 
-    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
-        """Write what came of it where the lease holds; how it ended, and a note for people.
+    def _asked(self, trial: Want) -> dict[str, Any] | None:
+        """What a worker is told of a trial; None where nothing of it is left to do."""
+        setting, results = self._setting, self._setting.results
+        # What was to be made anew has been, if the file is another one now.
+        is_same = self._file(trial.trial) == self._files[trial.trial]
+        alone = replace(setting.plan, wanted={trial.trial: trial})
+        lacks = missing(alone, results, setting.rerun if is_same else None)
+        for line in set_aside(lacks, results):
+            setting.say(line)
+        self._files[trial.trial] = self._file(trial.trial)
+        if not lacks.work:
+            return None
+        record = lacks.measure[0][1] if lacks.measure else None
+        owed = trial.measures if record is None else owed_measures(trial, record)
+        return {
+            "trial": trial.trial,
+            "config": trial.config,
+            "trained": trial.trained,
+            "counts": trial.counts,
+            "code": trial.code,
+            "measures": {name: trial.measure_code(name) for name in owed},
+            "record": None if record is None else record.to_dict(),
+        }
+
+    def save(self, outcome: Outcome, holds: Holds, again: bool = False) -> list[Ended]:
+        """Write what came of each trial whose lease holds; each has an equal share of the time.
 
         `again` tells that it failed and will be tried again.
         """
-        raise NotImplementedError
+        seconds = outcome.seconds / max(1, len(self._sent))
+        ended = []
+        for trial in self.trials:
+            if trial.trial not in self._sent:
+                ended.append(Ended(trial.trial, trial.title, NOTHING_LEFT))
+                continue
+            status, note = self._save(trial, replace(outcome, seconds=seconds), holds, again)
+            ended.append(Ended(trial.trial, trial.title, status, seconds, note))
+        return ended
 
-    @property
-    def parts(self) -> Sequence[Piece]:
-        """The trials of a pack, to be tried one by one where it fails."""
-        return [self]
-
-    def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
-        """What each part has of an outcome, and keeps; None: nothing was left to do for it."""
-        return [(self, outcome)]
-
-
-class TrialPiece(Piece):
-    """One trial: trained and measured, or only measured where it is trained already."""
-
-    def __init__(self, want: Want, setting: Setting) -> None:
-        self.id, self.title, self.trained = want.trial, want.title, want.trained
-        self.leases = (want.trial,)
-        self.settings = str(want.frozen)
-        self.want, self._setting = want, setting
-        self._seen = self._given = self._stamp()
-        self._only_measures = False
-        self._before: list[Attempt] = []
-
-    def job(self) -> Job | None:
-        setting, want, results = self._setting, self.want, self._setting.results
-        # What was to be made anew has been, if the file is another one now.
-        rerun = setting.rerun if self._stamp() == self._seen else None
-        alone = replace(setting.plan, wanted={want.trial: want})
-        lacks = missing(alone, results, rerun, setting.spared)
-        for line in set_aside(lacks, results):
-            setting.say(line)
-        self._given = self._stamp()  # a record that was set aside is gone
-        if not lacks.train and not lacks.measure:
-            return None
-        record = lacks.measure[0][1] if lacks.measure else None
-        self._only_measures = record is not None
-        self._before = _attempts_of(results.read(want.trial)) if lacks.failed else []
-        owed = want.measures if record is None else owed_measures(want, record)
-        devices = setting.devices if want.trained and record is None else 1
-        order = TrialOrder(
-            **setting.order,
-            trial=want.trial,
-            config=want.config,
-            trained=want.trained,
-            counts=want.counts,
-            code=want.code,
-            measures={name: want.measure_code(name) for name in owed},
-            record=None if record is None else record.to_dict(),
-            weights=str(results.weights(want.trial)),
-            unfinished=str(results.unfinished(want.trial)),
-            devices=devices,
-        )
-        return Job(
-            want.trial,
-            setting.call,
-            order.payload(),
-            seconds=setting.limit,
-            **setting.needs(devices, setting.ways(want).workers),
-            memory=memory_of(want, setting.device, devices),
-            files=FILES,
-            reads=want.files,
-        )
-
-    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
-        record, outcome = _returned(outcome)
-        if not holds(self.id) or self._stamp() != self._given:
+    def _save(self, trial: Want, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
+        results, name = self._setting.results, trial.trial
+        if not holds(name) or self._file(name) != self._files[name]:
             return "dropped", "another sweep has taken this trial over"
-        if record is None:
-            return self._fail(outcome, again)
-        if not self._only_measures and self._before:
-            record.attempts, record.env["earlier"] = len(self._before) + 1, self._before
-        results = self._setting.results
+        held = results.read(name)
+        if outcome.value is None:
+            return self._fail(trial, held, outcome, again)
+        try:
+            record = Record.from_dict(outcome.value[name])
+        except (RecordError, LookupError, TypeError) as error:  # one bad worker ends no run
+            failed = replace(outcome, status="error", reason=f"no record: {error}")
+            return self._fail(trial, held, failed, again)
+        if before := _attempts_of(held):
+            record.attempts, record.env["earlier"] = len(before) + 1, before
+        is_whole = not owed_measures(trial, record)
+        if is_whole and outcome.status == "done":
+            record.failures.pop(MEASURING, "")
         results.write(record)
-        results.forget_unfinished(record.trial)
+        results.forget_unfinished(name)
         if outcome.status != "done":
             return outcome.status, f"trained, not all measured: {outcome.reason}"
-        is_whole = not owed_measures(self.want, record)
-        if is_whole and record.failures.pop(MEASURING, ""):
-            results.write(record)
         return record.status if is_whole else "error", _headline(record)
 
-    def _fail(self, outcome: Outcome, again: bool) -> tuple[str, str]:
-        """Keep a failure; where the trial has a good record, only as a note to that.
-
-        Whatever was trained may go on from its checkpoint.
-        """
-        results = self._setting.results
+    def _fail(
+        self, trial: Want, held: Record | None, outcome: Outcome, again: bool
+    ) -> tuple[str, str]:
+        """Keep a failure; where the trial has a good record, only as a note to that."""
         reason = outcome.reason or outcome.status
-        held = results.read(self.id)
         if held is not None and held.status in TRAINED:
             record = held
-            what = MEASURING if self._only_measures else RETRAINING
+            what = RETRAINING if self._sent[trial.trial]["record"] is None else MEASURING
             record.failures[what] = f"{outcome.status} ({reason})"
             attempt = _attempt(outcome.status, reason, outcome.seconds)
             record.env["earlier"] = [*record.env.get("earlier", []), attempt]
         else:
-            env = {**code_version(), "code": self.want.code, "device": self._setting.device}
-            env["seconds"] = round(outcome.seconds, 3)
+            before = _attempts_of(held)
+            env = {**code_version(), "code": trial.code, "device": self._setting.device}
+            env |= {"seconds": round(outcome.seconds, 3)}
+            env |= {"earlier": before} if before else {}
+            env |= {"again": True} if again else {}
             full = f"{reason}\n{outcome.detail}" if outcome.detail else reason
-            record = Record(self.id, outcome.status, self.want.config, reason=full, env=env)
-            record.trained, record.data = self.want.trained, self.want.data
-            record.attempts = len(self._before) + 1
-            record.env |= {"earlier": self._before} if self._before else {}
-            record.env |= {"again": True} if again else {}
-        results.write(record)
-        self._seen = self._stamp()
+            record = Record(trial.trial, outcome.status, trial.config, reason=full, env=env)
+            record.trained, record.data = trial.trained, trial.data
+            record.attempts = len(before) + 1
+        self._setting.results.write(record)
+        self._files[trial.trial] = self._file(trial.trial)
         return outcome.status, reason
 
-    def _stamp(self) -> tuple[int, int] | None:
-        """Which file the record is: one that is written anew has another stamp."""
+    def nothing_left(self) -> list[Ended]:
+        return [Ended(trial.trial, trial.title, NOTHING_LEFT) for trial in self.trials]
+
+    def apart(self) -> list[TrainingJob]:
+        """Each of its trials alone."""
+        return [TrainingJob([trial], self._setting) for trial in self.trials]
+
+    def _file(self, trial: str) -> tuple[int, int] | None:
+        """Which file the record is: one that is written anew is another."""
         with contextlib.suppress(FileNotFoundError):
-            found = self._setting.results.path(self.id).stat()
+            found = self._setting.results.path(trial).stat()
             return found.st_ino, found.st_mtime_ns
         return None
 
 
-class PackPiece(Piece):
-    """Trials that differ in their seed alone: leased and trained together, kept one by one.
-
-    A pack keeps no checkpoint. One that is cut begins again, and one that fails falls apart: its
-    trials then go on alone.
-    """
-
-    def __init__(self, trials: Sequence[TrialPiece], setting: Setting) -> None:
-        first = trials[0]
-        self.id, self.settings = first.id, first.settings  # nobody else runs its first trial
-        self.title = f"{first.title} and {len(trials) - 1} more"
-        self.trained = True
-        self.leases = tuple(piece.id for piece in trials)
-        self._trials, self._setting = list(trials), setting
-        self._ordered: set[str] = set()  # for which something was left to do
-
-    @property
-    def parts(self) -> Sequence[Piece]:
-        return self._trials
-
-    def job(self) -> Job | None:
-        jobs = [job for piece in self._trials if (job := piece.job()) is not None]
-        self._ordered = {job.id for job in jobs}
-        if not jobs:
-            return None
-        # A launcher that carries files looks for their names at the top.
-        files = {f"{name} {job.id}": job.payload[name] for job in jobs for name in FILES}
-        limit = self._setting.limit
-        return Job(
-            self.id,
-            "ablations.worker:run_pack",
-            {"orders": [job.payload for job in jobs], **files},
-            seconds=None if limit is None else limit * len(jobs),
-            accelerators=max(job.accelerators for job in jobs),
-            memory=sum(job.memory for job in jobs) - (len(jobs) - 1) * PROCESS,
-            files=tuple(files),
-            reads=jobs[0].reads,
-        )
-
-    def shares(self, outcome: Outcome) -> list[tuple[Piece, Outcome | None]]:
-        """Its record and an equal share of the time for each trial that was ordered."""
-        records = outcome.value if isinstance(outcome.value, dict) else {}
-        seconds = outcome.seconds / max(1, len(self._ordered))
-        return [
-            (
-                piece,
-                replace(outcome, job=piece.id, value=records.get(piece.id, {}), seconds=seconds)
-                if piece.id in self._ordered
-                else None,
-            )
-            for piece in self._trials
-        ]
-
-
-def packed(
-    trials: Sequence[TrialPiece], untrained: Collection[str], setting: Setting
-) -> list[Piece]:
-    """The untrained seeds of an arm in packs as large as its way says, each where its first stood.
-
-    A trial that has a checkpoint goes on from it, alone.
-    """
-    arms: dict[str, list[TrialPiece]] = {}
-    for piece in trials:
-        is_begun = setting.results.unfinished(piece.id).exists()
-        if piece.trained and piece.id in untrained and not is_begun:
-            arms.setdefault(piece.settings, []).append(piece)
-    packs: dict[str, Piece] = {}  # by each of their trials
-    for arm in arms.values():
-        for some in _cut(arm, setting.ways(arm[0].want).packed):
-            pack = PackPiece(some, setting) if len(some) > 1 else some[0]
-            packs.update(dict.fromkeys((piece.id for piece in some), pack))
-    pieces = (packs.get(piece.id, piece) for piece in trials)
-    return list({piece.id: piece for piece in pieces}.values())
-
-
-def _cut(arm: Sequence[TrialPiece], most: int) -> list[Sequence[TrialPiece]]:
-    """Into as few runs of at most so many as there can be, all about as long."""
-    runs = -(-len(arm) // most)
-    ends = [len(arm) * number // runs for number in range(runs + 1)]
-    return [arm[begin:end] for begin, end in pairwise(ends)]
-
-
-class SessionPiece(Piece):
-    """One timing session: the trials that have no times yet, beside their reference.
+class BenchmarkJob:
+    """One session on the clock: the trials that have no times yet, beside their reference.
 
     It leases its trials, whose records it writes to, and the machine, which it needs to itself.
     """
@@ -298,87 +232,82 @@ class SessionPiece(Piece):
     def __init__(
         self, measure: str, reference: str, trials: Iterable[str], setting: Setting
     ) -> None:
-        self.id = f"{measure}:{reference}"
+        self.id = self.settings = f"{measure}:{reference}"
         self._measure, self._reference = measure, setting.plan.wanted[reference]
-        self.trials, self._setting = tuple(trials), setting
+        self.trials, self._setting = list(trials), setting
         self.trained = self._reference.trained
         self.title = f"{measure} of {len(self.trials)} beside {self._reference.title}"
         self.leases = (self.id, TIMING, *self.trials)
-        self.settings = self.id
 
     def job(self) -> Job | None:
-        plan, results = self._setting.plan, self._setting.results
-        lacking = {trial: self._lacking(trial, results.read(trial)) for trial in self.trials}
-        candidates = {trial: plan.wanted[trial].config for trial in self.trials if lacking[trial]}
+        setting, wanted = self._setting, self._setting.plan.wanted
+        lacking = {name: self._lacking(name, setting.results.read(name)) for name in self.trials}
+        candidates = {name: wanted[name].config for name in self.trials if lacking[name]}
         if not candidates:
             return None
         # A few more than some of them lack: what is timed together can be compared.
         places = {freeze(at): dict(at) for each in lacking.values() for at in each}
-        order = SessionOrder(
-            **self._setting.order,
-            measure=self._measure,
-            code=self._code(self._reference),
-            against=self._reference.trial,
-            reference=self._reference.config,
-            candidates=candidates,
-            models={
-                file: digest
-                for trial in (self._reference.trial, *candidates)
-                for file, digest in plan.wanted[trial].code.items()
-            },
-            untrained=[
-                trial
-                for trial in (self._reference.trial, *candidates)
-                if not plan.wanted[trial].trained
-            ],
-            places=list(places.values()),
-            timing=plan.profile.timing,
-        )
-        call = "ablations.worker:run_session"
+        timed = [wanted[name] for name in (self._reference.trial, *candidates)]
+        payload = {
+            **setting.told,
+            "measure": self._measure,
+            "code": self._reference.measure_code(self._measure),
+            "models": {file: digest for each in timed for file, digest in each.code.items()},
+            "against": self._reference.trial,
+            "reference": self._reference.config,
+            "candidates": candidates,
+            "untrained": [each.trial for each in timed if not each.trained],
+            "places": list(places.values()),
+            "timing": setting.plan.profile.timing,
+        }
         return Job(
             self.id,
-            call,
-            order.payload(),
-            seconds=self._setting.limit,
-            accelerators=self._setting.accelerators,
+            "ablations.worker:run_benchmark",
+            payload,
+            seconds=setting.limit,
+            accelerators=setting.accelerators,
             alone=True,
             reads=self._reference.files,
         )
 
-    def keep(self, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
-        ended = "timed" if outcome.status == "done" else outcome.status, outcome.reason or ""
-        for trial in self.trials:
-            record = self._setting.results.read(trial)
-            if record is None or not self._lacking(trial, record) or not holds(trial):
+    def save(self, outcome: Outcome, holds: Holds, again: bool = False) -> list[Ended]:
+        """Write its times, or why there are none, into the record of each trial that is leased."""
+        status, reason = outcome.status, outcome.reason or ""
+        for name in self.trials:
+            record = self._setting.results.read(name)
+            if record is None or not self._lacking(name, record) or not holds(name):
                 continue
-            status, reason = outcome.status, outcome.reason or ""
+            own, why = outcome.status, outcome.reason or ""
             try:
                 if outcome.value is not None:
-                    record, status = self._timed(record, outcome.value), "done"
+                    record, own = self._timed(record, outcome.value), "done"
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                status, reason = "error", f"no readings: {error!r}"  # one bad worker ends no sweep
-                ended = status, reason
-            if status != "done":
-                record.failures[self._measure] = f"{status} ({reason})"
+                own, why = status, reason = "error", f"no readings: {error!r}"
+            if own != "done":
+                record.failures[self._measure] = f"{own} ({why})"
             self._setting.results.write(record)
-        return ended
+        status = "timed" if status == "done" else status
+        return [Ended(self.id, self.title, status, outcome.seconds, reason)]
+
+    def nothing_left(self) -> list[Ended]:
+        return [Ended(self.id, self.title, NOTHING_LEFT)]
 
     def _lacking(self, trial: str, record: Record | None) -> list[Place]:
         """Where a trial has not been timed beside the reference."""
-        pair = self._measure, self._reference.trial
         wanted = self._setting.plan.wanted
+        pair = self._measure, self._reference.trial
         return untimed(wanted[trial], record, wanted).get(pair, [])
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
+        against = self._reference.trial
         readings = [Reading(**reading) for reading in taken["readings"][record.trial]]
         for reading in readings:
             own = "" if reading.session is None else f".{reading.session}"  # its process
-            reading.session, reading.against = f"{taken['session']}{own}", self._reference.trial
-        made_by = self._code(self._setting.plan.wanted[record.trial])
+            reading.session, reading.against = f"{taken['session']}{own}", against
+        made_by = self._setting.plan.wanted[record.trial].measure_code(self._measure)
         if record.measures.get(self._measure) == made_by:
             taken_now = {freeze(reading.at) for reading in readings}
-            against = self._reference.trial
             # Elsewhere beside the reference as it is now: beside an older one it is out of date.
             is_current = is_beside(record, self._measure, self._reference, against)
             readings += [  # beside other references those stay
@@ -387,14 +316,20 @@ class SessionPiece(Piece):
                 if each.measure == self._measure
                 and (each.against != against or (is_current and freeze(each.at) not in taken_now))
             ]
-        beside = {"measure": self._measure, "against": self._reference.trial}
-        sessions = {**record.env.get("sessions", {}), taken["session"]: taken["env"] | beside}
+        session = taken["env"] | {"measure": self._measure, "against": against}
+        sessions = {**record.env.get("sessions", {}), taken["session"]: session}
         timed = replace(record, env={**record.env, "sessions": sessions})
         timed.take(self._measure, made_by, readings)
         return Record.from_dict(timed.to_dict())
 
-    def _code(self, want: Want) -> Stamp:
-        return want.measure_code(self._measure)
+
+def benchmarks(lacks: Mapping[str, Timings], setting: Setting) -> list[BenchmarkJob]:
+    """One session for each reference: the trials that lack times beside it."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for trial, pairs in lacks.items():
+        for pair in pairs:
+            groups.setdefault(pair, []).append(trial)
+    return [BenchmarkJob(*pair, trials, setting) for pair, trials in groups.items()]
 
 
 def set_aside(lacks: Missing, results: Results) -> list[str]:
@@ -405,32 +340,13 @@ def set_aside(lacks: Missing, results: Results) -> list[str]:
     ]
 
 
-def sessions(lacks: Mapping[str, Timings], setting: Setting) -> list[SessionPiece]:
-    """One timing session for each reference: the trials that lack times beside it."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for trial, pairs in lacks.items():
-        for pair in pairs:
-            groups.setdefault(pair, []).append(trial)
-    return [SessionPiece(*pair, trials, setting) for pair, trials in groups.items()]
-
-
-def _returned(outcome: Outcome) -> tuple[Record | None, Outcome]:
-    """The record in an outcome, if there is a good one; else an outcome that tells of a failure."""
-    if outcome.value is None:
-        return None, outcome
-    try:
-        return Record.from_dict(outcome.value), outcome
-    except RecordError as error:  # one bad worker must not end the sweep
-        return None, replace(outcome, status="error", reason=f"no record: {error}", value=None)
-
-
 def _attempt(status: str, reason: str, seconds: float) -> Attempt:
     return {"status": status, "reason": reason, "seconds": round(seconds, 3)}
 
 
 def _attempts_of(record: Record | None) -> list[Attempt]:
     """All attempts at a trial that failed, by its record."""
-    if record is None:
+    if record is None or record.status in TRAINED:
         return []
     reason = (record.reason or "").partition("\n")[0]
     seconds = record.env.get("seconds", 0.0)
@@ -455,12 +371,7 @@ def code_version() -> Mapping[str, Any]:
 
 def _git(*words: str) -> str | None:
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["git", "-C", str(FOLDER), *words],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        command = ["git", "-C", str(FOLDER), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
         return done.stdout.strip()
     return None

@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: bars on a terminal, one line per finished trial elsewhere."""
+"""What a run shows while it runs: bars on a terminal, one line per finished trial elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any, Self, TextIO, cast
 
 from rich.console import Console
@@ -15,8 +16,7 @@ from rich.text import Text
 
 from ablations.store.record import WHOLE
 
-_TITLE = 60  # characters; a label may be of any length
-_NOTE = 120
+_TITLE, _NOTE = 60, 120  # characters; a label may be of any length
 
 
 class TimeLeft:
@@ -29,8 +29,7 @@ class TimeLeft:
         self, jobs: int, sizes: Mapping[str, float] | None = None, workers: int = 1
     ) -> None:
         self._sizes = dict(sizes or {})
-        average = sum(self._sizes.values()) / len(self._sizes) if self._sizes else 1.0
-        self._average, self._workers = average, workers
+        self._average, self._workers = fmean(self._sizes.values() or [1.0]), workers
         self._rest = dict(self._sizes)
         self._unnamed = max(0, jobs - len(self._sizes))
         self._took = self._sized = 0.0
@@ -39,12 +38,6 @@ class TimeLeft:
         size = self._size(job_id)
         if job_id in self._rest:
             self._rest[job_id] = size * (1 - min(max(fraction, 0.0), 1.0))
-
-    def running(self, job_id: str, seconds: float) -> None:
-        """A job that tells nothing of its progress has run for so long."""
-        size = self._size(job_id)
-        if self._took > 0 and size > 0:
-            self.progress(job_id, seconds * self._sized / self._took / size)
 
     def finished(self, job_id: str, seconds: float | None) -> None:
         """One job less; None for a time that says nothing about the others."""
@@ -68,7 +61,7 @@ class TimeLeft:
 
 
 class Display:
-    """The live picture of a sweep of `total` trials, of which `done` were on disk before.
+    """The live picture of a run of `total` trials, of which `done` were on disk before.
 
     `sizes` says how large the trials that are still to run are, beside each other.
     """
@@ -84,44 +77,48 @@ class Display:
         self._total, self._done = total, done
         self._counts: Counter[str] = Counter()
         self._left = TimeLeft(total - done, sizes, workers)
-        self._stream = cast(TextIO, Screen(stream or sys.stderr))
+        self._part = ""
         self._lines: dict[str, TaskID] = {}
-        is_live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        console = Console(file=self._stream, force_terminal=True) if is_live else None
-        self._bars = console and Progress(
-            TextColumn("{task.description}", markup=False, table_column=_column(4)),
-            BarColumn(bar_width=None, table_column=_column(2)),
-            TextColumn("{task.fields[note]}", markup=False, table_column=_column(4)),
-            console=console,
+        screen = cast(TextIO, Screen(stream or sys.stderr))
+        self._is_live = screen.isatty() and os.environ.get("TERM") != "dumb"
+        # A column gives way in a narrow terminal.
+        columns = [Column(ratio=ratio, no_wrap=True, overflow="ellipsis") for ratio in (4, 2, 4)]
+        self._bars = Progress(
+            TextColumn("{task.description}", markup=False, table_column=columns[0]),
+            BarColumn(bar_width=None, table_column=columns[1]),
+            TextColumn("{task.fields[note]}", markup=False, table_column=columns[2]),
+            console=Console(file=screen, force_terminal=self._is_live),
             refresh_per_second=4,
             expand=True,
+            disable=not self._is_live,
         )
-        if self._bars:
-            self._overall = self._bars.add_task("", total=total, completed=done, note="")
-            self._update()
+        self._overall = self._bars.add_task("", total=total, note="")
+        self._update()
 
     def __enter__(self) -> Self:
-        if self._bars:
-            self._bars.start()
+        self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bars:
-            for line in self._lines.values():
-                self._bars.remove_task(line)
-            self._bars.stop()
+        for line in self._lines.values():
+            self._bars.remove_task(line)
+        self._bars.stop()
+
+    def describe(self, part: str) -> None:
+        """Which part of the run begins, such as "pass 2 of 5"."""
+        self._part = part
+        self._update()
+        if not self._is_live:
+            self.say(part)
 
     def started(self, job_id: str, title: str) -> None:
-        if self._bars:
-            label = self._tidy(title, _TITLE)
-            self._lines[job_id] = self._bars.add_task(label, total=1.0, note="")
-            self._bars.refresh()
+        self._lines[job_id] = self._bars.add_task(_tidy(title, _TITLE), total=1.0, note="")
+        self._bars.refresh()
 
     def progress(self, job_id: str, fraction: float, note: str) -> None:
         self._left.progress(job_id, fraction)
-        if self._bars and job_id in self._lines:
-            tidy = self._tidy(note, _NOTE)
-            self._bars.update(self._lines[job_id], completed=fraction, note=tidy)
+        if job_id in self._lines:
+            self._bars.update(self._lines[job_id], completed=fraction, note=_tidy(note, _NOTE))
             self._update()
 
     def finished(
@@ -130,49 +127,36 @@ class Display:
         self._left.finished(job_id, seconds if status in WHOLE else None)
         self._done += 1
         self._counts[status] += 1
-        if self._bars:
-            if job_id in self._lines:
-                self._bars.remove_task(self._lines.pop(job_id))
-            self._update()
-            self._bars.refresh()
-            if status == "ok":
-                return  # the bar counts it
-        width, left = len(str(self._total)), self._time_left()
-        parts = [
-            f"[{self._done:>{width}}/{self._total}] {self._tidy(title, _TITLE)}",
-            status,
-            f"{seconds:.1f} s",
-            self._tidy(note, _NOTE),
-            f"({left})" if left and not self._bars else "",
-        ]
+        if job_id in self._lines:
+            self._bars.remove_task(self._lines.pop(job_id))
+        self._update()
+        self._bars.refresh()
+        if self._is_live and status == "ok":
+            return  # the bar counts it
+        left = "" if self._is_live else self._time_left()
+        place = f"[{self._done:>{len(str(self._total))}}/{self._total}] {_tidy(title, _TITLE)}"
+        parts = [place, status, f"{seconds:.1f} s", _tidy(note, _NOTE), left and f"({left})"]
         self.say("  ".join(part for part in parts if part))
 
     def say(self, line: str) -> None:
         """One line that stays, above the bars where there are any."""
-        if self._bars:
-            self._bars.console.print(Text(self._encodable(line)), soft_wrap=True)
-        else:
-            print(self._encodable(line), file=self._stream, flush=True)
+        self._bars.console.print(Text(line), soft_wrap=True)
 
     def _update(self) -> None:
-        assert self._bars
         counts = ", ".join(f"{number} {status}" for status, number in self._counts.items())
         label = f"{self._done}/{self._total}  {counts}".rstrip()
-        note = self._time_left()
+        note = ", ".join(filter(None, [self._part, self._time_left()]))
         self._bars.update(self._overall, completed=self._done, description=label, note=note)
 
     def _time_left(self) -> str:
         seconds = self._left.seconds()
         return f"left {roughly(seconds)}" if seconds else ""
 
-    def _tidy(self, text: str, length: int) -> str:
-        """One line of what can be shown, whatever a label holds."""
-        line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
-        return self._encodable(line if len(line) <= length else line[: length - 1] + "…")
 
-    def _encodable(self, text: str) -> str:
-        encoding = self._stream.encoding
-        return text.encode(encoding, "replace").decode(encoding)
+def _tidy(text: str, length: int) -> str:
+    """One line of what can be shown, whatever a label holds."""
+    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+    return line if len(line) <= length else line[: length - 1] + "…"
 
 
 def roughly(seconds: float) -> str:
@@ -197,7 +181,7 @@ class Screen:
         self.encoding = getattr(stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        self._do("write", text)
+        self._do("write", text.encode(self.encoding, "replace").decode(self.encoding))
         return len(text)
 
     def flush(self) -> None:
@@ -211,8 +195,3 @@ class Screen:
             return self._stream and getattr(self._stream, what)(*words)
         except (OSError, ValueError):  # ValueError: it is closed
             self._stream = None
-
-
-def _column(ratio: int) -> Column:
-    """A column that gives way in a narrow terminal."""
-    return Column(ratio=ratio, no_wrap=True, overflow="ellipsis")

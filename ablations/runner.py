@@ -1,23 +1,25 @@
 """From a plan to records: train what is missing, then time what is missing, and lose nothing.
 
-Several sweeps may work on one folder. A piece of work is leased right before it starts; what
-another sweep has leased is passed over, and looked at again when all else is done.
+What needs no training comes first, then pass 1 (the first seed of every variant), the benchmarks,
+and the other passes, each a seed more. Several runs may work on one folder: a job's trials are
+leased right before it starts, and what another run has leased is looked at again when all else of
+its pass is done.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ablations.jobs import (
+    NOTHING_LEFT,
     TIMING,
-    Piece,
-    SessionPiece,
+    BenchmarkJob,
+    Ended,
     Setting,
-    TrialPiece,
-    packed,
-    sessions,
+    TrainingJob,
+    benchmarks,
     set_aside,
 )
 from ablations.launch import Changed, Event, Launcher, Outcome, Progress
@@ -25,16 +27,17 @@ from ablations.leases import HOST, Leases
 from ablations.plan.document import merge_into
 from ablations.plan.estimate import may_fit
 from ablations.plan.missing import missing
-from ablations.plan.wanted import Plan
-from ablations.plan.ways import WayOf, one_at_a_time
+from ablations.plan.wanted import Plan, Want
+from ablations.plan.ways import can_pack
 from ablations.progress import Display
-from ablations.signals import undisturbed
+from ablations.signals import Terminated, undisturbed
 from ablations.store.results import Results
 
 RETRIES = 2  # of a job that failed for a cause that may pass
-EARLIER = "failed earlier"  # and not tried again: not how a job of this sweep ended
-NOTHING_LEFT = "nothing left to do"  # another sweep has done it
-ALIKE = 3  # so many first trials that all fail in one way end the sweep
+EARLIER = "failed earlier"  # and not tried again: not how a job of this run ended
+ALIKE = 3  # so many first trials that all fail in one way end the run
+Work = TrainingJob | BenchmarkJob
+AfterPass = Callable[[int, int], None]
 
 
 def run(
@@ -45,105 +48,145 @@ def run(
     imports: Sequence[str] = (),
     rerun: str | None = None,
     *,
-    spared: frozenset[str] = frozenset(),
     limit: float | None = None,
-    call: str = "ablations.worker:run_trial",
+    call: str = "ablations.worker:run_trials",
     leases: Leases | None = None,
     poll: float = 1.0,
     accelerators: float = 0.0,
+    workers: int = 1,
     devices: int = 1,
-    ways: WayOf = one_at_a_time,
+    pack: int = 1,
+    after_pass: AfterPass = lambda number, of: None,
 ) -> Counter[str]:
-    """Run what the folder lacks; count how the jobs ended, and what is not tried again (EARLIER).
+    """Run what the folder lacks; count how it ended, and what is not tried again (EARLIER).
 
-    `spared` trials are not rerun. `limit` is the time of a job and `poll` that between two looks at
-    others' work, in seconds; `call` is what a worker does with a trial. A job needs so many
-    `accelerators` for each of the `devices` that train one trial, or its share of them where `ways`
-    has several on one.
-
-    Probes run first, then training in the plan's order, then what is timed, alone.
+    `limit` is the time of a trial and `poll` that between two looks at others' work, in seconds;
+    `call` is what a worker does with trials. A job needs so many `accelerators` for each of the
+    `devices` that train one trial, or its share of them where several `workers` are on one. A pass
+    has `pack` seeds, which are trained as one model where they can be. After each pass but the last
+    that has stored something, and where Ctrl-C ends one, `after_pass` is called with its number and
+    how many there are.
     """
     leases = leases or Leases(results.root / "leases")
-    setting = Setting(plan, results, device, list(imports), rerun, limit, call, spared=spared)
-    setting.accelerators, setting.devices, setting.ways = accelerators, devices, ways
-    with leases:
-        with leases.locked():  # a sweep that starts at the same time must not lose its part of it
-            trials, pieces, timings, notes, proven, earlier = _begin(setting)
-            # After a look that may refuse the folder.
-            notes = [*plan.notes, *merge_into(results, plan), *notes]
-        wants = [plan.wanted[piece.id] for piece in trials]
-        # What cannot be trained here takes no time, whatever its size.
-        expected = {w.trial: w.work for w in wants if may_fit(w, device.partition(":")[0])}
-        total = len(trials) + len(timings)
-        with Display(total, 0, expected, launcher.capacity) as display:
-            setting.say = display.say
-            for note in notes:
-                display.say(note)
-            sweep = _Sweep(launcher, leases, display, poll)
-            try:
-                for is_trained in (False, True):
-                    sweep.expect(is_proven=is_trained in proven)
-                    some = [piece for piece in pieces if piece.trained == is_trained]
-                    sweep.work(some, launcher.capacity)
-                sweep.work(sorted(timings, key=lambda piece: piece.trained), 1)
-            except BaseException:
-                with undisturbed():
-                    sweep.stop()
-                raise
-    return sweep.counts + Counter({EARLIER: earlier})  # a sum leaves out what is 0
+    setting = Setting(plan, results, device, list(imports), rerun, limit, call)
+    setting.accelerators, setting.workers, setting.devices = accelerators, workers, devices
+    passes = Passes(plan, pack)
+    runner = None
+    try:
+        with leases:
+            with leases.locked():  # a run that starts at the same time must not lose its part of it
+                lacks = missing(plan, results, rerun)
+                if not lacks.is_nothing:
+                    results.check_writable()
+                notes = set_aside(lacks, results)
+                # After a look that may refuse the folder.
+                notes = [*plan.notes, *merge_into(results, plan), *notes]
+            if lacks.stale and rerun != "stale":
+                notes.append(
+                    f"{len(lacks.stale)} records were made by other code and count as stale; "
+                    "--rerun stale makes them anew"
+                )
+            tried = {want.trial for want in lacks.train}
+            left = {want.trial for want in lacks.failed} - tried
+            proven = {w.trained for w in plan.wanted.values() if w.trial not in tried | left}
+            work = passes.of(lacks.work, tried, setting)
+            timed = sorted(benchmarks(lacks.timings, setting), key=lambda each: each.trained)
+            # What cannot be trained here takes no time, whatever its size.
+            kind = device.partition(":")[0]
+            sizes = {w.trial: w.work for w in lacks.work if may_fit(w, kind)}
+            total = len(lacks.work) + len(timed)
+            with Display(total, 0, sizes, launcher.capacity) as display:
+                setting.say = display.say
+                for note in notes:
+                    display.say(note)
+                runner = _Runner(launcher, leases, display, poll)
+                try:
+                    runner.expect(work.get(0, ()), is_proven=False in proven)
+                    runner.work(work.pop(0, ()), launcher.capacity)
+                    runner.expect([each for some in work.values() for each in some], True in proven)
+                    for number in range(1, passes.count + 1):
+                        runner.number = number
+                        if some := work.get(number):
+                            if passes.count > 1:
+                                display.say(f"pass {number} of {passes.count}")
+                            runner.work(some, launcher.capacity)
+                        if number < passes.count:
+                            runner.tell(after_pass, passes.count)
+                        if number == 1:
+                            runner.work(timed, 1)
+                    if not passes.count:
+                        runner.work(timed, 1)
+                except BaseException:
+                    with undisturbed():
+                        runner.stop()
+                    raise
+    except KeyboardInterrupt as stop:
+        if runner is not None and not isinstance(stop, Terminated):
+            runner.tell(after_pass, passes.count)
+        raise
+    return runner.counts + Counter({EARLIER: len(left)})  # a sum leaves out what is 0
 
 
-def _begin(
-    setting: Setting,
-) -> tuple[list[TrialPiece], list[Piece], list[SessionPiece], list[str], set[bool], int]:
-    """What is to be done, trial by trial and packed, what people should know before, whether there
-    are good records of models that are trained, or not, and how many failed earlier and are not to
-    be tried again.
+class Passes:
+    """Which pass each seed of what is trained belongs to, from 1; a pass holds `pack` seeds."""
 
-    OSError where something is lacking and cannot be kept; unusable records are set aside.
-    """
-    lacks = missing(setting.plan, setting.results, setting.rerun, setting.spared)
-    if not lacks.is_nothing:
-        setting.results.check_writable()
-    notes = set_aside(lacks, setting.results)
-    if lacks.stale and setting.rerun != "stale":
-        notes.append(
-            f"{len(lacks.stale)} records were made by other code and count as stale; "
-            "--rerun stale makes them anew"
-        )
-    trials = [TrialPiece(want, setting) for want in lacks.work]
-    timings = sessions(lacks.timings, setting)
-    tried = {want.trial for want in lacks.train}
-    pieces = packed(trials, tried, setting)
-    left = {want.trial for want in lacks.failed} - tried
-    proven = {w.trained for w in setting.plan.wanted.values() if w.trial not in tried | left}
-    return trials, pieces, timings, notes, proven, len(left)
+    def __init__(self, plan: Plan, pack: int) -> None:
+        trained = [want for want in plan.wanted.values() if want.trained]
+        seeds = list(dict.fromkeys(want.config["seed"] for want in trained))
+        self.pack, self.count = pack, -(-len(seeds) // pack)
+        self._number = {
+            seed: 1 + rank * self.count // len(seeds) for rank, seed in enumerate(seeds)
+        }
+
+    def of(
+        self, wants: Iterable[Want], tried: set[str], setting: Setting
+    ) -> dict[int, list[TrainingJob]]:
+        """Pass → its trainings, in the order of the plan; 0: what needs no training.
+
+        Of those that are to be trained (`tried`) the seeds of a variant are one training, each
+        where its first stands; a trial that has a checkpoint goes on from it, alone.
+        """
+        groups: dict[tuple[int, str], list[Want]] = {}
+        for want in wants:
+            number = self._number[want.config["seed"]] if want.trained else 0
+            is_begun = setting.results.unfinished(want.trial).exists()
+            is_packed = self.pack > 1 and want.trial in tried and not is_begun
+            is_packed = is_packed and can_pack(want) is None
+            group = str(want.frozen) if is_packed else want.trial
+            groups.setdefault((number, group), []).append(want)
+        found: dict[int, list[TrainingJob]] = {}
+        for (number, _), some in groups.items():
+            found.setdefault(number, []).append(TrainingJob(some, setting))
+        return found
 
 
-class _Sweep:
-    """The pieces that wait, those that run, and how the others ended."""
+class _Runner:
+    """What waits, what runs, and how the others ended."""
 
     def __init__(self, launcher: Launcher, leases: Leases, display: Display, poll: float) -> None:
         self.counts: Counter[str] = Counter()
+        self.number = 1
+        """Of the pass that runs."""
         self._launcher, self._leases, self._display = launcher, leases, display
         self._poll = poll
-        self._queue: deque[Piece] = deque()
-        self._later: deque[Piece] = deque()  # leased by others, or to be tried again
-        self._running: dict[str, Piece] = {}
-        self._tries: Counter[str] = Counter()  # failures that were followed by another try
+        self._queue: deque[Work] = deque()
+        self._later: deque[Work] = deque()  # leased by others, or to be tried again
+        self._running: dict[str, Work] = {}
+        self._retries: Counter[str] = Counter()
         self._first: dict[str, tuple[str, Outcome]] | None = None
         self._kinds = 0
+        self._told = 0
         self._is_stopping = False
         self._has_told = False
 
-    def expect(self, *, is_proven: bool) -> None:
-        """Watch the first ones, until one succeeds, where no good record is of their kind."""
+    def expect(self, work: Iterable[Work], is_proven: bool) -> None:
+        """Watch the first of these, until one succeeds, where no good record is of their kind."""
         self._first = None if is_proven else {}
+        self._kinds = len({each.settings for each in work})
 
-    def work(self, pieces: Iterable[Piece], at_once: int) -> None:
+    def work(self, work: Iterable[Work], at_once: int) -> None:
         """Do all of these, so many at once."""
-        self._queue.extend(pieces)
-        self._kinds = len({piece.settings for piece in self._queue})
+        self._queue.extend(work)
         while self._queue and not self._is_stopping:
             self._fill(at_once)
             for event in self._launcher.events():
@@ -155,6 +198,12 @@ class _Sweep:
                 time.sleep(self._poll)
                 self._queue, self._later = self._later, self._queue
 
+    def tell(self, after_pass: AfterPass, count: int) -> None:
+        """That a pass has ended, where something was stored since this was told before."""
+        if self.counts.total() > self._told:
+            self._told = self.counts.total()
+            after_pass(self.number, count)
+
     def stop(self) -> None:
         """End what runs. A trial without a record waits, and goes on from its checkpoint."""
         self._is_stopping = True
@@ -164,102 +213,96 @@ class _Sweep:
 
     def _fill(self, at_once: int) -> None:
         while self._queue and len(self._running) < at_once and not self._is_stopping:
-            piece = self._queue.popleft()
-            if not self._leases.take(*piece.leases):
-                self._later.append(piece)
-                continue
-            if self._would_disturb(piece):
-                self._leases.release(*piece.leases)
-                self._later.append(piece)
-                continue
-            job = piece.job()
-            if job is None:
-                self._leases.release(*piece.leases)
-                for part in piece.parts:
-                    self._display.finished(part.id, part.title, NOTHING_LEFT, 0.0)
-                continue
-            self._running[piece.id] = piece
-            self._launcher.submit(job)
+            work = self._queue.popleft()
+            if not self._leases.take(*work.leases):
+                self._later.append(work)
+            elif self._would_disturb(work):
+                self._leases.release(*work.leases)
+                self._later.append(work)
+            elif (job := work.job()) is None:
+                self._leases.release(*work.leases)
+                self._show(work.nothing_left())
+            else:
+                self._running[work.id] = work
+                self._launcher.submit(job)
 
-    def _would_disturb(self, piece: Piece) -> bool:
-        """Whether it would run beside a timing session on this machine, its own or another's."""
+    def _would_disturb(self, work: Work) -> bool:
+        """Whether it would run beside a benchmark on this machine, its own or another's."""
         others = [c for c in self._leases.live() if c.host == HOST and not self._leases.owns(c)]
-        return bool(others) if TIMING in piece.leases else any(c.name == TIMING for c in others)
+        return bool(others) if TIMING in work.leases else any(c.name == TIMING for c in others)
 
     def _take(self, event: Event) -> None:
-        piece = self._running[event.job]
+        work = self._running[event.job]
         if isinstance(event, Progress):
-            if event.fraction == 0 and not self._tries[piece.id]:
-                self._display.started(piece.id, piece.title)
-            self._display.progress(piece.id, event.fraction, event.note)
+            if event.fraction == 0 and not self._retries[work.id]:
+                self._display.started(work.id, work.title)
+            self._display.progress(work.id, event.fraction, event.note)
             return
-        del self._running[piece.id]
+        del self._running[work.id]
         if event.value is not None:
             self._first = None
-            self._finish(piece, event)
+            self._finish(work, event)
         elif self._is_stopping:
-            self._leases.release(*piece.leases)
+            self._leases.release(*work.leases)
         elif event.status == "storage":
             raise OSError(event.reason)
         elif event.status == "changed":
             raise Changed(
-                f"{event.reason} since this sweep began: nothing of {piece.title} was kept. "
+                f"{event.reason} since this sweep began: nothing of {work.title} was kept. "
                 "The same command plans it anew."
             )
-        elif len(piece.parts) > 1:
-            self._fall_apart(piece, event)
-        elif _may_pass(event) and self._tries[piece.id] < RETRIES:
-            self._try_again(piece, event)
+        elif isinstance(work, TrainingJob) and len(work.trials) > 1:
+            self._fall_apart(work, event)
+        elif _may_pass(event) and self._retries[work.id] < RETRIES:
+            self._try_again(work, event)
         else:
-            self._finish(piece, event)
-            self._beware(piece, event)
+            self._finish(work, event)
+            self._beware(work, event)
 
-    def _keep(self, piece: Piece, outcome: Outcome, again: bool) -> tuple[str, str]:
-        with self._leases.locked():  # nobody can take over between the look and the writing
-            # One by one: of a session, some trials may be another's now.
-            ours = {name for name in piece.leases if self._leases.retake(name)}
-            return piece.keep(outcome, ours.__contains__, again)
+    def _save(self, work: Work, outcome: Outcome, again: bool = False) -> list[Ended]:
+        return work.save(outcome, self._leases.holds, again)
 
-    def _finish(self, piece: Piece, outcome: Outcome) -> None:
-        for part, own in piece.shares(outcome):
-            if own is None:
-                self._display.finished(part.id, part.title, NOTHING_LEFT, 0.0)
-            else:
-                status, note = self._keep(part, own, again=False)
-                self.counts[status] += 1
-                self._display.finished(part.id, part.title, status, own.seconds, note)
-        self._leases.release(*piece.leases)
+    def _finish(self, work: Work, outcome: Outcome) -> None:
+        ended = self._save(work, outcome)
+        self.counts.update(each.status for each in ended if each.status != NOTHING_LEFT)
+        self._show(ended)
+        self._leases.release(*work.leases)
 
-    def _fall_apart(self, piece: Piece, outcome: Outcome) -> None:
-        """Whatever a pack has failed of, one of its trials alone may fare better."""
-        self._leases.release(*piece.leases)
-        self._queue.extendleft(reversed(piece.parts))
+    def _show(self, ended: Iterable[Ended]) -> None:
+        for each in ended:
+            self._display.finished(*each)
+
+    def _fall_apart(self, work: TrainingJob, outcome: Outcome) -> None:
+        """Whatever several trials have failed of, one of them alone may fare better."""
+        self._leases.release(*work.leases)
+        self._queue.extendleft(reversed(work.apart()))
         self._display.say(
-            f"{piece.title}: {outcome.status} ({outcome.reason}); its trials go on alone"
+            f"{work.title}: {outcome.status} ({outcome.reason}); its trials go on alone"
         )
 
-    def _try_again(self, piece: Piece, outcome: Outcome) -> None:
-        """At the end; at once where nothing has succeeded yet. It stays leased."""
-        status, note = self._keep(piece, outcome, again=True)
-        self._tries[piece.id] += 1
-        if self._first is None:
-            self._later.append(piece)
+    def _try_again(self, work: Work, outcome: Outcome) -> None:
+        """At the end of the pass; at once where nothing has succeeded yet. It stays leased."""
+        ((*_, note),) = ended = self._save(work, outcome, again=True)
+        self._retries[work.id] += 1
+        is_first = self._first is not None
+        if is_first:
+            self._queue.appendleft(work)
         else:
-            self._queue.appendleft(piece)
+            self._later.append(work)
         self._display.say(
-            f"{piece.title}: {status} ({note}), attempt {self._tries[piece.id]} of {RETRIES + 1}; "
-            f"to be tried again {'at the end' if self._first is None else 'now'}"
+            f"{work.title}: {ended[0].status} ({note}), attempt {self._retries[work.id]} of "
+            f"{RETRIES + 1}; to be tried again {'now' if is_first else 'at the end'}"
         )
 
-    def _beware(self, piece: Piece, outcome: Outcome) -> None:
-        """End the sweep where its first trials all fail in one way: so will the others.
+    def _beware(self, work: Work, outcome: Outcome) -> None:
+        """End the run where its first trials all fail in one way: so will the others.
 
         The seeds of one variant say nothing of other variants; nor does its memory, which is its
         own size.
         """
         if self._first is None or outcome.status == "oom":
             return
-        self._first[piece.id] = piece.settings, outcome
+        self._first[work.id] = work.settings, outcome
         kinds = {settings for settings, _ in self._first.values()}
         ways = {(failed.status, failed.reason) for _, failed in self._first.values()}
         if len(ways) > 1:
@@ -274,7 +317,7 @@ class _Sweep:
 
     def _tell_of_others(self) -> None:
         """Say once what is being waited for."""
-        names = {name for piece in self._later for name in piece.leases}
+        names = {name for work in self._later for name in work.leases}
         others = [
             lease
             for lease in self._leases.live()

@@ -1,7 +1,7 @@
-"""What a worker does with an order: train and measure a trial or a pack of them, or time a session.
+"""What a worker does with a job's payload: train and evaluate trials, or run a benchmark.
 
 A record must hold what its id and its stamps say. So data and source files are compared with the
-order before anything is computed, and the files again before the result is handed over.
+payload before anything is computed, and the files again before the result is handed over.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import importlib
 import platform
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from ablations.launch.together import run_together
 from ablations.measure import Probe, discover
 from ablations.measure.session import Watch, time_session
 from ablations.measure.timing import TimingConfig
-from ablations.orders import FILES, Order, SessionOrder, TrialOrder
 from ablations.plan.facts import identity_of
 from ablations.plan.missing import needs_weights
 from ablations.store.identity import freeze
@@ -34,7 +32,7 @@ from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
 from ablations.train.device import device_name, numerics, own_device
-from ablations.train.loop import train
+from ablations.train.loop import Training, train
 from ablations.train.pack import Pack
 from ablations.train.ranks import SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig
@@ -45,88 +43,92 @@ from model.build import build
 from model.config import ConfigError
 
 Report = Callable[[float, str], None]
+Payload = dict[str, Any]
+"""What `ablations.jobs` sends."""
+Asked = dict[str, Any]
+"""What a payload says of one trial."""
 
 
-def run_trial(payload: dict[str, Any], report: Report) -> dict[str, Any]:
-    """Train a trial and take its measures, or take missing measures from its weights.
+def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
+    """Trial → its record: trained and evaluated, or only evaluated from its weights.
 
-    Told to stop, it raises `Stopped` while it trains, and goes on from there the next time; after
-    that it gives the record with what is measured by then.
+    Trials that are to be trained differ in their seed alone, and are trained as one model. Told to
+    stop, this raises `Stopped` while it trains: one trial goes on from its checkpoint the next
+    time, several begin again. After that it gives the records with what is measured by then.
     """
-    order = TrialOrder(**payload)
+    asked = payload["trials"]
+    stamps = [stamp for each in asked for stamp in (each["code"], *each["measures"].values())]
     with noticing() as notice:
         report(0.0, "starting")
-        import_parts(order)
-        check_data(order.config, order.trial, order.trained)
-        check_code([order.code, *order.measures.values()])
-        record = _run_trial(order, report, notice)
-        check_code([order.code, *order.measures.values()])
-        return record.to_dict()
+        import_parts(payload)
+        for each in asked:
+            check_data(each["config"], each["trial"], each["trained"])
+        check_code(stamps)
+        together = [each for each in asked if each["record"] is None]
+        together = together if len(together) > 1 else []
+        # Others may have been trained elsewhere by now.
+        apart = [each for each in asked if each not in together]
+        records = _run_pack(payload, together, report, notice) if together else []
+        records += [_run_trial(payload, each, report, notice) for each in apart]
+        check_code(stamps)
+        return {record.trial: record.to_dict() for record in records}
 
 
-def _run_trial(order: TrialOrder, report: Report, notice: Notice) -> Record:
+def _run_trial(payload: Payload, asked: Asked, report: Report, notice: Notice) -> Record:
     clock = time.perf_counter()
-    config, device = order.config, torch.device(order.device)
-    if order.devices > 1:  # each has a thread of its own, and measures are taken as on one
+    config, device, devices = asked["config"], torch.device(payload["device"]), payload["devices"]
+    if devices > 1:  # each has a thread of its own, and measures are taken as on one
         torch.set_num_threads(1)
     task = load_task(freeze(config["task"]))
-    if order.record is not None:
-        record = Record.from_dict(order.record)
-    else:
-        record = new_record(order, task, device)
+    is_new = asked["record"] is None
+    record = new_record(payload, asked) if is_new else Record.from_dict(asked["record"])
     model: nn.Module | None = None
-    if order.trained and (order.record is None or needs_weights(order.measures)):
-        if order.devices > 1:
-            clock -= _train_together(order, record, report, notice)
+    if asked["trained"] and (is_new or needs_weights(asked["measures"])):
+        if devices > 1:
+            clock -= _train_together(payload, record, report, notice)
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
-        if order.record is None and order.devices == 1:
-            clock -= _train(order, record, model, task, device, report, notice)
+        if is_new and devices == 1:
+            keeper = Keeper(*checkpoint_of(payload, asked), is_stopping=notice)
+            settings = TrainConfig(**config["train"])
+            training = train(model, task, settings, config["seed"], device, report, keeper)
+            end(record, training)
+            save_weights(model, weights_of(payload, asked), stamp_for(record))
+            clock -= keeper.earlier
         else:
-            load_weights(model, Path(order.weights), stamp_for(record))
-    _measure(order, record, model, task, device, notice)
+            load_weights(model, weights_of(payload, asked), stamp_for(record))
+    _measure(asked, record, model, task, device, notice)
     record.env.setdefault("seconds", round(time.perf_counter() - clock, 3))
     return record
 
 
-def new_record(order: TrialOrder, task: Task, device: torch.device) -> Record:
+def new_record(payload: Payload, asked: Asked) -> Record:
     """What is known of a trial before it is trained."""
-    record = Record(order.trial, "ok", order.config, trained=order.trained, **order.counts)
-    record.data = task.described
+    record = Record(
+        asked["trial"], "ok", asked["config"], trained=asked["trained"], **asked["counts"]
+    )
+    record.data = load_task(freeze(asked["config"]["task"])).described
     record.env = {
-        **order.env,
-        "code": order.code,
-        **_place(device),
-        "devices": order.devices,
+        **payload["env"],
+        "code": asked["code"],
+        **_place(torch.device(payload["device"])),
+        "devices": payload["devices"],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return record
 
 
-def _train(
-    order: TrialOrder,
-    record: Record,
-    model: nn.Module,
-    task: Task,
-    device: torch.device,
-    report: Report,
-    notice: Notice,
-) -> float:
-    """Train the model in place and keep its weights; seconds that earlier stretches of it took."""
-    keeper = Keeper(Path(order.unfinished), made_with(order, device), is_stopping=notice)
-    settings = TrainConfig(**order.config["train"])
-    training = train(model, task, settings, order.config["seed"], device, report, keeper)
+def end(record: Record, training: Training) -> None:
+    """Take over how a training ended, and what it has read."""
     record.status, record.reason = training.status, training.reason
     record.readings += training.readings
-    save_weights(model, Path(order.weights), stamp_for(record))
-    return keeper.earlier
 
 
-def _train_together(order: TrialOrder, record: Record, report: Report, notice: Notice) -> float:
-    """Have a process for each device train, and keep the weights; seconds as `_train` has them."""
+def _train_together(payload: Payload, record: Record, report: Report, notice: Notice) -> float:
+    """Have a process for each device train, and keep the weights; seconds of earlier stretches."""
     call = f"{__name__}:{train_rank.__name__}"
-    first = replace(order, device=own_device(order.device))
-    training = run_together(call, first.payload(), order.devices, report, notice)
+    told = {**payload, "device": own_device(payload["device"])}
+    training = run_together(call, told, payload["devices"], report, notice)
     if training is None:
         raise Stopped
     record.status, record.reason = training["status"], training["reason"]
@@ -134,29 +136,29 @@ def _train_together(order: TrialOrder, record: Record, report: Report, notice: N
     return float(training["earlier"])
 
 
-def train_rank(payload: dict[str, Any], report: Report, notice: Notice) -> dict[str, Any] | None:
+def train_rank(payload: Payload, report: Report, notice: Notice) -> dict[str, Any] | None:
     """What one of the processes that train a trial together does; None where it was told to stop.
 
     Rank 0 keeps the weights.
     """
-    order = TrialOrder(**payload)
-    import_parts(order)
-    check_data(order.config, order.trial, order.trained)
-    check_code([order.code])  # this process has imported its own
-    with ranks_on(torch.device(order.device)) as (ranks, device):
-        config = order.config
+    (asked,) = payload["trials"]
+    config = asked["config"]
+    import_parts(payload)
+    check_data(config, asked["trial"], asked["trained"])
+    check_code([asked["code"]])  # this process has imported its own
+    with ranks_on(torch.device(payload["device"])) as (ranks, device):
         task = load_task(freeze(config["task"]))
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
-        keeper = SharedKeeper(Path(order.unfinished), made_with(order, device), ranks, notice)
+        keeper = SharedKeeper(*checkpoint_of(payload, asked), ranks, notice)
         settings = TrainConfig(**config["train"])
         try:
             training = train(model, task, settings, config["seed"], device, report, keeper, ranks)
         except Stopped:
             return None
         if ranks.rank == 0:
-            record = Record(order.trial, training.status, config, env={"code": order.code})
-            save_weights(model, Path(order.weights), stamp_for(record))
+            record = Record(asked["trial"], training.status, config, env={"code": asked["code"]})
+            save_weights(model, weights_of(payload, asked), stamp_for(record))
         return {
             "status": training.status,
             "reason": training.reason,
@@ -165,14 +167,21 @@ def train_rank(payload: dict[str, Any], report: Report, notice: Notice) -> dict[
         }
 
 
-def made_with(order: TrialOrder, device: torch.device) -> dict[str, Any]:
-    """What a checkpoint must have been made with to be gone on from, on any number of devices."""
-    made = {"trial": order.trial, "code": short(order.code)}
-    return made | {"device": device.type, "torch": torch.__version__}
+def weights_of(payload: Payload, asked: Asked) -> Path:
+    return Path(payload[f"weights {asked['trial']}"])
+
+
+def checkpoint_of(payload: Payload, asked: Asked) -> tuple[Path, dict[str, Any]]:
+    """Where a trial's checkpoint is, and what it must have been made with to be gone on from, on
+    any number of devices."""
+    device = torch.device(payload["device"]).type
+    made_with = {"trial": asked["trial"], "code": short(asked["code"])}
+    made_with |= {"device": device, "torch": torch.__version__}
+    return Path(payload[f"unfinished {asked['trial']}"]), made_with
 
 
 def _measure(
-    order: TrialOrder,
+    asked: Asked,
     record: Record,
     model: nn.Module | None,
     task: Task,
@@ -180,8 +189,8 @@ def _measure(
     notice: Notice,
 ) -> None:
     """Take what is asked; a measure that fails is noted, and the next run tries it again."""
-    steps = order.config["train"]["steps"]
-    for name, made_by in order.measures.items():
+    config = asked["config"]
+    for name, made_by in asked["measures"].items():
         part = discover().build(name)
         if record.status == "diverged" and not isinstance(part, Probe):  # it answers nothing
             record.take(name, made_by, [])
@@ -189,91 +198,68 @@ def _measure(
         try:
             with notice.raising():
                 if isinstance(part, Probe):
-                    taken = part.take(order.config, task, device)
+                    taken = part.take(config, task, device)
                 else:
-                    taken = part.take(model, task, device, steps)
+                    taken = part.take(model, task, device, config["train"]["steps"])
         except Stopped:
             return
         except Exception as error:
             record.failures[name] = f"{type(error).__name__}: {error}"
             continue
         record.take(name, made_by, taken.readings)
-        if order.record is not None:  # where it was trained says nothing of this
+        if asked["record"] is not None:  # where it was trained says nothing of this
             record.env.setdefault("later", {})[name] = _place(device)
         record.examples = taken.examples or record.examples
         record.items |= taken.items
 
 
-def run_pack(payload: dict[str, Any], report: Report) -> dict[str, Any]:
-    """Trial → its record. Told to stop, it raises `Stopped` while it trains, and keeps nothing."""
-    orders = [_order(written, payload) for written in payload["orders"]]
-    stamps = [stamp for order in orders for stamp in (order.code, *order.measures.values())]
-    with noticing() as notice:
-        report(0.0, "starting")
-        for order in orders:
-            import_parts(order)
-            check_data(order.config, order.trial, order.trained)
-        check_code(stamps)
-        together = [order for order in orders if order.record is None]
-        together = together if len(together) > 1 else []
-        # Others may have been trained elsewhere by now.
-        apart = [order for order in orders if order not in together]
-        records = _run_together(together, report, notice) if together else []
-        records += [_run_trial(order, report, notice) for order in apart]
-        check_code(stamps)
-        return {record.trial: record.to_dict() for record in records}
-
-
-def _order(written: dict[str, Any], payload: dict[str, Any]) -> TrialOrder:
-    """With its files where they are now."""
-    files = {name: payload[f"{name} {written['trial']}"] for name in FILES}
-    return TrialOrder(**{**written, **files})
-
-
-def _run_together(orders: list[TrialOrder], report: Report, notice: Notice) -> list[Record]:
+def _run_pack(
+    payload: Payload, asked: Sequence[Asked], report: Report, notice: Notice
+) -> list[Record]:
+    """Train several seeds as one model; each has an equal share of the time."""
     begun = time.perf_counter()
-    first, device = orders[0].config, torch.device(orders[0].device)
+    first, device = asked[0]["config"], torch.device(payload["device"])
     task = load_task(freeze(first["task"]))
-    records = [new_record(order, task, device) for order in orders]
-    seeds = [order.config["seed"] for order in orders]
+    records = [new_record(payload, each) for each in asked]
+    seeds = [each["config"]["seed"] for each in asked]
     sizes = task.source_size, task.target_size
     models = [build(first["model"], *sizes, seed).to(device) for seed in seeds]
     pack = Pack(models, task, TrainConfig(**first["train"]), seeds, device)
     trainings = pack.run(report, notice)
-    each = (time.perf_counter() - begun) / len(orders)
+    share = (time.perf_counter() - begun) / len(asked)
     del pack  # and the weights and moments of all lanes
-    for order, record, model, training in zip(orders, records, models, trainings, strict=True):
+    for each, record, model, training in zip(asked, records, models, trainings, strict=True):
         begun = time.perf_counter()
-        record.status, record.reason = training.status, training.reason
-        record.readings += training.readings
-        record.env["packed"] = len(orders)
-        save_weights(model, Path(order.weights), stamp_for(record))
-        _measure(order, record, model, task, device, notice)
-        record.env["seconds"] = round(each + time.perf_counter() - begun, 3)
+        end(record, training)
+        record.env["packed"] = len(asked)
+        save_weights(model, weights_of(payload, each), stamp_for(record))
+        _measure(each, record, model, task, device, notice)
+        record.env["seconds"] = round(share + time.perf_counter() - begun, 3)
     return records
 
 
-def run_session(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+def run_benchmark(payload: Payload, report: Report) -> dict[str, Any]:
     """Time candidates beside their reference: the session, and the readings of each trial."""
-    order = SessionOrder(**payload)
-    import_parts(order)
-    for trial, config in {order.against: order.reference, **order.candidates}.items():
-        check_data(config, trial, trial not in order.untrained)
-    check_code([order.code, order.models])
-    device = torch.device(order.device)
+    import_parts(payload)
+    candidates, reference = payload["candidates"], payload["reference"]
+    for trial, config in {payload["against"]: reference, **candidates}.items():
+        check_data(config, trial, trial not in payload["untrained"])
+    stamps = [payload["code"], payload["models"]]
+    check_code(stamps)
+    device = torch.device(payload["device"])
     watch, lost = Watch(), []  # type: tuple[Watch, list[str]]
     taken = time_session(
-        discover().build(order.measure),
-        order.reference,
-        order.candidates,
-        order.places,
-        TimingConfig(**order.timing),
+        discover().build(payload["measure"]),
+        reference,
+        candidates,
+        payload["places"],
+        TimingConfig(**payload["timing"]),
         device,
         report,
         lost,
     )
-    check_code([order.code, order.models])
-    env = {**order.env, **watch.state(device), "code": order.models, "lost": lost}
+    check_code(stamps)
+    env = {**payload["env"], **watch.state(device), "code": payload["models"], "lost": lost}
     readings = {trial: [vars(reading) for reading in readings] for trial, readings in taken.items()}
     return {"session": secrets.token_hex(4), "env": env, "readings": readings}
 
@@ -289,9 +275,9 @@ def _place(device: torch.device) -> dict[str, Any]:
     }
 
 
-def import_parts(order: Order) -> None:
+def import_parts(payload: Payload) -> None:
     """Have the user's own parts registered."""
-    for module in order.imports:
+    for module in payload["imports"]:
         importlib.import_module(module)
     note_loaded()
 
@@ -307,7 +293,7 @@ def check_data(config: dict[str, Any], trial: str, trained: bool) -> None:
 
 
 def check_code(stamps: Iterable[Mapping[str, str]]) -> None:
-    """Refuse source files, or code that was loaded from them, that are not what the order says."""
+    """Refuse source files, or code that was loaded from them, that are not what the job says."""
     looks = changed, loaded_otherwise
     files = sorted({name for made_by in stamps for look in looks for name in look(made_by)})
     if files:

@@ -35,6 +35,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder 
 
 from small import question  # noqa: E402
 
+from ablations.commands import main  # noqa: E402
+from ablations.store.results import Results  # noqa: E402
+
 settings.register_profile("same", derandomize=True, database=None, deadline=None)
 settings.register_profile("wander", database=None, deadline=None)
 settings.load_profile("same")
@@ -53,6 +56,21 @@ def ask(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "out")
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Gives a command's exit code, and what it wrote to each stream."""
+
+    def answer(*words: str) -> tuple[int, str, str]:
+        return (main(words), *capsys.readouterr())
+
+    return answer
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
     """While one launcher is open, all others share its server: torch is loaded once."""
@@ -66,6 +84,12 @@ def server() -> Iterator[None]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a busy machine takes, no command says here what it is doing meanwhile."""
     monkeypatch.setattr("model.arguments.PATIENCE", 3600.0)
+
+
+@pytest.fixture(autouse=True)
+def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command `run` writes the page, which takes seconds."""
+    monkeypatch.setattr("ablations.commands.answers.renew_page", lambda results: None)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def imported_modules(path: Path) -> set[str]:
 
 ROOMS = (
     *("store", "tasks", "train", "measure", "plan", "signals", "leases", "progress", "launch"),
-    *("orders", "worker", "preload", "jobs", "runner", "commands"),
+    *("worker", "preload", "jobs", "runner", "commands"),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 
@@ -266,3 +266,17 @@ def test_a_wheel_carries_every_file_that_is_not_code() -> None:
     files = {path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()}
     code = {path for path in files if path.suffix in (".py", ".pyc")}
     assert files - code == carried
+
+
+def test_every_test_that_sends_ctrl_c_makes_sure_that_it_arrives() -> None:
+    """Fault 53. Its module or itself uses `interruptible`."""
+    found = []
+    for path in set((ROOT / "tests").rglob("test_*.py")) - {Path(__file__)}:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        marks = "".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign))
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                text = ast.unparse(node)
+                if "signal.SIGINT" in text and "interruptible" not in text + marks:
+                    found.append(f"{path.name}: {node.name}")
+    assert found == [], 'mark these with @pytest.mark.usefixtures("interruptible")'

@@ -1,14 +1,15 @@
-"""run's last words: what the claims of its questions have come to, and the next command."""
+"""run's last words: what the claims of its questions have come to, and the page."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from ablations.commands.columns import print_columns
 from ablations.store.words import quoted
-from model.arguments import working
+from model.arguments import complain, working
 
 if TYPE_CHECKING:
     from ablations.plan.wanted import Plan
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from analysis.contrasts import Evidence
 
 MOST = 40  # claims, and lines of the table
+PROCESSES = 2  # that draw: a figure takes a third of a second
 _ARM = ("question", "variant", "score", "difference", "interval", "n", "mark")
 
 
@@ -51,8 +53,24 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
             print(f"and {len(arms) - MOST} more: {rest}")
 
 
-def next_command(results: Results) -> str:
-    return f"Next: ablations report --results {results.root}"
+def renew_page(results: Results) -> None:
+    """Write the page of a folder and say where it is."""
+    with working("Writing the page"):
+        from analysis.contrasts import gather
+        from analysis.report import write
+
+        *_, page = write(gather(results.root), PROCESSES)
+    print(f"\nThe page: {page}")
+
+
+@contextlib.contextmanager
+def harmless() -> Iterator[None]:
+    """What is shown of a run does not end it: say what went wrong and go on."""
+    try:
+        yield
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        complain(f"not shown ({why}); the records are kept")
 
 
 def _arm_rows(evidence: Evidence, names: Collection[str]) -> list[list[str]]:

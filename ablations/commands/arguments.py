@@ -24,8 +24,7 @@ from model.config import ConfigError, nearest
 if TYPE_CHECKING:
     import torch
 
-    from ablations.plan.wanted import Plan, Want
-    from ablations.plan.ways import Way
+    from ablations.plan.wanted import Plan
 
 _MANY = 1_000_000
 
@@ -106,7 +105,7 @@ def machine(parser: ArgumentParser) -> None:
         type=partial(count, option="--pack"),
         default=1,
         metavar="N",
-        help="train N seeds of an arm as one model",
+        help="seeds in a pass, which train as one model; default: 1",
     )
 
 
@@ -134,12 +133,10 @@ class Machine:
         """Of an accelerator, for each device of a trial that has it alone."""
         return 0.0 if self.device.type == "cpu" else 1.0
 
-    def way(self, want: Want) -> Way:
-        """How a trial shares this machine's devices."""
-        from ablations.plan.ways import Way, can_pack
-
-        workers = max(1, self.jobs // self.accelerators) if self.devices == 1 else 1
-        return Way(self.pack if self.pack == 1 or can_pack(want) is None else 1, workers)
+    @property
+    def workers(self) -> int:
+        """Jobs side by side on one device."""
+        return max(1, self.jobs // self.accelerators)
 
     def __str__(self) -> str:
         if self.device.type != "cpu":

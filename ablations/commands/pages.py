@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ablations.commands.answers import PROCESSES
 from ablations.commands.arguments import as_json, place, results_of
 from model.arguments import complain
 from model.config import ConfigError, nearest
@@ -16,7 +17,6 @@ from model.config import ConfigError, nearest
 if TYPE_CHECKING:
     from analysis.contrasts import Evidence
 
-PROCESSES = 2  # that draw: a figure takes a third of a second
 LONGEST = 500  # characters of a line: names of any length are allowed
 
 arguments = place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -63,10 +63,13 @@ def act(options: Namespace) -> int:
     told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
     print("; ".join(told))
     if results.plan_file.exists():
-        from ablations.commands.answers import next_command, print_answers
+        from ablations.commands.answers import harmless, print_answers, renew_page
 
         print_answers(plan, results, options.claim)
-        print(f"\n{next_command(results)}")
+        page, asked = results.root / "report" / "index.html", results.plan_file
+        if counts or not page.exists() or page.stat().st_mtime < asked.stat().st_mtime:
+            with harmless():
+                renew_page(results)
     return 1 if earlier or any(counts[status] for status in FAILED) else 0
 
 
@@ -78,13 +81,10 @@ class Sweep:
     results: Results
     launcher: Launcher
     on: Machine
-    swept: set[str] = field(default_factory=set)
 
     def __call__(self, plan: Plan) -> Counter[str]:
         from ablations.runner import run
 
-        spared = frozenset(self.swept)  # what this command has made anew is not made so again
-        self.swept.update(plan.wanted)
         return run(
             plan,
             self.results,
@@ -92,12 +92,22 @@ class Sweep:
             str(self.on.device),
             self.options.imports,
             self.options.rerun,
-            spared=spared,
             limit=self.options.limit,
             accelerators=self.on.share,
+            workers=self.on.workers,
             devices=self.on.devices,
-            ways=self.on.way,
+            pack=self.on.pack,
+            after_pass=lambda number, of: self.renew(plan, number, of),
         )
+
+    def renew(self, plan: Plan, number: int, of: int) -> None:
+        """The page, and what stands on the screen, as they are after a pass."""
+        from ablations.commands.answers import harmless, print_answers, renew_page
+
+        print(f"\nPass {number} of {of}")
+        with harmless():
+            print_answers(plan, self.results, self.options.claim)
+            renew_page(self.results)
 
     def tell_days(self, plan: Plan) -> None:
         """Say so before a plan that takes days is begun; what a cluster needs, only it can say."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
@@ -89,10 +88,10 @@ def look(results: Results, names: Sequence[str] = ()) -> Picture:
     from ablations.progress import TimeLeft
 
     asked = _asked(results, names)
-    leases = {lease.name: lease for lease in Leases(results.root / "leases").live()}
-    running = [trial for trial in asked if trial in leases]
+    leases = {lease.name for lease in Leases(results.root / "leases").live()}
+    running = sum(trial in leases for trial in asked)
     sizes = {trial: each.size for trial, each in asked.items()}
-    left = TimeLeft(len(sizes), sizes, len(running) or cores())
+    left = TimeLeft(len(sizes), sizes, running or cores())
     outcomes: dict[str, str] = {}
     stale: set[str] = set()
     unmeasured = 0
@@ -118,8 +117,6 @@ def look(results: Results, names: Sequence[str] = ()) -> Picture:
             unmeasured += head.status in TRAINED and not is_whole
             seconds = head.env.get("seconds")
             left.finished(trial, seconds if head.status in WHOLE else None)
-    for trial in running:
-        left.running(trial, time.time() - leases[trial].since)
     bad = sorted(path.name for path in results.trials.glob("*.bad-*"))
     counts = {**dict.fromkeys(STATES, 0), **Counter(outcomes.values()), "stale": len(stale)}
     stale_by = dict(Counter(outcomes[trial] for trial in stale))

@@ -10,10 +10,13 @@ import errno
 import importlib
 import json
 import traceback
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
+from ablations.signals import undisturbed
 from ablations.train.stopping import Stopped
 
 Report = Callable[[float, str], None]
@@ -86,44 +89,79 @@ class Outcome:
 Event = Progress | Outcome
 
 
-class Launcher(Protocol):
-    """Somewhere to run jobs, `capacity` at once; leaving its context ends what still runs."""
+class Launcher(ABC):
+    """Somewhere to run jobs, `capacity` at once; leaving its context ends what still runs.
 
-    capacity: int
+    This class keeps which jobs wait, which run and what is still to be told. A subclass starts jobs
+    (`_fill`), waits for them (`_wait`) and tells them to stop (`_stop`).
+    """
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity is the number of jobs at once: at least 1, not {capacity}")
+        self.capacity = capacity
+        self._waiting: dict[str, Job] = {}
+        self._running: dict[str, Any] = {}
+        self._ready: deque[Event] = deque()
+        self._is_open = True
 
     def submit(self, job: Job) -> None:
         """Queue a job. It may be called while events are being read."""
+        if not self._is_open:
+            raise ValueError("this launcher is closed: make a new one")
+        if job.id in self._waiting or job.id in self._running:
+            raise ValueError(f"job {job.id!r} is already submitted: ids must differ")
+        # The payload is text in between, so nobody shares an object.
+        self._waiting[job.id] = replace(job, payload=json.loads(json.dumps(job.payload)))
 
     def events(self) -> Iterator[Event]:
         """Run what was submitted, telling of it as it happens, until nothing is left."""
+        while True:
+            while self._ready:
+                yield self._ready.popleft()
+            self._fill()
+            if self._waiting or self._running:
+                self._wait()
+            elif not self._ready:
+                return
 
     def cancel(self, job_id: str | None = None) -> None:
         """End one job, or all; each still has its outcome. An unknown id is no mistake."""
+        for name in [each for each in self._waiting if job_id in (None, each)]:
+            del self._waiting[name]
+            self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
+        self._stop([name for name in self._running if job_id in (None, name)])
 
     def close(self) -> None:
         """End everything now and let go of it; outcomes not yet read are lost."""
+        if self._is_open:
+            with undisturbed():
+                self.cancel()
+                for _ in self.events():
+                    pass
+                self._is_open = False
+                self._let_go()
+
+    @abstractmethod
+    def _fill(self) -> None:
+        """Move waiting jobs to `_running` while there is room."""
+
+    @abstractmethod
+    def _wait(self) -> None:
+        """Sleep until something happens; move what has ended from `_running` to `_ready`."""
+
+    @abstractmethod
+    def _stop(self, names: Sequence[str]) -> None:
+        """Tell these running jobs to stop."""
+
+    def _let_go(self) -> None:  # noqa: B027 (not every launcher holds something)
+        """Give back what the launcher itself holds; nothing runs any more."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def accepted(job: Job, is_taken: bool, is_open: bool) -> Job:
-    """A job as a launcher keeps it: its payload is text in between, so nobody shares an object."""
-    if not is_open:
-        raise ValueError("this launcher is closed: make a new one")
-    if is_taken:
-        raise ValueError(f"job {job.id!r} is already submitted: ids must differ")
-    return replace(job, payload=json.loads(json.dumps(job.payload)))
-
-
-def withdrawn(waiting: dict[str, Job], job_id: str | None) -> list[Outcome]:
-    """Take one job, or all, out of those that wait: how each of these ended."""
-    names = [*waiting] if job_id is None else [job_id]
-    taken = [name for name in names if waiting.pop(name, None)]
-    return [Outcome(name, "killed", reason="cancelled before it started") for name in taken]
 
 
 def resolve(call: str) -> Callable[[dict[str, Any], Report], Any]:

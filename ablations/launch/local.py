@@ -21,24 +21,13 @@ import tempfile
 import threading
 import time
 import types
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from typing import Any, ClassVar, cast
 
-from ablations.launch import (
-    Event,
-    Job,
-    Launcher,
-    Outcome,
-    Progress,
-    accepted,
-    failure,
-    resolve,
-    withdrawn,
-)
+from ablations.launch import Event, Job, Launcher, Outcome, Progress, failure, resolve
 from ablations.signals import undisturbed
 from model.config import ConfigError
 
@@ -71,16 +60,12 @@ class LocalLauncher(Launcher):
         devices: int = 1,
         settle: str | None = None,
     ) -> None:
-        if capacity < 1:
-            raise ValueError(f"capacity is the number of jobs at once: at least 1, not {capacity}")
-        self.capacity = capacity
+        super().__init__(capacity)
         self._grace, self._is_stopping = grace, is_stopping
         self._devices, self._settle = devices, settle
         self._preload = [__name__, *preload]
         self._context = multiprocessing.get_context("forkserver")
-        self._waiting: dict[str, Job] = {}
         self._running: dict[str, _Worker] = {}
-        self._ready: deque[Event] = deque()
         self._server_is_ready = False
         self._open.add(self)
         # Without this, multiprocessing would wait at exit for every job that still runs.
@@ -90,37 +75,18 @@ class LocalLauncher(Launcher):
         held = max(2, os.cpu_count() or 1)
         if job.threads > held and not job.accelerators:
             raise ConfigError([f"--devices {job.threads}: this machine has {held} cores"])
-        is_taken = job.id in self._waiting or job.id in self._running
-        self._waiting[job.id] = accepted(job, is_taken, is_open=self in self._open)
+        super().submit(job)
         self._start_server()
 
-    def events(self) -> Iterator[Event]:
-        while True:
-            while self._ready:
-                yield self._ready.popleft()
-            self._fill()
-            if self._running:
-                self._wait()
-            elif not self._ready:
-                return
+    def _stop(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._running[name].end("killed", "cancelled")
 
-    def cancel(self, job_id: str | None = None) -> None:
-        self._ready += withdrawn(self._waiting, job_id)
-        for worker in self._running.values():
-            if job_id in (None, worker.job.id):
-                worker.end("killed", "cancelled")
-
-    def close(self) -> None:
-        if self not in self._open:
-            return
-        with undisturbed():
-            self.cancel()
-            for _ in self.events():
-                pass
-            self._open.remove(self)
-            atexit.unregister(self.close)
-            if not self._open:
-                _stop_server()
+    def _let_go(self) -> None:
+        self._open.remove(self)
+        atexit.unregister(self.close)
+        if not self._open:
+            _stop_server()
 
     def _fill(self) -> None:
         """Start waiting jobs while there is room."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,18 +49,12 @@ class Missing:
         return not (self.train or self.measure or self.untimed)
 
 
-def missing(
-    plan: Plan, results: Results, rerun: str | None, spared: Collection[str] = ()
-) -> Missing:
-    """Compare the plan with the records; only those of newer code are an error.
-
-    `spared` trials are not made anew, whatever `rerun` says.
-    """
+def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
+    """Compare the plan with the records; only those of newer code are an error."""
     found = Missing()
     for want in plan.wanted.values():
-        again = None if want.trial in spared else rerun
         try:
-            _compare(want, plan.wanted, results, again, found)
+            _compare(want, plan.wanted, results, rerun, found)
         except NewerRecordError:
             raise
         except RecordError as error:

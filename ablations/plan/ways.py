@@ -1,29 +1,9 @@
-"""How trials share a device: several seeds in one model (`--pack N`), and jobs side by side."""
+"""Which trials can be trained as one model (`--pack N`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from ablations.plan.facts import model_facts
 from ablations.plan.wanted import Want
-
-
-@dataclass(frozen=True)
-class Way:
-    """How many share a device."""
-
-    packed: int = 1
-    """Seeds of one arm that are trained as one model."""
-    workers: int = 1
-    """Jobs side by side on one device."""
-
-
-WayOf = Callable[[Want], Way]
-
-
-def one_at_a_time(_: Want) -> Way:
-    return Way()
 
 
 def can_pack(want: Want) -> str | None:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-import random
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from small_task import DIGITS, SIZES, Backwards
+from small_task import Backwards, Upwards
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from ablations.launch import Report
-from ablations.tasks.batching import Padded
 from ablations.train.loop import train
 from ablations.train.ranks import ALONE, Devices, Forward, Ranks, SharedKeeper, ranks_on
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Notice, Stopped
 from ablations.train.unfinished import Keeper
 from ablations.train.weights import named
-from model.batch import BOS, EOS, Batch
+from model.batch import Batch
 from model.build import build
 
 SEED = 3
@@ -37,26 +35,6 @@ CONFIG = TrainConfig(
 )
 
 
-class Upwards(Backwards):
-    """A decoder's: each digit is one more than the one before it."""
-
-    kind: ClassVar[str] = "decoder"
-    source_size = None
-    longest = 16
-
-    def __init__(self) -> None:
-        drawn = random.Random(1)
-        self.pairs = {
-            split: Padded(None, [_count(drawn) for _ in range(size)])
-            for split, size in SIZES.items()
-        }
-
-
-def _count(drawn: random.Random) -> list[int]:
-    first, length = drawn.randrange(DIGITS), 1 + drawn.randrange(14)
-    return [BOS, *(3 + (first + more) % DIGITS for more in range(length)), EOS]
-
-
 class Sparing(nn.Module):
     """A model with a weight that nothing uses, and one that only rows of even beginnings use."""
 
@@ -68,19 +46,10 @@ class Sparing(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         logits_BTV = self.model(batch)
-        if uses_all(batch):  # else no gradient comes from here
-            logits_BTV = logits_BTV + _is_even_B(batch)[:, None, None] * self.sometimes
+        is_even_B = batch.source[:, 0] % 2 == 0
+        if is_even_B.any():  # else no gradient comes from here
+            logits_BTV = logits_BTV + is_even_B[:, None, None] * self.sometimes
         return logits_BTV
-
-
-def uses_all(batch: Batch) -> bool:
-    """Whether these rows use what only some do."""
-    return bool(_is_even_B(batch).any())
-
-
-def _is_even_B(batch: Batch) -> Tensor:
-    assert batch.source is not None
-    return batch.source[:, 0] % 2 == 0
 
 
 _SMALL = {"d_model": 8, "depth": 1}

@@ -72,6 +72,26 @@ class Backwards(Task):
         return {"loss": math.log(DIGITS + 1)}
 
 
+class Upwards(Backwards):
+    """A decoder's: each digit is one more than the one before it."""
+
+    kind: ClassVar[str] = "decoder"
+    source_size = None
+    longest = 16
+
+    def __init__(self) -> None:
+        drawn = random.Random(1)
+        self.pairs = {
+            split: Padded(None, [_count(drawn) for _ in range(size)])
+            for split, size in SIZES.items()
+        }
+
+
+def _count(drawn: random.Random) -> list[int]:
+    first, length = drawn.randrange(DIGITS), 1 + drawn.randrange(14)
+    return [BOS, *(3 + (first + more) % DIGITS for more in range(length)), EOS]
+
+
 def small_model(seed: int = 0, **options: Any) -> nn.Module:
     choice = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "depth": 1}
     size = Backwards.target_size

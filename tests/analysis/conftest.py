@@ -21,6 +21,7 @@ from ablations.store.schema import FAILED
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode adds no folder by itself
 
 import labs
+from small import plan_document
 
 from analysis.contrasts import Evidence, gather
 
@@ -68,52 +69,41 @@ class Folder:
         return self.results.root
 
     def ablation(
-        self, name: str, /, labels: Sequence[str], trained: bool = True, **changes: Any
+        self,
+        name: str,
+        /,
+        labels: Sequence[str],
+        trained: bool = True,
+        *,
+        seeds: Sequence[int] = (0, 1, 2),
+        crossings: Sequence[dict[str, str]] = ({},),
+        metric: dict[str, Any] = PER,
+        metrics: dict[str, Any] | None = None,
+        **changes: Any,
     ) -> None:
         """Plan label × seed × crossing; the first label is the control unless told otherwise."""
-        entry = {
-            "name": name,
-            "arms": "fixed",
-            "tuning": [],
-            "grid": {},
-            "profile": "smoke",
-            "question": f"Does {name} matter?",
-            "task": "g2p",
-            "control": labels[0],
-            "fixed": "width, depth, steps, data",
-            "moves": "nothing",
-            "claims": [claim(f"{name}.matters", predicted("worse", labels[-1], than=labels[0]))],
-            "metrics": {},
-            "overrides": [],
-            "metric": PER,
-            "seeds": [0, 1, 2],
-            **changes,
-        }
-        entry["metric"] = {"unit": "fraction", **entry["metric"]}
-        entry["metrics"] = {
-            metric: {k: v for k, v in told.items() if k not in ("name", "split")}
-            for metric, told in entry["metrics"].items()
-        }
-        crossings = entry.pop("crossings", [{}])
-        seeds = entry.pop("seeds")
-        entry.setdefault("batches", [list(seeds)])
-        entry["cells"] = [
+        cells = [
             {
-                "label": label,
-                "seed": seed,
-                "across": across,
+                **{"label": label, "seed": seed, "across": across, "measures": ["quality"]},
                 "trial": self.trial(label, seed, across, trained),
                 "settings": self.described(label, seed, across, trained).settings,
-                "role": "report",
-                "tuned": {},
-                "work": 1.0,
-                "measures": ["quality"],
             }
             for across in crossings
             for label in labels
             for seed in seeds
         ]
-        self.plan["ablations"][name] = entry
+        entry = {
+            **{"question": f"Does {name} matter?", "control": labels[0]},
+            "fixed": "width, depth, steps, data",
+            "claims": [claim(f"{name}.matters", predicted("worse", labels[-1], than=labels[0]))],
+            "metric": {"unit": "fraction", **metric},
+            "metrics": {
+                metric: {k: v for k, v in told.items() if k not in ("name", "split")}
+                for metric, told in (metrics or {}).items()
+            },
+            **changes,
+        }
+        self.plan["ablations"] |= plan_document({name: cells}, **entry)["ablations"]
         self.results.write_plan(self.plan)
 
     def trial(

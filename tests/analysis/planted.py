@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from small import plan_document
+
 from ablations.store.predictions import prediction_of
 from ablations.store.record import Reading, Record
+from analysis.claims import Verdict, verdicts
 from analysis.load import Loaded, crossing, picture
 
 STEPS = 300
@@ -50,28 +53,25 @@ class Planted:
     ) -> None:
         """One question that registers one claim; its first label is the control."""
         claim = {"id": f"{name}.claim", "statement": "It is.", "source": "them"}
+        cells = [
+            {
+                **{"label": label, "seed": seed, "across": across},
+                "trial": self._trial(name, label, seed, across),
+                "settings": self._record(name, label, seed, across).settings,
+            }
+            for across in crossings
+            for label in labels
+            for batch in batches
+            for seed in batch
+        ]
         entry = {
-            **{"name": name, "arms": "fixed", "question": "Is it?", "task": "g2p"},
-            **{"control": labels[0], "fixed": "", "moves": "", "tuning": [], "grid": {}},
-            **{"overrides": [], "profile": "quick", "metrics": METRICS},
+            **{"control": labels[0], "profile": "quick", "metrics": METRICS},
             "metric": {"name": metric, "split": "test", **METRICS[metric]},
             "claims": [{**claim, "predicts": list(predicts), "require": list(require)}],
             "batches": [list(batch) for batch in batches],
             **changes,
         }
-        entry["cells"] = [
-            {
-                **{"label": label, "seed": seed, "across": across, "role": "report"},
-                **{"trial": self._trial(name, label, seed, across), "tuned": {}, "work": 1.0},
-                "settings": self._record(name, label, seed, across).settings,
-                "measures": [],
-            }
-            for across in crossings
-            for label in labels
-            for batch in entry["batches"]
-            for seed in batch
-        ]
-        self.entries[name] = entry
+        self.entries |= plan_document({name: cells}, **entry)["ablations"]
 
     def record(
         self,
@@ -111,6 +111,12 @@ class Planted:
         }
         trial = self._trial(name, label, seed, across)
         return Record(trial, "ok", config, parameters=1000, data={"sha256": "0", "files": []})
+
+
+def only(planted: Planted) -> Verdict:
+    """The verdict of the one claim."""
+    (found,) = verdicts(planted.loaded())
+    return found
 
 
 def timed(

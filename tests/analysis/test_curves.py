@@ -46,22 +46,19 @@ def of(frame: pd.DataFrame, label: str) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("place", "along", "x", "series"),
+    ("place", "series"),
     [
-        ({"length": 64, "batch": 1, "pass": "training"}, "length", 64, "batch 1, training"),
-        ({"position": 16, "batch": 4, "cache": "kept"}, "position", 16, "batch 4, kept"),
-        ({"length": 8, "batch": 32, "pass": "forward", "tokens": 256}, "length", 8,
-         "256 tokens, forward"),
-        ({"length": 8, "of": "layer"}, "length", 8, "layer"),
-        ({"length": 8}, "length", 8, ""),
+        ({"length": 64, "batch": 1, "pass": "training"}, "batch 1, training"),
+        ({"position": 16, "batch": 4, "cache": "kept"}, "batch 4, kept"),
+        ({"length": 8, "batch": 32, "pass": "forward", "tokens": 256}, "256 tokens, forward"),
+        ({"length": 8, "of": "layer"}, "layer"),
+        ({"length": 8}, ""),
     ],
-)  # fmt: skip
-def test_a_place_lies_so_far_along_a_series(
-    place: dict[str, Any], along: str, x: float, series: str
-) -> None:
+)
+def test_a_place_lies_so_far_along_a_series(place: dict[str, Any], series: str) -> None:
     found = walked(place)
     assert found is not None
-    assert (found["along"], found["x"], found["series"]) == (along, x, series)
+    assert (found["along"], found["x"], found["series"]) == (*next(iter(place.items())), series)
     told = place.get("batch", math.nan)
     assert found["batch"] == told or math.isnan(found["batch"]) == math.isnan(told)
 
@@ -87,18 +84,15 @@ def test_a_length_at_which_one_failed_is_still_one_of_the_three(folder: Any) -> 
     assert on_curves(evidence).all()
 
 
-def test_a_value_is_the_geometric_mean_over_processes(folder: Any) -> None:
-    own = of(curves(timed(folder)), "lstm")
-    for length, times in VARIANT.items():
-        assert own.loc[length, "value"] == pytest.approx(math.prod(times) ** (1 / 3))
-        assert own.loc[length, "low"] < own.loc[length, "value"] < own.loc[length, "high"]
-
-
-def test_a_ratio_is_to_the_control_at_the_same_length(folder: Any) -> None:
+def test_a_value_is_the_mean_over_processes_and_a_ratio_is_to_the_control_at_that_length(
+    folder: Any,
+) -> None:
     frame = curves(timed(folder))
-    for length in CONTROL:
-        logs = np.log(np.divide(VARIANT[length], CONTROL[length]))
+    for length, times in VARIANT.items():
         row = of(frame, "lstm").loc[length]
+        assert row["value"] == pytest.approx(math.prod(times) ** (1 / 3))
+        assert row["low"] < row["value"] < row["high"]
+        logs = np.log(np.divide(times, CONTROL[length]))
         assert row["ratio"] == pytest.approx(math.exp(logs.mean()))
         half = 4.302653 * logs.std(ddof=1) / math.sqrt(3)  # t of 2 degrees of freedom
         ends = math.exp(logs.mean() - half), math.exp(logs.mean() + half)

@@ -54,12 +54,13 @@ def test_a_measure_that_a_finished_trial_still_owes_is_counted(folder: Any) -> N
     assert list(load(folder.root).cells["owed"]) == [1]
 
 
-@pytest.mark.parametrize("text", ["", "[" * 100_000, '{"schema": 99}', "null", "\x00"])
-def test_rubbish_in_place_of_a_record_is_named_not_fatal(folder: Any, text: str) -> None:
-    folder.ablation("position", ["control", "none"], seeds=[0])
-    folder.record("none", 0, 0.3)
-    folder.results.path(folder.trial("control", 0)).write_text(text)
-    assert list(load(folder.root).cells["outcome"]) == ["unreadable", "ok"]
+def test_rubbish_in_place_of_a_record_is_named_not_fatal(folder: Any) -> None:
+    rubbish = ["", "[" * 100_000, '{"schema": 99}', "null", "\x00"]
+    folder.ablation("position", ["control"], seeds=range(6))
+    folder.record("control", 5, 0.3)
+    for seed, text in enumerate(rubbish):
+        folder.results.path(folder.trial("control", seed)).write_text(text)
+    assert list(load(folder.root).cells["outcome"]) == ["unreadable"] * 5 + ["ok"]
 
 
 def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
@@ -107,29 +108,30 @@ def test_cells_that_chose_a_setting_are_not_reported(folder: Any) -> None:
     assert list(load(folder.root).cells["seed"]) == [0]
 
 
-def test_scores_that_other_code_has_taken_are_not_averaged_with_those_of_today(
-    folder: Any,
+NAME = "analysis/names.py"  # any file that is here
+NOW = digest_of(ROOT / NAME)
+
+
+@pytest.mark.parametrize(
+    ("digests", "kept"),
+    [((NOW, "before", NOW), [0, 2]), (("older", "old", "old"), [1, 2])],
+    ids=["of today", "of one earlier version"],
+)
+@pytest.mark.parametrize("did", ["measured", "trained"])
+def test_what_two_versions_of_the_code_did_does_not_stand_in_one_table(
+    folder: Any, digests: tuple[str, ...], kept: list[int], did: str
 ) -> None:
     """Fault 44."""
     folder.ablation("position", ["control"], seeds=[0, 1, 2])
-    name = "analysis/names.py"  # any file that is here
-    now = digest_of(ROOT / name)
-    for seed, digest in enumerate((now, "before", now)):
+    for seed, digest in enumerate(digests):
         curve = [Reading("per", "fraction", 0.3, "valid", {"step": 9}, measure="quality")]
-        made_by = {"quality": {name: digest}}
-        folder.record("control", seed, readings=curve, measures=made_by)
+        code = {NAME: digest}
+        by: Any = {"env": {"code": code}} if did == "trained" else {"measures": {"quality": code}}
+        folder.record("control", seed, readings=curve, **by)
     loaded = load(folder.root)
-    assert list(loaded.readings["seed"]) == [0, 2]
-    assert loaded.stale == {folder.trial("control", 1)}
-
-
-def test_scores_of_one_earlier_version_of_the_code_stand_together(folder: Any) -> None:
-    folder.ablation("position", ["control"], seeds=[0, 1, 2])
-    for seed, digest in enumerate(("older", "old", "old")):
-        curve = [Reading("per", "fraction", 0.3, "valid", {"step": 9}, measure="quality")]
-        made_by = {"quality": {"analysis/names.py": digest}}
-        folder.record("control", seed, readings=curve, measures=made_by)
-    assert list(load(folder.root).readings["seed"]) == [1, 2]
+    assert list(loaded.readings["seed"]) == kept
+    (lost,) = {0, 1, 2} - set(kept)
+    assert (folder.trial("control", lost) in loaded.stale) == (NOW in digests or lost == 0)
 
 
 def test_no_folder_and_no_plan_are_refused(tmp_path: Path) -> None:
@@ -139,28 +141,16 @@ def test_no_folder_and_no_plan_are_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_trainings_by_two_versions_of_the_code_do_not_stand_in_one_table(folder: Any) -> None:
-    folder.ablation("position", ["control"], seeds=[0, 1, 2])
-    now = digest_of(ROOT / "model/norm.py")
-    for seed, digest in enumerate((now, now, "before")):
-        folder.record("control", seed, 0.3, env={"code": {"model/norm.py": digest}})
-    loaded = load(folder.root)
-    assert set(loaded.readings["seed"]) == {0, 1}
-    assert loaded.stale == {folder.trial("control", 2)}
-
-
-def test_a_measure_that_nobody_asks_for_makes_no_record_stale(folder: Any) -> None:
-    folder.ablation("position", ["control"], seeds=[0])
-    taken = {"quality": {}, "calibration": {"model/norm.py": "before"}}
-    folder.record("control", 0, 0.3, measures=taken)
-    assert load(folder.root).stale == frozenset()
-
-
-def test_what_another_table_asks_for_is_not_read_into_this_one(folder: Any) -> None:
+def test_a_measure_that_this_table_does_not_ask_for_is_not_read_and_makes_nothing_stale(
+    folder: Any,
+) -> None:
     folder.ablation("position", ["control"], seeds=[0])
     asked, not_asked = (
         Reading(name, "1", 0.3, "valid", {"step": 9}, measure=name)
         for name in ("quality", "calibration")
     )
-    folder.record("control", 0, readings=[asked, not_asked])
-    assert list(load(folder.root).readings["metric"]) == ["quality"]
+    taken = {"quality": {}, "calibration": {"model/norm.py": "before"}}
+    folder.record("control", 0, readings=[asked, not_asked], measures=taken)
+    loaded = load(folder.root)
+    assert list(loaded.readings["metric"]) == ["quality"]
+    assert loaded.stale == frozenset()

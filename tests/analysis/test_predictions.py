@@ -7,20 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planted import Planted, at_end, says, timed
+from planted import Planted, at_end, only, says, timed
 
 from ablations.store.record import Reading
-from analysis.claims import Finding, Verdict, verdicts
+from analysis.claims import Finding
 
 SEEDS = [300, 301, 302, 303, 304]
 LUCK = dict(zip(SEEDS, (0.00, 0.03, -0.02, 0.05, 0.01), strict=True))
 OWN = dict(zip(SEEDS, (0.001, -0.001, 0.002, -0.002, 0.0), strict=True))  # of the variant
 S, R, U = "supported", "refuted", "undecided"
-
-
-def only(planted: Planted) -> Verdict:
-    (found,) = verdicts(planted.loaded())
-    return found
 
 
 def finding(planted: Planted) -> Finding:
@@ -159,14 +154,16 @@ def test_a_rate_counts_failed_seeds_as_failures_and_withholds_for_a_lost_score()
     assert only(planted).findings[1].reason == "1 of 5 seeds have no score"
 
 
-def learned(planted: Planted, label: str, seed: int, arrives: int | None) -> None:
-    curve = [
-        Reading(
-            "loss", "nats", 0.5 if arrives and step >= arrives else 2.0, "valid", {"step": step}
-        )
-        for step in range(10, 310, 10)
-    ]
-    planted.record(label, seed, 0.3, *curve)
+def learned(*predicts: dict[str, Any], b: tuple[int, ...]) -> Planted:
+    """The control is down to a loss of 1 after 100 steps in every seed, the variant after these."""
+    planted = Planted()
+    planted.question(*predicts)
+    for seed, own in zip(SEEDS, b, strict=True):
+        for label, arrives in (("a", 100), ("b", own)):
+            losses = {step: 0.5 if step >= arrives else 2.0 for step in range(10, 310, 10)}
+            curve = [Reading("loss", "nats", y, "valid", {"step": x}) for x, y in losses.items()]
+            planted.record(label, seed, 0.3, *curve)
+    return planted
 
 
 @pytest.mark.parametrize(
@@ -181,12 +178,8 @@ def learned(planted: Planted, label: str, seed: int, arrives: int | None) -> Non
 def test_steps_to_a_loss_are_compared_as_a_ratio(
     word: str, steps: tuple[int, ...], expected: str
 ) -> None:
-    planted = Planted()
-    planted.question(says(word, metric="steps_to_reach", at={"loss": 1.0}))
-    for seed, b in zip(SEEDS, steps, strict=True):
-        learned(planted, "a", seed, 100)
-        learned(planted, "b", seed, b)
-    found = finding(planted)
+    prediction = says(word, metric="steps_to_reach", at={"loss": 1.0})
+    found = finding(learned(prediction, b=steps))
     logs = np.log(np.array(steps) / 100)
     assert (found.word, found.shows) == (expected, "ratio")
     assert found.effect == pytest.approx(math.exp(logs.mean()))
@@ -194,15 +187,8 @@ def test_steps_to_a_loss_are_compared_as_a_ratio(
     assert (found.low, found.high) == pytest.approx(
         tuple(np.exp(logs.mean() + np.array([-half, half])))
     )
-
-
-def test_a_seed_that_never_arrives_withholds_the_steps() -> None:
-    planted = Planted()
-    planted.question(says("worse", metric="steps_to_reach", at={"loss": 1.0}))
-    for seed in SEEDS:
-        learned(planted, "a", seed, 100)
-        learned(planted, "b", seed, 200 if seed > 300 else None)
-    assert only(planted).reason == "1 of 5 seeds never reached the loss"
+    late = only(learned(prediction, b=(999, *steps[1:])))
+    assert late.reason == "1 of 5 seeds never reached the loss"
 
 
 def along(values: dict[str, Any], *predicts: dict[str, Any], metric: str = "per") -> Planted:
@@ -341,17 +327,27 @@ def test_the_positive_control_of_an_exact_value_may_be_another_place() -> None:
     assert only(planted).reason == "a seed has no value, of it or its control"
 
 
-def test_what_is_counted_is_a_fact_from_one_seed() -> None:
-    for between, expected in (([1.9, 2.1], S), ([2.1, None], R)):
-        planted = Planted()
-        planted.question(says("ratio", metric="work", than="a", between=between), metric="work",
-                         batches=[[300]])  # fmt: skip
-        planted.record("a", 300, 50.0)
-        planted.record("b", 300, 100.0)
-        found = finding(planted)
-        assert (found.word, found.effect, found.n) == (expected, pytest.approx(2.0), 1)
-        assert math.isnan(found.low)
-        assert not found.is_interval
+@pytest.mark.parametrize(
+    ("word", "fields", "expected"),
+    [
+        ("ratio", {"than": "a", "between": [1.9, 2.1]}, S),
+        ("ratio", {"than": "a", "between": [2.1, None]}, R),
+        ("better", {"by": -50}, R),  # on the edge is outside
+        ("worse", {"by": 50}, R),
+    ],
+)
+def test_what_is_counted_is_a_fact_from_one_seed(
+    word: str, fields: dict[str, Any], expected: str
+) -> None:
+    planted = Planted()
+    planted.question(says(word, metric="work", **fields), metric="work", batches=[[300]])
+    planted.record("a", 300, 50.0)
+    planted.record("b", 300, 100.0)
+    found = finding(planted)
+    assert (found.word, found.n) == (expected, 1)
+    assert found.effect == pytest.approx(2.0 if word == "ratio" else 50.0)
+    assert math.isnan(found.low)
+    assert not found.is_interval
 
 
 def times(b: list[Reading], *predicts: dict[str, Any], a: list[Reading] | None = None) -> Planted:
@@ -363,19 +359,21 @@ def times(b: list[Reading], *predicts: dict[str, Any], a: list[Reading] | None =
 
 
 @pytest.mark.parametrize(
-    ("ratio", "twin", "between", "expected"),
+    ("ratio", "twin", "other", "between", "expected"),
     [
-        (2.0, 0.01, [1.5, None], S),
-        (2.0, 0.01, [None, 1.5], R),
-        (1.02, 0.01, [1.0, None], U),  # three processes say ± 4 %
-        (2.0, 0.3, [1.5, None], U),  # two copies of one model differ by as much
+        (2.0, 0.01, 0.01, [1.5, None], S),
+        (2.0, 0.01, 0.01, [None, 1.5], R),
+        (1.02, 0.01, 0.01, [1.0, None], U),  # three processes say ± 4 %
+        (2.0, 0.3, 0.01, [1.5, None], U),  # two copies of one model differ by as much
+        (2.0, 0.01, 0.3, [1.5, None], U),  # on its other side
     ],
 )
 def test_a_ratio_of_times_is_as_wide_as_two_copies_of_one_model(
-    ratio: float, twin: float, between: list[Any], expected: str
+    ratio: float, twin: float, other: float, between: list[Any], expected: str
 ) -> None:
     fields = {"metric": "step_time", "than": "a", "between": between}
-    found = finding(times(timed(ratio, 0.02, twin), says("ratio", **fields)))
+    planted = times(timed(ratio, 0.02, twin), says("ratio", **fields), a=timed(1.0, twin=other))
+    found = finding(planted)
     assert (found.word, found.n) == (expected, 3)
     assert found.low < found.effect < found.high
     same = [math.log(1 + twin * shift) for shift in (0, -1, 2)]
@@ -453,20 +451,3 @@ def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
 def test_where_lower_is_better_a_seed_is_past_a_threshold_below_it() -> None:
     found = finding(levels(0.5, 0.2, says("better", threshold=0.3)))
     assert (found.word, found.rates) == (S, {"b": (5, 5), "a": (0, 5)})
-
-
-def test_a_count_on_the_edge_of_what_is_predicted_is_outside() -> None:
-    planted = levels(0.5, 0.5, says("better", metric="work"), says("worse", metric="work"))
-    for label in ("a", "b"):
-        for seed in SEEDS:
-            planted.record(label, seed, 0.5, at_end("work", 100.0))
-    assert [found.word for found in only(planted).findings] == [R, R]
-
-
-@pytest.mark.parametrize(("twin", "expected"), [(0.01, S), (0.3, U)])
-def test_a_ratio_of_times_is_as_wide_as_the_noise_of_its_other_side(
-    twin: float, expected: str
-) -> None:
-    fields = {"metric": "step_time", "than": "a", "between": [1.5, None]}
-    planted = times(timed(2.0, 0.02), says("ratio", **fields), a=timed(1.0, twin=twin))
-    assert finding(planted).word == expected

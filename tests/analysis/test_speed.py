@@ -44,13 +44,6 @@ def test_a_difference_below_the_noise_floor_is_not_resolved(folder: Any) -> None
     assert row["verdict"] == "not resolved"
 
 
-def test_two_processes_give_a_ratio_and_no_verdict(folder: Any) -> None:
-    plan(folder)
-    folder.record("slow", 0, 0.2, readings=folder.timing(2.0, processes=2))
-    row = timed(folder).loc["slow"]
-    assert (row["n"], row["verdict"]) == (2, "fewer than 3 processes")
-
-
 def test_times_beside_the_control_of_another_question_do_not_count(folder: Any) -> None:
     plan(folder)
     ours = folder.trial("control", 0)
@@ -59,28 +52,27 @@ def test_times_beside_the_control_of_another_question_do_not_count(folder: Any) 
     assert 1.05 < timed(folder).loc["slow", "ratio"] < 1.15
 
 
-def test_without_an_a_a_pair_nothing_is_resolved(folder: Any) -> None:
-    plan(folder)
+def test_what_decides_nothing_says_why(folder: Any) -> None:
+    took: Any = {"at": {"length": 8}, "session": "s1.0", "samples": [0.1, 0.2]}
     alone = folder.timing(2.0)
     for reading in alone:
         reading.twin = None
-    folder.record("slow", 0, 0.2, readings=alone)
-    row = timed(folder).loc["slow"]
-    assert math.isnan(row["floor"])
-    assert row["verdict"] == "not resolved"
-
-
-def test_times_without_a_usable_reference_say_why(folder: Any) -> None:
-    plan(folder)
-    took: Any = {"at": {"length": 8}, "session": "s1.0", "samples": [0.1, 0.2]}
-    alone = Reading("step_time", "s", **took)
-    stopped = Reading("step_time", "s", **took, reference=[0.1, 0.0])
-    folder.record("slow", 0, 0.2, readings=[alone])
-    folder.record("equal", 0, 0.2, readings=[stopped])
+    readings = {
+        "two": folder.timing(2.0, processes=2),
+        "alone": alone,
+        "bare": [Reading("step_time", "s", **took)],
+        "stopped": [Reading("step_time", "s", **took, reference=[0.1, 0.0])],
+    }
+    folder.ablation("position", ["control", *readings], seeds=[0])
+    for label, each in readings.items():
+        folder.record(label, 0, 0.2, readings=each)
     found = timed(folder)
-    assert found.loc["slow", "reason"] == "timed without a reference"
-    assert found.loc["equal", "reason"] == "a time is not a positive number"
-    assert set(found["verdict"]) == {"not run"}
+    assert found["n"].to_dict() == {"two": 2, "alone": 3, "bare": 0, "stopped": 0}
+    told = ["fewer than 3 processes", "not resolved", "not run", "not run"]
+    assert found["verdict"].tolist() == told
+    assert math.isnan(found.loc["alone", "floor"])
+    assert found.loc["bare", "reason"] == "timed without a reference"
+    assert found.loc["stopped", "reason"] == "a time is not a positive number"
 
 
 def test_a_control_beside_itself_elsewhere_is_an_effect_and_named_so(folder: Any) -> None:
@@ -93,7 +85,7 @@ def test_a_control_beside_itself_elsewhere_is_an_effect_and_named_so(folder: Any
         for reading in folder.timing(ratio, metric="padded_time", batches=4, to=to)
     ]
     folder.record("control", 0, 0.2, readings=readings)
-    found = speeds(load(folder.root)).set_index("at")
+    found = timed(folder).set_index("at")
     own, longest = found.loc["batches 4, to own"], found.loc["batches 4, to longest"]
     assert (own["verdict"], own["against"]) == (SAME, "control")
     assert (longest["verdict"], longest["against"]) == ("slower", "control, to own")

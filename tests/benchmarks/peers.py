@@ -5,9 +5,9 @@ B: sequences, T: positions, V: vocabulary.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -38,11 +38,6 @@ SIZES = (Size(64, 2, 4, 32, 64), Size(128, 4, 4, 128, 32), Size(256, 4, 8, 512, 
 Logits = Callable[[Tensor], Tensor]
 
 
-def block_logs(samples: Sequence[float], reference: Sequence[float]) -> list[float]:
-    """Of each block of one run: the log ratio of two times that were taken side by side."""
-    return [math.log(a / b) for a, b in zip(samples, reference, strict=True)]
-
-
 @dataclass
 class Peer:
     """A model, how it is asked for logits, and the settings that make it fast."""
@@ -56,27 +51,19 @@ class Peer:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
-def ours(size: Size) -> Peer:
-    choice = {
-        "name": "transformer",
-        "kind": "decoder",
-        "d_model": size.d_model,
-        "depth": size.depth,
-        "n_heads": size.n_heads,
-        "max_len": size.length,
-        "tied": "output",
-        "embedding_scale": False,
-        "position": {"name": "learned"},
-        "feedforward": {"name": "gelu"},
-        "head": {"name": "tokens", "bias": False},
-        "initial": {"name": "normal"},
-    }
+def built_here(choice: dict[str, Any], settings: str) -> Peer:
     model = build(choice, None, VOCABULARY, seed=0)
+    return Peer(model, lambda tokens_BT: model(Batch(tokens_BT, tokens_BT)), settings)
 
-    def logits(tokens_BT: Tensor) -> Tensor:
-        return model(Batch(labels=tokens_BT, inputs=tokens_BT))
 
-    return Peer(model, logits, "path fused")
+def ours(size: Size) -> Peer:
+    sizes = {"d_model": size.d_model, "depth": size.depth, "n_heads": size.n_heads}
+    choice = {
+        "name": "transformer", "kind": "decoder", **sizes, "max_len": size.length,
+        "tied": "output", "embedding_scale": False, "position": "learned", "feedforward": "gelu",
+        "head": {"name": "tokens", "bias": False}, "initial": "normal",
+    }  # fmt: skip
+    return built_here(choice, "path fused")
 
 
 class TorchDecoder(nn.Module):
@@ -134,12 +121,7 @@ def hugging_face(size: Size) -> Peer:
 
 def lstm(size: Size) -> Peer:
     choice = {"name": "recurrent", "kind": "decoder", "d_model": size.d_model, "depth": size.depth}
-    model = build(choice, None, VOCABULARY, seed=0)
-
-    def logits(tokens_BT: Tensor) -> Tensor:
-        return model(Batch(labels=tokens_BT, inputs=tokens_BT))
-
-    return Peer(model, logits, "library kernel, equal width")
+    return built_here(choice, "library kernel, equal width")
 
 
 PEERS = {

@@ -21,6 +21,7 @@ from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("all_cores")
 
 
 def ask(folder: Path, *words: str) -> str:
@@ -31,19 +32,16 @@ def ask(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.usefixtures("all_cores")
 def test_the_whole_catalogue_is_planned(benchmark: Any, tmp_path: Path) -> None:
     told = benchmark.pedantic(ask, (tmp_path, "plan"), rounds=3)
     assert "trials, 0 done; the rest takes about" in told
 
 
-@pytest.mark.usefixtures("all_cores")
 def test_two_variants_are_compared(benchmark: Any, tmp_path: Path) -> None:
     told = benchmark.pedantic(ask, (tmp_path, "diff", "norm:pre", "norm:post"), rounds=3)
     assert "parameters" in told
 
 
-@pytest.mark.usefixtures("all_cores")
 def test_a_folder_of_four_hundred_trials_is_looked_at(benchmark: Any, tmp_path: Path) -> None:
     results = Results(tmp_path / "out")
     plan = make_plan(everything("smoke"), "smoke", {}, None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ablations.jobs import Setting, TrialPiece
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan.wanted import Plan, make_plan
@@ -37,7 +37,7 @@ def test_the_start_of_a_job(
 ) -> None:
     """From the launcher's side: the job is handed in, and it tells that its code runs."""
     setting = Setting(plan, Results(tmp_path / "out"), "cpu", [])
-    trial = TrialPiece(next(iter(plan.wanted.values())), setting).job()
+    trial = TrainingJob([next(iter(plan.wanted.values()))], setting).job()
     assert trial is not None
 
     def seconds(launcher: LocalLauncher, job: Job) -> float:

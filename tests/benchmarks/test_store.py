@@ -8,42 +8,31 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from small import question
 
-from ablations.jobs import Setting, TrialPiece
-from ablations.launch import Event, Job
+from ablations.jobs import Setting, TrainingJob
+from ablations.launch import Launcher
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, Want, make_plan
 from ablations.runner import run
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import seal
-from ablations.worker import run_trial
+from ablations.worker import run_trials
 
 VARIANTS = ("pre", "post", "sandwich", "parallel")
 QUESTION = question(control=VARIANTS[0], variants={n: {"model.residual": n} for n in VARIANTS})
 
 
-class Idle:
-    """A launcher that must not be asked for anything."""
-
-    capacity = 1
-
-    def submit(self, job: Job) -> None:
-        raise AssertionError(f"{job.id} was to be run")
-
-    def events(self) -> Iterator[Event]:
-        return iter(())
-
-    def cancel(self, job_id: str | None = None) -> None: ...
-
-    def close(self) -> None: ...
+# A launcher that must not be asked for anything.
+IDLE: Any = Mock(Launcher, capacity=1, events=lambda: iter(()))
+IDLE.submit.side_effect = AssertionError
 
 
 def planned(folder: Path, trials: int) -> Plan:
@@ -58,9 +47,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     folder = tmp_path_factory.mktemp("real")
     plan, results = planned(folder, len(VARIANTS)), Results(folder / "out")
     merge_into(results, plan)
-    job = TrialPiece(next(iter(plan.wanted.values())), Setting(plan, results, "cpu", [])).job()
+    want = next(iter(plan.wanted.values()))
+    job = TrainingJob([want], Setting(plan, results, "cpu", [])).job()
     assert job is not None
-    record = Record.from_dict(run_trial(job.payload, lambda *_: None))
+    record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.trial])
     assert len(record.readings) > 20
     return record
 
@@ -92,12 +82,12 @@ def test_a_finished_sweep_is_recognised(
     for want in plan.wanted.values():
         results.path(want.trial).write_bytes(stored(real, want))
     size = results.path(want.trial).stat().st_size
-    run(planned(tmp_path, trials), results, Idle(), "cpu")  # writes the plan
+    run(planned(tmp_path, trials), results, IDLE, "cpu")  # writes the plan
     spent = []
 
     def recognise() -> None:
         begun = time.process_time()
-        assert run(planned(tmp_path, trials), results, Idle(), "cpu").total() == 0
+        assert run(planned(tmp_path, trials), results, IDLE, "cpu").total() == 0
         spent.append(time.process_time() - begun)
 
     benchmark.pedantic(recognise, setup=forget, rounds=3)

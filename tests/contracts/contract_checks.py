@@ -236,17 +236,6 @@ OF_DECODERS: tuple[Check, ...] = (
 OF_ENCODER_DECODERS: tuple[Check, ...] = (sees_order_as_declared,)
 
 
-def failures(subject: Subject, tried: Iterable[Check]) -> str:
-    """A line for each contract that does not hold; empty where all do."""
-    found = []
-    for check in tried:
-        try:
-            check(subject)
-        except AssertionError as error:
-            found.append(f"{check.__name__}: {error}")
-    return "\n".join(found)
-
-
 def checks(subject: Subject) -> tuple[Check, ...]:
     """The contracts that mean something for this subject; what shows the future keeps no state."""
     decoding = OF_DECODERS if subject.decodes and subject.hides else ()

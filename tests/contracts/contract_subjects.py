@@ -41,7 +41,6 @@ class Recipe:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the part itself
     kind: str = "encoder_decoder"
     sees_order: bool = False  # whether a source in another order is more than its memory reordered
-    answers: str = "tokens"  # the head of a model that has no choice of one
     hides: bool = True  # whether what must not be seen is hidden; else it is there for a claim
 
 
@@ -71,7 +70,6 @@ class Subject:
     kind: str
     sees_order: bool
     hides: bool
-    answers: str
     without_positions: dict[str, Any]  # the same, where only the part itself can tell the order
     others: tuple[dict[str, Any], ...]  # other options, other sizes
     pairs: tuple[dict[str, Any], ...]  # differ from it in one part
@@ -86,8 +84,8 @@ class Subject:
 
     @property
     def head(self) -> str:
-        """What its answers are; a model from elsewhere may say so in its recipe."""
-        return self.written.get("head", {"name": self.answers})["name"]
+        """What its answers are."""
+        return self.written.get("head", {"name": "tokens"})["name"]
 
     def __str__(self) -> str:
         return self.name
@@ -159,7 +157,6 @@ def around(family: Family, name: str, kind: str | None = None, **changes: Any) -
         kind=kind,
         sees_order=needs.sees_order or recipe(MODEL, written["name"]).sees_order,
         hides=needs.hides,
-        answers=needs.answers,
         without_positions={**written, "position": "none"} if is_free else written,
         others=(tiny(choice, **OTHER_SIZES), tiny(_altered(family, choice))),
         pairs=tuple(pairs),
@@ -214,14 +211,11 @@ def every_subject() -> list[Subject]:
     return [*subjects, *variants()]
 
 
-def combined(kind: str, choices: Mapping[str, str]) -> Subject:
-    """A transformer with a part of the reader's choice in several places at once."""
-    parts = {
-        family.word: {"name": name, **recipe(family, name).options}
-        for family in FAMILIES
-        for name in ([choices[family.word]] if family.word in choices else [])
-    }
-    return around(MODEL, "transformer", kind, **parts)
+def combined(row: Mapping[str, str]) -> Subject:
+    """A transformer of this kind with a part of the reader's choice in several places at once."""
+    chosen = [(family, row[family.word]) for family in FAMILIES if family.word in row]
+    parts = {each.word: {"name": name, **recipe(each, name).options} for each, name in chosen}
+    return around(MODEL, "transformer", row["kind"], **parts)
 
 
 def variants() -> Iterator[Subject]:
@@ -231,14 +225,3 @@ def variants() -> Iterator[Subject]:
     yield around(MODEL, "recurrent", tied=True)
     for pool in ("last", "mean"):
         yield around(MODEL, "transformer", "encoder", head={"name": "classes", "pool": pool})
-
-
-@contextlib.contextmanager
-def temporary(family: Family, part: Any) -> Iterator[Subject]:
-    """A part that is in its family for the length of a test, with the model around it."""
-    name = part.__name__
-    family.register(name)(part)
-    try:
-        yield around(family, name)
-    finally:
-        del family.parts[name]

@@ -10,7 +10,6 @@ import pytest
 import torch
 from contract_checks import (
     Check,
-    failures,
     gives_finite_logits,
     ignores_padding,
     never_looks_ahead,
@@ -19,7 +18,8 @@ from contract_checks import (
     treats_each_sequence_alone,
 )
 from contract_samples import answers, sample
-from contract_subjects import KINDS, TINY, Subject, combined
+from contract_subjects import KINDS, TINY, combined
+from task_subjects import failures
 
 from model.attention import MASK, PATH, SIMILARITY
 from model.build import build
@@ -72,30 +72,23 @@ TRIED = [
 OF_DECODERS: tuple[Check, ...] = (never_looks_ahead, steps_as_it_runs)
 
 
-def has_scores(row: Row) -> bool:
-    return issubclass(MIXER.part(row["mixer"]), Heads)
-
-
 def idle(row: Row, parameter: str) -> bool:
     """The parameters that nothing can reach, by rule: there are no others."""
     if "position.table" in parameter and row["position"] in ("t5", "shaw"):
-        return not has_scores(row)  # a bias for scores, and a mixer without them
+        return not issubclass(
+            MIXER.part(row["mixer"]), Heads
+        )  # a bias for scores, and a mixer without them
     if "residual.norms" in parameter and row["residual"] == "parallel":
         nothing_own = row["mixer"] == row["feedforward"] == "none"
         return nothing_own and not ("decoder." in parameter and row["kind"] == "encoder_decoder")
     return False
 
 
-def subject_of(row: Row) -> Subject:
-    return combined(row["kind"], {axis: part for axis, part in row.items() if axis != "kind"})
-
-
 # No combination of these parts is refused: a ConfigError here is a failure.
 @pytest.mark.parametrize("row", TRIED, ids=lambda row: "-".join(row.values()))
 def test_parts_keep_the_contracts_beside_each_other(row: Row) -> None:
-    subject = subject_of(row)
-    found = failures(subject, OF_ALL + (OF_DECODERS if subject.decodes else ()))
-    assert not found, found
+    subject = combined(row)
+    assert not failures(OF_ALL + (OF_DECODERS if subject.decodes else ()), subject)
     model = subject.fresh()
     squares = [answer.square().sum() for answer in answers(model, sample(subject))]
     torch.stack(squares).sum().backward()

@@ -1,36 +1,59 @@
-"""Every launcher keeps every contract."""
+"""Every launcher keeps every contract. A new launcher is one line in LAUNCHERS."""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from launcher_checks import (
-    OF_ALL,
-    OF_PROCESSES,
-)
-from launcher_subjects import LAUNCHERS, LauncherSubject, local
-from launching import job
+from in_process import InProcess
+from launcher_checks import OF_ALL, OF_PROCESSES
+from launching import job, ray_cluster
+from task_subjects import failures
 from toy_slurm import ToySlurm
 
-GROUPS = {"ray": [pytest.mark.xdist_group("ray")]}
+from ablations.launch.local import LocalLauncher
+from ablations.launch.ray.launcher import RayLauncher
+from ablations.launch.slurm.launcher import SlurmLauncher
+from ablations.launch.slurm.profile import SlurmProfile
 
 
-@pytest.mark.parametrize(
-    "subject", [pytest.param(s, id=s.name, marks=GROUPS.get(s.name, ())) for s in LAUNCHERS]
-)
+def local(_: Path | None = None) -> LocalLauncher:
+    return LocalLauncher(2, preload=(), grace=2.0)
+
+
+def on_ray(_: Path) -> RayLauncher:
+    ray_cluster()
+    return RayLauncher(2, imports=["worker_jobs"])
+
+
+def slurm(folder: Path) -> SlurmLauncher:
+    """On whatever Slurm the path leads to."""
+    return SlurmLauncher(Path(tempfile.mkdtemp(dir=folder)), SlurmProfile(grace=2.0), 2, poll=0.02)
+
+
+def here(_: Path) -> InProcess:
+    return InProcess()
+
+
+LAUNCHERS: list[Any] = [
+    pytest.param(local, id="local"),
+    pytest.param(on_ray, id="ray", marks=pytest.mark.xdist_group("ray")),
+    pytest.param(slurm, id="slurm"),
+    pytest.param(here, id="in_process"),
+]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_every_launcher_keeps_every_contract(
-    subject: LauncherSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launcher: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(ToySlurm(tmp_path).install()), prepend=os.pathsep)
-    broken = []
+    can_watch = launcher is not here and hasattr(os, "pidfd_open")
     with local() as held:  # the server that local workers come from is started once
         held.submit(job("first", "echo"))
-        can_watch = subject.isolates and hasattr(os, "pidfd_open")
-        for check in OF_ALL + (OF_PROCESSES if can_watch else ()):
-            try:
-                check(subject)
-            except AssertionError as error:
-                broken.append(f"{check.__name__}: {error}")
-    assert not broken
+        checks = OF_ALL + (OF_PROCESSES if can_watch else ())
+        assert not failures(checks, partial(launcher, tmp_path))

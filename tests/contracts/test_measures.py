@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from measure_checks import (
-    OF_MEASURES,
-    OF_PROBES,
-    OF_TIMINGS,
-    Check,
-    MeasureSubject,
-    kinds,
-    refuses_in_a_line,
-)
+from measure_checks import OF_MEASURES, OF_PROBES, OF_TIMINGS, MeasureSubject, kinds
+from measure_checks import refuses_in_a_line as refuses
 from task_subjects import failures
 
 from ablations.measure import (
@@ -26,10 +19,6 @@ from ablations.measure import (
     share,
 )
 from model import preset
-
-
-def owed(name: str) -> tuple[Check, ...]:
-    return OF_TIMINGS if is_timing(name) else OF_PROBES if is_probe(name) else OF_MEASURES
 
 
 @pytest.fixture(autouse=True)
@@ -49,11 +38,12 @@ def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", discover().parts)
 def test_every_measure_keeps_every_contract_on_every_kind_of_task(name: str) -> None:
     part, found, refused = discover().part(name), [], 0
+    owed = OF_TIMINGS if is_timing(name) else OF_PROBES if is_probe(name) else OF_MEASURES
     for subject in (MeasureSubject(part, on) for on in kinds()):
-        told = failures([refuses_in_a_line], subject)
+        told = failures([refuses], subject)
         is_refused = not told and not issubclass(part, Measure) and subject.refusal is not None
         refused += is_refused
-        told += [] if told or is_refused else failures(owed(name), subject)
+        told += [] if told or is_refused else failures(owed, subject)
         found += [f"on {subject.on}: {each}" for each in told]
     assert not found
     assert refused < len(kinds()), "it refuses every kind of task"

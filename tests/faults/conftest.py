@@ -17,12 +17,7 @@ from ablations.store.results import Results
 
 Sweep = Callable[..., Counter[str]]
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # importlib mode adds no folder by itself
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
+sys.path[:0] = [str(HERE), str(HERE.parent / "ablations")]  # importlib mode adds none by itself
 
 
 @pytest.fixture

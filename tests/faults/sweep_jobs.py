@@ -46,7 +46,7 @@ def toy_plan(trials: dict[str, dict[str, Any]]) -> Plan:
 def drive(settings: dict[str, Any]) -> int:
     """What the command `run` does, for a plan of toys."""
     results = Results(settings["folder"])
-    leases = Leases(results.root / "leases", patience=60.0)
+    leases = Leases(results.root / "leases")
     try:
         with LocalLauncher(settings.get("jobs", 1), ["toy_trials"], grace=30.0) as launcher:
             plan = toy_plan(settings["trials"])

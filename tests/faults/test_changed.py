@@ -1,27 +1,30 @@
-"""Data or source that changes between plan and record: nothing is kept, and one line says so."""
+"""Data or source that changes before a record is made: nothing is kept, and one line says so."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import PATH
+from processes import HERE, PATH, start
 from small import SETTINGS
+from watching import LONG
 
-from ablations.jobs import Setting, TrialPiece
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Changed
 from ablations.launch.local import LocalLauncher
 from ablations.plan.code import code
 from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import run
 from ablations.store.results import Results
-from ablations.store.stamp import changed, loaded_otherwise, note_loaded, stamp
-from ablations.worker import run_trial
+from ablations.store.stamp import PROJECT, ROOT, changed, loaded_otherwise, note_loaded, stamp
+from ablations.worker import run_trials
 from model.norm import NORM
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -139,13 +142,13 @@ def test_a_worker_refuses_code_that_is_not_what_its_process_has_loaded(
     plan = own_plan(ask)
     ours = next(want for want in plan.wanted.values() if PART in want.code)
     assert changed(ours.code) == []
-    job = TrialPiece(ours, Setting(plan, Results(tmp_path / "out"), "cpu", [PART])).job()
+    job = TrainingJob([ours], Setting(plan, Results(tmp_path / "out"), "cpu", [PART])).job()
     assert job is not None
     with pytest.raises(Changed, match=f"{PART} changed"):
-        run_trial(job.payload, lambda *_: None)
+        run_trials(job.payload, lambda *_: None)
     del sys.modules[PART], NORM.parts[PART]
     importlib.import_module(PART)
-    assert run_trial(job.payload, lambda *_: None)["env"]["code"] == ours.code
+    assert run_trials(job.payload, lambda *_: None)[ours.trial]["env"]["code"] == ours.code
 
 
 def test_a_comment_that_is_edited_after_the_code_was_loaded_changes_nothing(part: Path) -> None:
@@ -154,3 +157,43 @@ def test_a_comment_that_is_edited_after_the_code_was_loaded_changes_nothing(part
     assert loaded_otherwise(stamp([PART])) == []
     part.write_text(f"{SOURCE}\nEDITED = True\n")
     assert loaded_otherwise(stamp([PART])) == [PART]
+
+
+DRIVER = """
+import os
+import sys
+from pathlib import Path
+
+os.chdir(sys.argv[2])
+part = Path("model/norm.py")
+written = part.read_text()
+part.write_text(written.replace("config.eps, elementwise", "2 * config.eps, elementwise", 1))
+import ablations.worker  # as it is while the file says something else
+
+part.write_text(written)
+from in_process import InProcess
+from ablations.plan.wanted import make_plan
+from ablations.store.results import Results
+from ablations.launch import Changed
+from ablations.runner import run
+
+results = Results("out")
+try:
+    print(run(make_plan([sys.argv[1]], "smoke", {}, [0]), results, InProcess(), "cpu"))
+except Changed as error:
+    print(error)
+print(len([*results.trials.iterdir()]), "records")
+"""
+
+
+def test_code_that_was_edited_and_put_back_before_the_plan_trains_nothing(
+    tmp_path: Path, ask: Ask, drivers: list[subprocess.Popen[str]]
+) -> None:
+    for package in PROJECT:
+        shutil.copytree(ROOT / package, tmp_path / package)
+    path = os.pathsep.join([str(tmp_path), str(HERE.parent / "ablations")])
+    question = ask(measures=[])
+    driver = start(drivers, "-c", DRIVER, question, str(tmp_path), path=path)
+    out, err = driver.communicate(timeout=LONG)
+    assert out.startswith("model/norm.py changed since this sweep began"), err
+    assert out.endswith("0 records\n")

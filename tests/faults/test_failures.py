@@ -13,7 +13,7 @@ from small import held
 from sweep_jobs import toy_plan
 from torch import nn
 
-from ablations.jobs import TIMING, SessionPiece, Setting, TrialPiece
+from ablations.jobs import TIMING, BenchmarkJob, Setting, TrainingJob
 from ablations.launch import Event, Outcome
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
@@ -76,16 +76,23 @@ def test_a_sweep_stopped_between_two_tries_forgets_neither(results: Results, swe
     assert [attempt["status"] for attempt in record.env["earlier"]] == ["killed"]
 
 
-def piece(results: Results, *measures: str) -> TrialPiece:
+def training(results: Results, *measures: str) -> TrainingJob:
     plan = toy_plan({"a": {}})
     plan.wanted["a"].measures.extend(measures)
-    made = TrialPiece(plan.wanted["a"], Setting(plan, results, "cpu", []))
+    made = TrainingJob([plan.wanted["a"]], Setting(plan, results, "cpu", []))
     assert made.job()
     return made
 
 
+def saved(work: TrainingJob | BenchmarkJob, outcome: Outcome) -> tuple[str, str]:
+    """How it ended, and the note."""
+    (ended,) = work.save(outcome, lambda name: True)
+    return ended.status, ended.note
+
+
 NONSENSE: list[Any] = [
     {},
+    7,
     {"schema": 2},
     {**Record("a", "ok", {}).to_dict(), "examples": [{"input": "cat", "score": 3}]},
     {**Record("a", "ok", {}).to_dict(), "data": {"size": float("nan")}},
@@ -96,8 +103,8 @@ NONSENSE: list[Any] = [
 def test_a_worker_that_returns_nonsense_spoils_no_record(results: Results, value: Any) -> None:
     weights = stamp_for(good(results, "a"))
     save_weights(nn.Linear(1, 1), results.weights("a"), weights)
-    later = piece(results, "quality")
-    status, note = later.keep(Outcome("a", "done", value), lambda name: True, again=False)
+    later = training(results, "quality")
+    status, note = saved(later, Outcome("a", "done", {"a": value}))
     assert status == "error"
     assert note.startswith("no record: ")
     record = held(results, "a")
@@ -126,20 +133,19 @@ def test_a_measuring_that_failed_is_told_once_and_no_longer_when_it_has_succeede
     save_weights(nn.Linear(1, 1), results.weights("a"), weights)
     for _ in range(3):
         failed = Outcome("a", "error", reason="bad weights; delete them; or not")
-        piece(results, "quality").keep(failed, lambda name: True, again=False)
+        saved(training(results, "quality"), failed)
     told = {**past, "measuring": "error (bad weights; delete them; or not)"}
     assert held(results, "a").failures == told
     value = {**held(results, "a").to_dict(), "measures": {"quality": {}}}
-    done = piece(results, "quality").keep(Outcome("a", "done", value), lambda name: True, False)
-    assert done[0] == "ok"
+    assert saved(training(results, "quality"), Outcome("a", "done", {"a": value}))[0] == "ok"
     assert held(results, "a").failures == past
 
 
 def test_a_record_that_another_has_written_meanwhile_stays(results: Results) -> None:
-    late = piece(results)
+    late = training(results)
     winner = good(results, "a")
-    mine = Record("a", "ok", {"seed": 0}).to_dict()
-    assert late.keep(Outcome("a", "done", mine), lambda name: True, again=False)[0] == "dropped"
+    mine = {"a": Record("a", "ok", {"seed": 0}).to_dict()}
+    assert saved(late, Outcome("a", "done", mine))[0] == "dropped"
     assert held(results, "a") == winner
 
 
@@ -161,8 +167,8 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     plan = toy_plan({"a": {}, "b": {}})
     for want in plan.wanted.values():
         want.timings["throughput", "a"] = [{"length": 16}]
-    session = SessionPiece("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
-    status, _ = session.keep(outcome, lambda name: True, again=False)
+    session = BenchmarkJob("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
+    status, _ = saved(session, outcome)
     assert status in ("killed", "error")
     record = held(results, "a")
     assert (record.status, record.readings, record.measures) == ("ok", [LOSS], {})
@@ -171,11 +177,11 @@ def test_a_timing_session_that_fails_is_told_by_the_records_of_its_trials(
     times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
     times |= {"session": "1", "against": "a", "at": {"length": 16}}
     taken = {"session": "1", "env": {}, "readings": {"a": [times]}}
-    assert session.keep(Outcome("s", "done", taken), lambda name: True, again=False)[0] == "timed"
+    assert saved(session, Outcome("s", "done", taken))[0] == "timed"
     timed = held(results, "a")
     assert (timed.failures, timed.measures) == ({}, {"throughput": {}})
     assert timed.timed == {("throughput", "a", freeze({"length": 16}))}
-    session.keep(Outcome("s", "done", taken), lambda name: True, again=False)
+    saved(session, Outcome("s", "done", taken))
     assert held(results, "a") == timed, "nothing is timed twice"
 
 

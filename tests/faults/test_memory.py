@@ -41,16 +41,8 @@ def test_a_plan_answers_though_a_variant_is_too_large_to_be_tried(
     file: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Fault 46."""
-    words = [
-        "plan",
-        file,
-        "--profile",
-        "smoke",
-        "--seeds",
-        "0-0",
-        "--results",
-        str(tmp_path / "no"),
-    ]
+    folder = ["--results", str(tmp_path / "no")]
+    words = ["plan", file, "--profile", "smoke", "--seeds", "0-0", *folder]
     assert main([*words, "--json"]) == 0
     found = json.loads(capfd.readouterr().out)
     each = {row["variant"]: row["seconds_per_trial"] for row in found["variants"]}

@@ -82,7 +82,7 @@ def test_a_record_cut_anywhere_is_refused(results: Results) -> None:
         reason(results, whole[:length])
 
 
-def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Results) -> None:
+def test_a_flipped_bit_anywhere_is_seen(results: Results) -> None:
     """Fault 6. One bit in every byte in turn, and every bit of the first line.
 
     Also in the number of the schema: no flip makes a record of a newer version.
@@ -94,11 +94,6 @@ def test_a_flipped_bit_anywhere_is_seen_and_its_record_set_aside(results: Result
             damaged = bytearray(whole)
             damaged[place] ^= 1 << bit
             assert "newer" not in reason(results, bytes(damaged))
-    found = missing(toy_plan({TRIAL: {}}), results, None)
-    assert [want.trial for want in found.train] == [*found.unusable] == [TRIAL]
-    (line,) = set_aside(found, results)
-    (kept,) = results.trials.glob("*.bad-*")
-    assert line.endswith(f"; kept as {kept.name}")
 
 
 NO_RECORDS: list[tuple[bytes, str]] = [
@@ -260,22 +255,13 @@ def test_an_unusable_record_is_set_aside_and_named_and_its_trial_is_wanted_again
         (line,) = set_aside(found, results)
         (kept,) = set(results.trials.glob("*.bad-*")) - before
         assert f"{TRIAL}.json" in line
-        assert kept.name in line
+        assert line.endswith(f"; kept as {kept.name}")
         assert kept.read_bytes() == stored
         again = missing(toy_plan({TRIAL: {}}), results, None)
         assert (again.unusable, [want.trial for want in again.train]) == ({}, [TRIAL])
     assert len(list(results.trials.iterdir())) == len(harmed)
     results.write(record())
     assert results.read(TRIAL) == record()
-
-
-def test_files_left_over_by_others_are_ignored(results: Results) -> None:
-    """Fault 3."""
-    for name in (f".{TRIAL}.json.0123.tmp", f"{TRIAL}.json~", ".nfs0001", f"{TRIAL}.bad-00000000"):
-        (results.trials / name).write_text("half a rec")
-    assert results.read(TRIAL) == record()
-    results.write(record(attempts=2))
-    assert results.read(TRIAL) == record(attempts=2)
 
 
 def test_a_temporary_file_is_left_once_it_is_an_hour_older_than_a_new_one_of_its_folder(

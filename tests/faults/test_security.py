@@ -111,7 +111,8 @@ def test_a_pickle_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path
 # The environment.
 
 TRAPS = ["${oc.env:SECRET_TOKEN}", "${oc.decode:${oc.env:SECRET_TOKEN}}", "${env:SECRET_TOKEN}",
-         "${SECRET_TOKEN}", "$SECRET_TOKEN", "${oc.create:{}}"]  # fmt: skip
+         "${SECRET_TOKEN}", "$SECRET_TOKEN", "${oc.create:{}}", "${", "${}", "$${task.words}",
+         "1${task.words}", "${task.words}0", "${ task.words }", "${task}"]  # fmt: skip
 TAGS = ["!!python/object/apply:os.getenv [SECRET_TOKEN]", "!ENV ${SECRET_TOKEN}", "!include x",
         "!!python/name:os.environ"]  # fmt: skip
 
@@ -141,9 +142,9 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     results: Results, ask: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 41. A real trial, and one that fails."""
-    from ablations.jobs import Setting, TrialPiece
+    from ablations.jobs import Setting, TrainingJob
     from ablations.launch import failure
-    from ablations.worker import run_trial
+    from ablations.worker import run_trials
 
     for name in ("SECRET_TOKEN", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PASSWORD"):
         monkeypatch.setenv(name, SECRET)
@@ -152,16 +153,18 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     merge_into(results, plan)
     setting = Setting(plan, results, "cpu", [])
     good, bad = plan.wanted.values()
-    job = TrialPiece(good, setting).job()
+    job = TrainingJob([good], setting).job()
     assert job is not None
-    record = Record.from_dict(run_trial(job.payload, lambda *_: None))
+    record = Record.from_dict(run_trials(job.payload, lambda *_: None)[good.trial])
     assert record.status in ("ok", "stuck", "diverged")
     results.write(record)
     try:
-        run_trial({**job.payload, "device": "no such device"}, lambda *_: None)
+        run_trials({**job.payload, "device": "no such device"}, lambda *_: None)
     except Exception as error:
         failed = failure(bad.trial, error)
-    TrialPiece(bad, setting).keep(failed, lambda name: True, again=False)
+    other = TrainingJob([bad], setting)
+    assert other.job()
+    other.save(failed, lambda name: True)
     kept = results.read(bad.trial)
     assert kept is not None
     assert kept.status == "error"

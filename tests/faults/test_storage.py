@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -107,36 +106,6 @@ def test_a_disk_too_full_for_checkpoints_ends_a_sweep_though_records_would_fit(
     assert len(starts(results.root)) <= len(before) + 2, "no trial was begun after one that failed"
     mount(disk, "remount,size=8m")
     assert sweep(plan, results, launcher, "cpu", call=CALL, poll=0.0)["ok"] == 40 - len(before)
-
-
-def in_child(act: Callable[[], None]) -> int:
-    """How a forked child ended that did this."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def test_a_file_that_may_not_grow_leaves_the_old_record(tmp_path: Path) -> None:
-    """Fault 7 where no file system can be mounted: the record is longer than files may be."""
-    results = Results(tmp_path)
-    old = Record("a" * 12, "ok", {}, reason="x" * 50)
-    results.write(old)
-
-    def write() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-        with pytest.raises(OSError, match=r"too large.*aaaa\.json"):
-            results.write(Record("a" * 12, "ok", {}, attempts=2))
-
-    assert in_child(write) == 0
-    assert results.read("a" * 12) == old
-    assert [path.name for path in results.trials.iterdir()] == [f"{'a' * 12}.json"]
 
 
 # Read only.

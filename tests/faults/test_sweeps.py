@@ -6,14 +6,16 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from processes import HERE, start
-from small import held
+from small import SETTINGS, facts, held
 from watching import LONG, Watch
 
 from ablations.launch.local import LocalLauncher, _Worker
@@ -46,13 +48,6 @@ def starts(results: Results) -> Counter[str]:
     return Counter(log.read_text().split() if log.exists() else [])
 
 
-def facts(results: Results) -> dict[str, tuple[str, list[float | None]]]:
-    """What must not depend on how often a sweep was interrupted."""
-    trials = [path.stem for path in results.trials.glob("*.json")]
-    records = [held(results, trial) for trial in trials]
-    return {r.trial: (r.status, [reading.value for reading in r.readings]) for r in records}
-
-
 # Killed, stopped, interrupted.
 
 
@@ -72,7 +67,41 @@ def test_a_killed_sweep_ends_with_the_records_of_one_left_alone(
     kept = len(facts(results))
     assert kept >= 3
     assert sweep(trials)["ok"] == 12 - kept
-    assert facts(results) == {trial: ("ok", [1 / (1 + len(trial))]) for trial in trials}
+    assert facts(results) == {
+        trial: ("ok", 1, [], [("loss", "valid", {}, 1 / (1 + len(trial)))]) for trial in trials
+    }
+
+
+@pytest.mark.soak
+def test_a_real_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alone(
+    drivers: list[subprocess.Popen[str]], ask: Callable[..., str], tmp_path: Path
+) -> None:
+    """Fault 2."""
+    question = ask(settings={**SETTINGS, "task.words": 400, "train.steps": 20})
+    alone, killed = Results(tmp_path / "alone"), Results(tmp_path / "killed")
+
+    def begin(results: Results) -> subprocess.Popen[str]:
+        words = ["run", question, "--profile", "smoke", "--seeds", "0-19", "--jobs", "2"]
+        return start(drivers, "-m", "ablations", *words, "--results", str(results.root))
+
+    assert begin(alone).wait(20 * LONG) == 0
+    moments, done = Random(0), []
+    for _ in range(20):
+        driver = begin(killed)
+        assert driver.stderr
+        # A sweep has to load its modules first: mostly kill it at work, sometimes before.
+        for _ in range(moments.randrange(4)):
+            driver.stderr.readline()
+        time.sleep(moments.uniform(0.0, 0.5))
+        with Watch() as watch:
+            watch.add_family(driver.pid)
+            watch.kill()
+            watch.assert_gone()
+        done.append(len(facts(killed)))
+    assert 0 < done[10] < 40, "the kills must come while it is at work"
+    assert begin(killed).wait(20 * LONG) == 0
+    assert len(facts(alone)) == 40
+    assert facts(killed) == facts(alone)
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -184,8 +213,8 @@ def test_a_paused_sweep_that_wakes_after_losing_its_lease_does_no_harm(
     late = start_driver(drivers, results, {"a": {"do": "wait", "driver": "late", **names}})
     Path(names["told"]).read_text()
     late.send_signal(signal.SIGSTOP)
-    leases = Leases(results.root / "leases", patience=0.0)
-    assert sweep({"a": {"driver": "new"}}, leases=leases) == {"ok": 1}
+    os.utime(results.root / "leases/a", (0, 0))  # as long as it was silent
+    assert sweep({"a": {"driver": "new"}}) == {"ok": 1}
     stored = results.path("a").read_bytes()
     assert held(results, "a").env["driver"] == "new"
     late.send_signal(signal.SIGCONT)

@@ -7,18 +7,21 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import launching
 import psutil
 import pytest
 from processes import start
 from watching import LONG, Watch
 
-from ablations.launch import Job, Launcher, Outcome, Progress
+from ablations.launch import Launcher, Outcome, Progress
 from ablations.launch.local import LocalLauncher
 
 JOBS = Path(__file__).parents[1] / "ablations"  # where worker_jobs.py is
+job = partial(launching.job, seconds=LONG)
 PATH = os.pathsep.join([str(JOBS), str(JOBS.parents[1])])
 
 pytestmark = pytest.mark.skipif(
@@ -51,16 +54,6 @@ def launcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalLauncher]:
         yield launcher
 
 
-def job(name: str, function: str, seconds: float | None = LONG, **payload: Any) -> Job:
-    return Job(name, f"worker_jobs:{function}", payload, seconds=seconds)
-
-
-def outcomes(launcher: Launcher, *jobs: Job) -> list[Outcome]:
-    for each in jobs:
-        launcher.submit(each)
-    return [event for event in launcher.events() if isinstance(event, Outcome)]
-
-
 def start_driver(
     drivers: list[subprocess.Popen[str]],
     function: str,
@@ -87,7 +80,7 @@ def watch_all(watch: Watch, driver: subprocess.Popen[str], jobs: int) -> list[in
 
 def test_a_worker_that_leaves_without_a_word_is_an_error(launcher: Launcher) -> None:
     for code in (0, 3, 255):
-        (left,) = outcomes(launcher, job("a", "leave", code=code))
+        left = launching.outcomes(launcher, job("a", "leave", code=code))["a"]
         assert (left.status, left.reason) == ("error", f"ended without a result (exit code {code})")
 
 
@@ -164,19 +157,7 @@ def test_a_killed_driver_leaves_nobody_alive(
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_ends_the_driver_quietly_and_leaves_nobody_alive(
-    drivers: list[subprocess.Popen[str]], watch: Watch
-) -> None:
-    driver = start_driver(drivers, "parent")
-    watch_all(watch, driver, jobs=2)
-    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
-    assert driver.communicate(timeout=LONG) == ("", "")
-    assert driver.returncode == 130
-    watch.assert_gone()
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_while_modules_load_is_quiet_too(
+def test_ctrl_c_while_modules_load_is_quiet(
     drivers: list[subprocess.Popen[str]],
     watch: Watch,
     tmp_path: Path,

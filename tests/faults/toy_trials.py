@@ -31,21 +31,23 @@ def starts(folder: Path) -> list[str]:
 def train(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     """The life of a trial: `do` names what happens, once or each time."""
     report(0.0, "starting")
-    folder = Path(payload["weights"]).parents[1]
-    tries = starts(folder).count(payload["trial"])
+    (asked,) = payload["trials"]
+    trial, config = asked["trial"], asked["config"]
+    paths = {kind: payload[f"{kind} {trial}"] for kind in ("weights", "unfinished")}
+    folder = Path(paths["weights"]).parents[1]
+    tries = starts(folder).count(trial)
     with open(folder / "starts.log", "a") as log:
-        log.write(f"{payload['trial']}\n")
-    config = payload["config"]
+        log.write(f"{trial}\n")
     if tries < config.get("times", 1_000):
-        DO[config.get("do", "nothing")](payload, report)
-    env = {"code": payload["code"], "worker": os.getpid(), "driver": config.get("driver")}
-    loss = Reading("loss", "nats/token", 1 / (1 + len(payload["trial"])), split="valid")
-    record = Record(payload["trial"], "ok", config, env=env, readings=[loss])
+        DO[config.get("do", "nothing")]({"config": config, **paths}, report)
+    env = {"code": asked["code"], "worker": os.getpid(), "driver": config.get("driver")}
+    loss = Reading("loss", "nats/token", 1 / (1 + len(trial)), split="valid")
+    record = Record(trial, "ok", config, env=env, readings=[loss])
     if config.get("do") == "diverge":
         record.status, record.reason = "diverged", "loss nan at step 3"
-    if begun := _begun(payload):
+    if begun := _begun(paths):
         record.env["begun"] = begun
-    return record.to_dict()
+    return {trial: record.to_dict()}
 
 
 def _begun(payload: dict[str, Any]) -> int:

@@ -45,16 +45,11 @@ def test_a_token_outside_of_its_vocabulary_is_named(name: str) -> None:
 
 
 @MODELS
-def test_sequences_without_a_token_are_refused(name: str) -> None:
+def test_a_side_that_is_empty_or_missing_is_named(name: str) -> None:
     for side in ["inputs", "source"]:
         tokens = INPUTS if side == "inputs" else SOURCE
         with pytest.raises(ValueError, match=f"^{side} is empty: give at least one token$"):
             made(name)(batch(**{side: tokens[:, :0]}))
-
-
-@MODELS
-def test_a_side_that_is_missing_is_named(name: str) -> None:
-    for side in ["inputs", "source"]:
         with pytest.raises(ValueError, match=f"^the batch has no {side}: .* needs (one|them)$"):
             made(name)(batch(**{side: None}))
 

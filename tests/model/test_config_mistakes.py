@@ -58,15 +58,12 @@ NUMBERS: dict[str, list[Any]] = {
 }
 
 
-def test_an_impossible_number_is_refused_by_name() -> None:
+def test_an_impossible_option_is_refused_by_name() -> None:
     for name in ("transformer", "recurrent"):
         for field, values in NUMBERS.items():
             for value in values:
                 (problem,) = problems(name, **{field: value})
                 assert problem.startswith((f"model.{field}=", f"model.{field}: ")), problem
-
-
-def test_a_transformer_names_what_cannot_be() -> None:
     for place, written in IMPOSSIBLE.items():
         (problem,) = problems("transformer", **written)
         assert problem.startswith(place), problem
@@ -121,9 +118,3 @@ def test_aliases_that_multiply_are_refused_with_file_and_line() -> None:
         parse_yaml(bomb(10), "own.yaml")
     with pytest.raises(ConfigError, match=r"^own\.yaml:1: more than 100,000 values, aliases"):
         parse_yaml("a: &a [*a]", "own.yaml")
-
-
-def test_a_resolved_model_resolves_to_itself() -> None:
-    for name in ("transformer", "recurrent"):
-        once = resolve(name)
-        assert resolve(once) == once

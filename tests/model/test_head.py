@@ -70,15 +70,13 @@ def test_tokens_are_scored_at_every_position(transform: bool, bias: bool, scale:
 
 # Kinds of models.
 
-
-def whole(written: dict[str, Any]) -> Any:
-    choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1, **written}
-    return randomised(build(choice, 8, 9, seed=None))
+FREE = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
 
 
 def test_an_encoder_reads_both_ways_unless_it_is_causal() -> None:
     for causal in (False, True):
-        model = whole({"kind": "encoder", "head": "bare", "causal_encoder": causal})
+        written = {**FREE, "kind": "encoder", "head": "bare", "causal_encoder": causal}
+        model = randomised(build(written, 8, 9, seed=None))
         changed = SOURCE.clone()
         changed[:, -1] = 6
         before, after = (model(Batch(s, source=s)) for s in (SOURCE, changed))
@@ -86,8 +84,6 @@ def test_an_encoder_reads_both_ways_unless_it_is_causal() -> None:
 
 
 # Which tables are one.
-
-FREE = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
 
 
 @pytest.mark.parametrize("tied", ["free", "output", "all"])

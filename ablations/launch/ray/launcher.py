@@ -16,22 +16,12 @@ import os
 import secrets
 import time
 import zipfile
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ablations.launch import (
-    Event,
-    Job,
-    Launcher,
-    Outcome,
-    Progress,
-    accepted,
-    failure,
-    withdrawn,
-)
+from ablations.launch import Job, Launcher, Outcome, Progress, failure
 from ablations.launch.ray import errand as first_steps
 from ablations.launch.ray.connect import connect, first_line, load_ray, refuse_strangers
 from ablations.signals import undisturbed
@@ -77,51 +67,27 @@ class RayLauncher(Launcher):
             self.accelerators = int(self._total("GPU"))
             self.device = device or ("cuda" if self.accelerators else "cpu")
             held = self._total("CPU") if self.device == "cpu" else self.accelerators
-            self.capacity = capacity or max(1, int(held))
+            super().__init__(capacity or max(1, int(held)))
             self._prepare(imports)
         except BaseException:
             self._disconnect()
             raise
-        self._waiting: dict[str, Job] = {}
-        self._running: dict[Any, Attempt] = {}
-        self._ready: deque[Event] = deque()
-        self._is_open = True
+        self._running: dict[str, Attempt] = {}
 
-    def submit(self, job: Job) -> None:
-        running = (attempt.job.id for attempt in self._running.values())
-        is_taken = job.id in self._waiting or job.id in running
-        self._waiting[job.id] = accepted(job, is_taken, self._is_open)
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self.capacity:
+            with undisturbed():
+                self._start(Attempt(self._waiting.pop(next(iter(self._waiting)))))
 
-    def events(self) -> Iterator[Event]:
-        while True:
-            while self._ready:
-                yield self._ready.popleft()
-            while self._waiting and len(self._running) < self.capacity:
-                with undisturbed():
-                    self._start(Attempt(self._waiting.pop(next(iter(self._waiting)))))
-            if self._running:
-                self._wait()
-            elif not self._ready:
-                return
-
-    def cancel(self, job_id: str | None = None) -> None:
-        self._ready += withdrawn(self._waiting, job_id)
-        told = [each for each in self._running.values() if job_id in (None, each.job.id)]
-        for attempt in told:
+    def _stop(self, names: Sequence[str]) -> None:
+        for attempt in [self._running[name] for name in names]:
             if not attempt.is_ending:
                 attempt.is_ending, attempt.deadline = True, time.monotonic() + self._grace
                 self._mailbox.stop.remote(attempt.id)
 
-    def close(self) -> None:
-        if not self._is_open:
-            return
-        with undisturbed():
-            self.cancel()
-            for _ in self.events():
-                pass
-            self._is_open = False
-            self._ray.kill(self._mailbox)
-            self._disconnect()
+    def _let_go(self) -> None:
+        self._ray.kill(self._mailbox)
+        self._disconnect()
 
     def _total(self, resource: str) -> float:
         return sum(node.get(resource, 0.0) for node in self._nodes)
@@ -164,7 +130,8 @@ class RayLauncher(Launcher):
             "reads": {path: self._sent(path) for path in job.reads},
         }
         task = self._once if "num_gpus" in options else self._errand
-        self._running[task.options(**options).remote(errand)] = attempt
+        attempt.task = task.options(**options).remote(errand)
+        self._running[job.id] = attempt
 
     def _needs(self, job: Job) -> dict[str, Any]:
         """What a job asks of the cluster; one that is to be alone, all processors of a machine.
@@ -200,17 +167,17 @@ class RayLauncher(Launcher):
         now = time.monotonic()
         left = min(attempt.deadline for attempt in self._running.values()) - now
         timeout = None if math.isinf(left) else max(0.0, left)
-        going = [each for each, attempt in self._running.items() if attempt.ended is None]
+        going = {each.task: each for each in self._running.values() if each.ended is None}
         ended, _ = self._ray.wait([self._news, *going], num_returns=1, timeout=timeout)
         with undisturbed():
             for reference in ended:
                 if reference == self._news:
                     self._read_mail()
                 else:
-                    self._end(reference)
-            for reference, attempt in [*self._running.items()]:
+                    self._end(going[reference])
+            for attempt in [*self._running.values()]:
                 if time.monotonic() >= attempt.deadline:
-                    self._force(reference, attempt)
+                    self._force(attempt)
 
     def _read_mail(self) -> None:
         attempts = {attempt.id: attempt for attempt in self._running.values()}
@@ -223,27 +190,27 @@ class RayLauncher(Launcher):
                 with contextlib.suppress(OSError):  # a checkpoint that is not kept costs time alone
                     _keep(attempt.job, each["files"])
         self._news = self._mailbox.take.remote()
-        for reference, attempt in [*self._running.items()]:
-            self._tell(reference, attempt)
+        for attempt in [*self._running.values()]:
+            self._tell(attempt)
 
-    def _end(self, reference: Any) -> None:
+    def _end(self, attempt: Attempt) -> None:
         """A task has ended; what it says is told once all of its mail has come."""
-        attempt, ray = self._running[reference], self._ray
+        ray = self._ray
         try:
-            attempt.ended = ray.get(reference)
+            attempt.ended = ray.get(attempt.task)
             attempt.deadline = time.monotonic() + LATE
         except ray.exceptions.OutOfMemoryError as error:
-            self._drop(reference, Outcome(attempt.job.id, "oom", reason=first_line(error)))
+            self._drop(attempt, Outcome(attempt.job.id, "oom", reason=first_line(error)))
         except (ray.exceptions.RayTaskError, ray.exceptions.TaskUnschedulableError) as error:
             # Our own code on the other machine, not the job's.
             reason = first_line(error)
             told = Outcome(attempt.job.id, "error", None, reason, str(error), began=False)
-            self._drop(reference, told)
+            self._drop(attempt, told)
         except ray.exceptions.RayError as error:
-            self._lose(reference, attempt, error)
-        self._tell(reference, attempt)
+            self._lose(attempt, error)
+        self._tell(attempt)
 
-    def _tell(self, reference: Any, attempt: Attempt, is_late: bool = False) -> None:
+    def _tell(self, attempt: Attempt, is_late: bool = False) -> None:
         if attempt.ended is None or (attempt.heard < attempt.ended["sent"] and not is_late):
             return
         outcome = Outcome(**attempt.ended["outcome"])
@@ -254,13 +221,13 @@ class RayLauncher(Launcher):
             _keep(attempt.job, attempt.ended["files"])
         except OSError as error:
             outcome = failure(attempt.job.id, error)
-        self._drop(reference, outcome)
+        self._drop(attempt, outcome)
 
-    def _lose(self, reference: Any, attempt: Attempt, error: Exception) -> None:
+    def _lose(self, attempt: Attempt, error: Exception) -> None:
         """The worker or its machine has gone: the job is begun again, which is no failure of it."""
         if self._ray.wait([self._news], timeout=0)[0]:  # its last checkpoint may be there
             self._read_mail()
-        del self._running[reference]
+        del self._running[attempt.job.id]
         if attempt.is_ending:
             self._ready.append(Outcome(attempt.job.id, "killed", reason="cancelled"))
         elif attempt.lost + 1 >= LOST:
@@ -269,16 +236,16 @@ class RayLauncher(Launcher):
         else:
             self._start(Attempt(attempt.job, lost=attempt.lost + 1))
 
-    def _force(self, reference: Any, attempt: Attempt) -> None:
+    def _force(self, attempt: Attempt) -> None:
         """It was told to stop and has not, or it has ended and its mail is lost."""
         attempt.deadline = math.inf
         if attempt.ended is None:
-            self._ray.cancel(reference, force=True)
+            self._ray.cancel(attempt.task, force=True)
         else:
-            self._tell(reference, attempt, is_late=True)
+            self._tell(attempt, is_late=True)
 
-    def _drop(self, reference: Any, outcome: Outcome) -> None:
-        del self._running[reference]
+    def _drop(self, attempt: Attempt, outcome: Outcome) -> None:
+        del self._running[attempt.job.id]
         self._ready.append(outcome)
 
 
@@ -290,6 +257,7 @@ class Attempt:
     lost: int = 0
     """Tries before this one whose worker was lost."""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
+    task: Any = None
     heard: int = 0
     early: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Mail that came before its turn, by number."""

@@ -107,8 +107,8 @@ class ArrayElement:
 
 def _has_checkpoint(job: Job) -> bool:
     """Whether a job has kept what it can go on from."""
-    path = job.payload.get("unfinished")
-    return path is not None and Path(path).exists()
+    kept = [path for name, path in job.payload.items() if name.startswith("unfinished")]
+    return any(Path(path).exists() for path in kept)
 
 
 class _Plain(pickle.Unpickler):

@@ -15,12 +15,12 @@ import json
 import math
 import shutil
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ablations.launch import Event, Job, Launcher, Outcome, accepted, withdrawn
+from ablations.launch import Job, Launcher, Outcome
 from ablations.launch.slurm.element import ArrayElement
 from ablations.launch.slurm.flight import (
     Flight,
@@ -54,45 +54,25 @@ class SlurmLauncher(Launcher):
     def __init__(
         self, folder: Path, profile: SlurmProfile, capacity: int | None = None, poll: float = 2.0
     ) -> None:
-        self.capacity = profile.parallel if capacity is None else capacity
-        if self.capacity < 1:
-            what = f"capacity is the number of jobs at once: at least 1, not {self.capacity}"
-            raise ValueError(what)
+        super().__init__(profile.parallel if capacity is None else capacity)
         self._queue = SlurmQueue(profile, self.capacity)
         self._folder = private(folder)
         self._profile, self._poll = profile, poll
-        self._waiting: dict[str, Job] = {}
         self._unsought: set[str] = set()  # of those, for which no earlier driver's was looked for
-        self._flights: dict[str, Flight] = {}
-        self._ready: deque[Event] = deque()
+        self._running: dict[str, Flight] = {}
         self._told: list[Flight] = []  # ended, and to be forgotten once their reader comes back
         self._jobs: dict[str, Job] = {}  # of the flights
         self._losses: Counter[str] = Counter()
         self._look_at = self._submit_at = self._tell_again_at = 0.0  # not before
         self._give_up_at = math.inf
         self._has_submitted = False
-        self._is_open = True
 
     def submit(self, job: Job) -> None:
-        is_taken = job.id in self._waiting or job.id in self._flights
-        self._waiting[job.id] = accepted(job, is_taken, self._is_open)
+        super().submit(job)
         self._unsought.add(job.id)
 
-    def events(self) -> Iterator[Event]:
-        while True:
-            while self._ready:
-                yield self._ready.popleft()
-            self._fill()
-            if self._flights:
-                self._watch()
-            elif not self._waiting and not self._ready:
-                return
-            if not self._ready:
-                time.sleep(self._poll)
-
-    def cancel(self, job_id: str | None = None) -> None:
-        self._ready += withdrawn(self._waiting, job_id)
-        flights = [each for each in self._flights.values() if job_id in (None, each.job)]
+    def _stop(self, names: Sequence[str]) -> None:
+        flights = [self._running[name] for name in names]
         for flight in flights:
             flight.cancel()
         if flights:
@@ -100,15 +80,8 @@ class SlurmLauncher(Launcher):
             self._look_at = time.monotonic() + self._poll
             self._give_up_at = time.monotonic() + _PATIENCE
 
-    def close(self) -> None:
-        if not self._is_open:
-            return
-        with undisturbed():
-            self.cancel()
-            for _ in self.events():
-                pass
-            self._forget_told()
-            self._is_open = False
+    def _let_go(self) -> None:
+        self._forget_told()
 
     def _fill(self) -> None:
         """Find waiting jobs among those that were left behind; submit the others where there is
@@ -117,8 +90,8 @@ class SlurmLauncher(Launcher):
         with undisturbed():
             self._attach()
         while self._waiting and time.monotonic() >= self._submit_at:
-            room = self.capacity - len(self._flights)
-            if not self._flights:  # the array holds back what is more than its capacity
+            room = self.capacity - len(self._running)
+            if not self._running:  # the array holds back what is more than its capacity
                 room = _LARGEST
             if room < max(1, self.capacity // _REFILL):  # a few together, not one by one
                 return
@@ -153,7 +126,7 @@ class SlurmLauncher(Launcher):
             self._has_submitted = True
             for one in note(folder, jobs, numbers):
                 self._jobs[one.job] = self._waiting.pop(one.job)
-                self._flights[one.job] = Flight(one)
+                self._running[one.job] = Flight(one)
             self._look_at = time.monotonic() + _LOOKS * self._poll
 
     def _attach(self) -> None:
@@ -172,16 +145,22 @@ class SlurmLauncher(Launcher):
                 is_same and not one.file("cancelled").exists() and _can_end(one, one.number, states)
             ):
                 self._jobs[one.job] = self._waiting.pop(one.job)
-                self._flights[one.job] = Flight(one)
+                self._running[one.job] = Flight(one)
             else:
                 self._queue.cancel([one.number])
                 forget(one, [*files_of(one.folder, one.number).values()])
 
-    def _watch(self) -> None:
+    def _wait(self) -> None:
         """Take note of whatever jobs have written, and now and then of what Slurm says."""
+        if self._running:
+            self._watch()
+        if not self._ready:
+            time.sleep(self._poll)
+
+    def _watch(self) -> None:
         if time.monotonic() >= self._look_at:
             self._look()
-        for flight in [*self._flights.values()]:
+        for flight in [*self._running.values()]:
             with undisturbed():  # what is taken must not be lost
                 outcome = flight.outcome(_SETTLES * self._poll)
                 self._ready += flight.news()
@@ -191,7 +170,7 @@ class SlurmLauncher(Launcher):
                 if outcome is None:
                     continue
                 job = self._jobs.pop(flight.job)
-                self._told.append(self._flights.pop(flight.job))
+                self._told.append(self._running.pop(flight.job))
                 if flight.is_lost and self._losses[job.id] < _LOST:
                     self._losses[job.id] += 1
                     self._waiting[job.id] = job
@@ -199,7 +178,7 @@ class SlurmLauncher(Launcher):
                     self._ready.append(outcome)
 
     def _look(self) -> None:
-        flights = self._flights.values()
+        flights = self._running.values()
         states = self._queue.states([flight.number for flight in flights])
         told = [flight.number for flight in flights if flight.is_cancelled]  # and waited for
         self._look_at = time.monotonic() + (1 if told else _LOOKS) * self._poll

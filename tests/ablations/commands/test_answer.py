@@ -225,6 +225,7 @@ REFUSED = [
 def test_what_cannot_be_asked_is_one_line(
     trial: Callable[[str], Trained], refusal: Callable[..., str]
 ) -> None:
+    """Fault 31, for a word with letters never seen."""
     for name, text, why in REFUSED:
         assert why in refusal(trial(name)[0], text), (name, text[:20])
 

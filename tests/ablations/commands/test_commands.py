@@ -6,15 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from ablations.commands import main
-from ablations.commands.arguments import cores
+from ablations.commands.arguments import cores, machine_of
 from ablations.plan.document import merge_into
 from ablations.plan.question import catalogue
 from ablations.plan.wanted import Plan, make_plan
@@ -35,15 +36,6 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(folder)
     monkeypatch.setattr("ablations.plan.estimate.rate_of", lambda _: 1e-6)
     return folder
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def answer(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        return (code, *capsys.readouterr())
-
-    return answer
 
 
 Say = Callable[..., tuple[int, str, str]]
@@ -108,6 +100,25 @@ MISTAKES = [
     (["show"], "ablations show needs trial"),
     (["compare", "results/quick"], "ablations compare needs B"),
     (["plan", "norm", "=2"], "path=value"),
+    (["diff", "norm:pre", "norm:pots"], "no variant 'pots' in norm. Did you mean 'post'?"),
+    (["diff", "norm:pre", "nrm:post"], "no ablation 'nrm'. Did you mean 'norm'?"),
+    (["diff", "norm", "norm:post"], "no variant '' in norm. Choose from: "),
+    (["run", "--devcies", "2"], "'--devices'"),
+    *(
+        (["run", option, number], f"{option} {number}: expected a whole number from 1")
+        for option, number in (("--devices", "0"), ("--devices", "1.5"), ("--pack", "0"))
+    ),
+    (["run", "--devices", "2", "--pack", "3"], "--pack and --devices do not go together"),
+    (["run", "--device", "cpu:0", "--devices", "2"], "--devices 2: say --device cpu, without a"),
+    *(
+        (["plan", "norm", "--profile", "smoke", nested], "")
+        for nested in (
+            "model.x=" + "{" * 5_000,
+            "model.x=" + "[" * 50_000 + "]" * 50_000,
+            "model" + ".a" * 5_000 + "=1",
+            "model.x=" + "{a: " * 200 + "1" + "}" * 200,
+        )
+    ),
 ]
 
 
@@ -116,7 +127,15 @@ def test_a_mistake_in_a_word_is_one_line_with_what_is_right(say: Say) -> None:
         assert right in refusal(say, *words), words
 
 
+def test_more_devices_than_there_are_are_refused(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ablations.train.device.pick_device", torch.device)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    words = ("run", "norm", "--profile", "smoke", "--device", "cuda", "--devices", "3")
+    assert "--devices 3: this machine has 2 (cuda)" in refusal(say, *words)
+
+
 def test_seeds_that_cannot_be_are_refused_with_the_reason(say: Say) -> None:
+    """Fault 31."""
     for seeds, why in [("-1", "such as"), ("0,-3", "such as"), ("1,2,1", "twice"), ("a", "such as"),
                        ("", "such as"), ("0", "from 1 to 10"), ("11", "from 1 to 10"),
                        ("99-101", "100 is of those that choose settings")]:  # fmt: skip
@@ -251,6 +270,16 @@ def test_no_more_trials_run_at_once_than_cores_may_be_used(monkeypatch: pytest.M
     assert cores() == 64
 
 
+def test_as_many_trials_run_at_once_as_have_a_core_for_each_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 8)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    for devices, jobs, words in ((1, 8, "8 cores"), (2, 4, "8 cores"), (3, 2, "6 cores")):
+        on = machine_of(Namespace(device="cpu", jobs=None, devices=devices, pack=1))
+        assert (on.jobs, on.at_once, str(on)) == (jobs, jobs, words)
+
+
 def test_a_run_of_days_says_so_and_goes_on(
     say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,8 +298,8 @@ def test_a_run_of_days_says_so_and_goes_on(
         assert (code, out) == (0, "2 trials in results/smoke; 2 ok\n")
         assert err.endswith(told)
         assert bool(err) == bool(told)
-    expected = {"limit": 7.5, "spared": frozenset(), "accelerators": 0.0, "devices": 1}
-    assert given == {**expected, "ways": given["ways"]}
+    expected = {"limit": 7.5, "accelerators": 0.0, "workers": 4, "devices": 1, "pack": 1}
+    assert given == {**expected, "after_pass": given["after_pass"]}
 
 
 # status and show.

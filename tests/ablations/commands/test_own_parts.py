@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ablations.commands import main
 from ablations.plan import facts, resolve
 from model.norm import NORM
 
@@ -49,15 +48,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget()
 
 
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    def answer(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        return (code, *capsys.readouterr())
-
-    return answer
-
-
 def test_the_part_of_the_page_is_trained_and_asked(say: Say) -> None:
     own = ["--import", "my_parts", "--profile", "smoke"]
     code, out, err = say(
@@ -68,7 +58,6 @@ def test_the_part_of_the_page_is_trained_and_asked(say: Say) -> None:
     arms = [line for line in out.splitlines() if line.startswith("my_question")]
     for name, line in zip(("layer", "peak"), arms, strict=True):
         assert line.split()[1] == name
-    assert out.splitlines()[-1] == "Next: ablations report --results results/smoke"
     code, out, err = say("try", "my_question:peak", "cat", *own)
     assert (code, err) == (0, "")
     assert out.startswith("cat → ")

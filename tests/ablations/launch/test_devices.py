@@ -11,7 +11,7 @@ import pytest
 from in_process import InProcess
 from small import held, question
 
-from ablations.jobs import Setting, TrialPiece
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Changed, Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan.wanted import Plan, make_plan
@@ -24,17 +24,12 @@ from ablations.worker import train_rank
 pytestmark = pytest.mark.usefixtures("server")
 
 
-def planned(folder: Path, changes: dict[str, Any], **overrides: Any) -> Plan:
-    file = folder / "small.yaml"
-    file.write_text(json.dumps(question(**changes)))
-    return make_plan([str(file)], "smoke", overrides, [0])
-
-
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    file = tmp_path_factory.mktemp("question") / "small.yaml"
+    file.write_text(json.dumps(question(variants={"with": {}})))
     settings = {"train.steps": 30, "train.parts": 3, "train.batch_tokens": 120}
-    changes = {"variants": {"with": {}}}
-    return planned(tmp_path_factory.mktemp("question"), changes, **settings)
+    return make_plan([str(file)], "smoke", settings, [0])
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +69,7 @@ def test_two_devices_leave_the_records_of_one(
 def job_of(plan: Plan, results: Results, device: str) -> Job:
     share = 0.0 if device == "cpu" else 1.0
     setting = Setting(plan, results, device, [], devices=2, accelerators=share)
-    job = TrialPiece(next(iter(plan.wanted.values())), setting).job()
+    job = TrainingJob([next(iter(plan.wanted.values()))], setting).job()
     assert job is not None
     return job
 
@@ -87,14 +82,15 @@ def test_a_training_asks_for_a_core_and_an_accelerator_for_each_device(
     assert (on_cpu.threads, on_cpu.accelerators) == (2, 0.0)
     assert (elsewhere.threads, elsewhere.accelerators) == (2, 2.0)
     assert on_cpu.payload["devices"] == elsewhere.payload["devices"] == 2
-    setting = Setting(plan, results, "cuda", [], accelerators=1.0)
-    shares = [setting.needs(devices, workers=4)["accelerators"] for devices in (1, 3)]
+    setting = Setting(plan, results, "cuda", [], accelerators=1.0, workers=4)
+    shares = [setting.share(devices) for devices in (1, 3)]
     assert shares == [0.25, 3.0], "several are a trial's own, whatever shares a single one"
 
 
 def test_a_process_that_has_imported_other_code_trains_nothing(plan: Plan, tmp_path: Path) -> None:
     job = job_of(plan, Results(tmp_path / "out"), "cpu")
-    other = {**job.payload, "code": {"model/norm.py": "0" * 12}}
+    (asked,) = job.payload["trials"]
+    other = {**job.payload, "trials": [{**asked, "code": {"model/norm.py": "0" * 12}}]}
     with pytest.raises(Changed, match=r"model/norm\.py changed"):
         train_rank(other, lambda *_: None, Notice())
 
@@ -108,5 +104,6 @@ def test_what_is_only_measured_is_measured_on_one_device(
     record.measures.clear()
     results.write(record)
     job = job_of(plan, results, "cpu")
-    assert job.payload["record"] is not None
+    (asked,) = job.payload["trials"]
+    assert asked["record"] is not None
     assert (job.threads, job.payload["devices"]) == (1, 1)

@@ -3,50 +3,34 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from in_process import InProcess
 from small import held
 
-from ablations.jobs import Setting, TrialPiece, packed
+from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Job, Outcome
-from ablations.plan.wanted import Plan, Want, make_plan
-from ablations.plan.ways import Way
-from ablations.runner import run
+from ablations.plan.wanted import Plan, make_plan
+from ablations.runner import Passes, run
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.train.stopping import Stopped
-from ablations.worker import run_pack
+from ablations.worker import run_trials
 
 Ask = Callable[..., str]
 SEEDS = [0, 1, 2]
-PACK, ALONE = "ablations.worker:run_pack", "ablations.worker:run_trial"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def three(_: Want) -> Way:
-    return Way(3)
+def sizes(jobs: list[Job]) -> list[int]:
+    return [len(job.payload["trials"]) for job in jobs]
 
 
 @pytest.fixture
 def plan(ask: Ask) -> Plan:
     return make_plan([ask()], "smoke", {}, SEEDS)
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
 
 
 def assert_alike(ours: Record, theirs: Record) -> None:
@@ -67,53 +51,64 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     singly, together = Results(tmp_path / "singly"), Results(tmp_path / "together")
     expected = run(plan, singly, here, "cpu")
     here.jobs.clear()
-    assert run(plan, together, here, "cpu", ways=three) == expected
-    assert [job.call for job in here.jobs] == [PACK, PACK]
+    begun = time.perf_counter()
+    assert run(plan, together, here, "cpu", pack=3) == expected
+    elapsed = time.perf_counter() - begun
+    assert sizes(here.jobs) == [3, 3]
     for trial, want in plan.wanted.items():
         record = held(together, trial)
         assert_alike(record, held(singly, trial))
         assert record.env["packed"] == 3
         assert record.env["code"] == want.code
-        assert record.env["seconds"] > 0
         assert "packed" not in held(singly, trial).env
+    spent = [held(together, trial).env["seconds"] for trial in plan.wanted]
+    assert 0 < min(spent) < sum(spent) <= elapsed, "each has its own share of the time"
     files = [
         {str(path.relative_to(each.root)) for path in each.root.rglob("*") if path.is_file()}
         for each in (singly, together)
     ]
     assert files[0] == files[1]
     here.jobs.clear()
-    run(plan, together, here, "cpu", ways=three)
+    run(plan, together, here, "cpu", pack=3)
     assert here.jobs == [], "nothing is left to do"
 
 
 # Which trials go together.
 
 
-def pieces_of(plan: Plan, results: Results, ways: Callable[[Want], Way]) -> list[Any]:
-    setting = Setting(plan, results, "cpu", [], ways=ways, limit=10.0, accelerators=1.0)
-    trials = [TrialPiece(want, setting) for want in plan.wanted.values()]
-    return packed(trials, [piece.id for piece in trials], setting)
+def passes(plan: Plan, results: Results, pack: int) -> dict[int, list[TrainingJob]]:
+    setting = Setting(plan, results, "cpu", [], limit=10.0, accelerators=1.0)
+    return Passes(plan, pack).of(plan.wanted.values(), set(plan.wanted), setting)
 
 
-def test_the_seeds_of_an_arm_are_cut_into_few_packs_of_like_size(
+def test_the_seeds_of_a_variant_are_cut_into_few_passes_of_like_size(
     ask: Ask, results: Results
 ) -> None:
     plan = make_plan([ask()], "smoke", {}, list(range(10)))
-    for most, sizes in {1: [1] * 10, 2: [2] * 5, 99: [10], 4: [3, 3, 4]}.items():
-        pieces = pieces_of(plan, results, lambda _, most=most: Way(most))
-        assert [len(piece.leases) for piece in pieces] == [*sizes, *sizes]
-    assert [trial for piece in pieces for trial in piece.leases] == list(plan.wanted)
-    for piece in pieces:
-        assert len({str(plan.wanted[trial].frozen) for trial in piece.leases}) == 1
+    for pack, each in {1: [1] * 10, 2: [2] * 5, 99: [10], 4: [4, 3, 3]}.items():
+        found = passes(plan, results, pack)
+        assert [*found] == [*range(1, len(each) + 1)]
+        for size, some in zip(each, found.values(), strict=True):
+            assert [len(work.leases) for work in some] == [size, size]
+        everything = [work for some in found.values() for work in some]
+        assert {trial for work in everything for trial in work.leases} == set(plan.wanted)
+        for work in everything:
+            assert len({str(plan.wanted[trial].frozen) for trial in work.leases}) == 1
 
 
 def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results: Results) -> None:
     one, begun, two, *_ = plan.wanted
     results.checkpoints.mkdir(parents=True)
     results.unfinished(begun).touch()
-    first, alone, rest = pieces_of(plan, results, three)
+    ((first, alone, rest),) = passes(plan, results, 3).values()
     assert [first.leases, alone.leases] == [(one, two), (begun,)]
     assert len(rest.leases) == 3
+
+
+def test_what_cannot_be_packed_goes_alone_whatever_was_asked(ask: Ask, results: Results) -> None:
+    plan = make_plan([ask()], "smoke", {"model.dropout": 0.1}, SEEDS)
+    (some,) = passes(plan, results, 3).values()
+    assert [len(work.leases) for work in some] == [1] * 6
 
 
 # Packs that come to nothing.
@@ -122,28 +117,27 @@ def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results
 def test_the_trials_of_a_pack_that_fails_go_on_alone(
     plan: Plan, results: Results, here: InProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = "oom"
-    healthy = here.work
+    healthy, broken = here.work, []
 
     def work(job: Job, report: Callable[[float, str], None]) -> Outcome:
-        is_broken = job.call == PACK and job is here.jobs[0]
-        return Outcome(job.id, status, reason="too much") if is_broken else healthy(job, report)
+        if len(job.payload["trials"]) == 1 or broken:
+            return healthy(job, report)
+        broken.append(job.id)
+        return Outcome(job.id, "oom", reason="too much")
 
-    here.work = lambda job, report: work(  # type: ignore[method-assign]
-        next(each for each in here.jobs if each.id == job.id and each.call == job.call), report
-    )
-    counts = run(plan, results, here, "cpu", poll=0, ways=three)
-    assert [job.call for job in here.jobs] == [PACK, ALONE, ALONE, ALONE, PACK]
+    here.work = work  # type: ignore[method-assign]
+    counts = run(plan, results, here, "cpu", poll=0, pack=3)
+    assert sizes(here.jobs) == [3, 1, 1, 1, 3]
     assert counts.total() == 6
-    assert not counts[status]
+    assert not counts["oom"]
     first = next(iter(plan.wanted))
     assert (held(results, first).attempts, "packed" in held(results, first).env) == (1, False)
     told = capsys.readouterr().err
-    assert f"seed 0 and 2 more: {status} (too much); its trials go on alone" in told
+    assert "seed 0 and 2 more: oom (too much); its trials go on alone" in told
 
 
 def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, results: Results) -> None:
-    pack, _ = pieces_of(plan, results, three)
+    ((pack, _),) = passes(plan, results, 3).values()
     job = pack.job()
     assert job is not None
 
@@ -152,5 +146,5 @@ def test_a_pack_that_is_stopped_while_it_trains_keeps_nothing(plan: Plan, result
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Stopped):
-        run_pack(job.payload, stop)
+        run_trials(job.payload, stop)
     assert not results.checkpoints.exists() or not any(results.checkpoints.iterdir())

@@ -54,16 +54,13 @@ def test_the_rest_takes_what_finished_jobs_took_by_their_sizes() -> None:
 
 
 def test_workers_share_what_is_left_of_running_jobs_but_nobody_shares_the_longest() -> None:
-    left = TimeLeft(5, {"a": 10.0, "b": 10.0, "c": 10.0, "d": 10.0, "done": 5.0}, workers=2)
-    left.running("a", 3.0)
+    left = TimeLeft(4, {"a": 10.0, "b": 10.0, "c": 10.0, "done": 5.0}, workers=2)
+    left.progress("a", 0.25)
     assert left.seconds() is None  # nobody knows yet how long one takes
     left.finished("done", 10.0)
-    assert left.seconds() == 40.0
+    assert left.seconds() == 2 * (7.5 + 20.0) / 2
     left.progress("a", 0.75)
-    assert left.seconds() == 2 * (2.5 + 30.0) / 2
-    left.running("b", 15.0)
-    assert left.seconds() == 2 * (2.5 + 2.5 + 20.0) / 2
-    left.running("b", 90.0)  # longer than was to be expected
+    assert left.seconds() == 2 * (2.5 + 20.0) / 2
     left.finished("c", None)
     left.progress("c", 0.5)  # a late word changes nothing
     assert left.seconds() == 20.0
@@ -84,10 +81,12 @@ def test_away_from_a_terminal_each_finished_trial_is_one_line() -> None:
         display.started("a", "position:none seed 1")
         display.progress("a", 0.5, "step 100")
         assert stream.getvalue() == ""
+        display.describe("pass 1 of 5")
         display.finished("a", "position:none seed 1", "ok", 12.34, "loss 1.93")
         display.finished("b", "position:rotary seed 1", "error", 0.1, "ValueError: odd\nwidth")
         display.say("stopped")
     assert stream.getvalue().splitlines() == [
+        "pass 1 of 5",
         "[ 3/15] position:none seed 1  ok  12.3 s  loss 1.93  (left about 2 min)",
         "[ 4/15] position:rotary seed 1  error  0.1 s  ValueError: odd width  (left about 2 min)",
         "stopped",
@@ -97,6 +96,7 @@ def test_away_from_a_terminal_each_finished_trial_is_one_line() -> None:
 def test_a_terminal_shows_counts_running_trials_and_time_left(terminal: Terminal) -> None:
     sizes = dict.fromkeys("abcd", 60.0)
     with Display(4, sizes=sizes, workers=2, stream=terminal) as display:
+        display.describe("pass 2 of 5")
         display.finished("a", "norm:pre seed 0", "ok", 60.0)
         display.finished("b", "norm:post seed 0", "diverged", 12.0, "at step 40")
         display.started("c", "norm:none seed 0")
@@ -105,7 +105,7 @@ def test_a_terminal_shows_counts_running_trials_and_time_left(terminal: Terminal
         display.say("a word")
     shown = terminal.lines()
     assert any(
-        line.startswith("2/4  1 ok, 1 diverged") and line.endswith("left about 1 min")
+        line.startswith("2/4  1 ok, 1 diverged") and line.endswith("pass 2 of 5, left about 1 min")
         for line in shown
     )
     assert any(

@@ -69,7 +69,7 @@ class Meddled(SlurmLauncher):
     def events(self) -> Iterator[Event]:
         numbers: dict[str, str] = {}
         for event in super().events():
-            known = [*self._flights.values(), *self._told]
+            known = [*self._running.values(), *self._told]
             numbers |= {flight.job: flight.number for flight in known}
             self._meddle(event, numbers.get(event.job, ""))
             yield event

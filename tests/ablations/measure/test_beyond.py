@@ -24,12 +24,10 @@ LENGTH = 8
 LINE = "In the beginning was the word, and the word was with them that heard it.\n"
 
 
-def text(folder: Path, length: int = LENGTH, lines: int = 200) -> Text:
+def text(folder: Path, length: int = LENGTH) -> Text:
     file = folder / "text.txt"
-    file.write_text("".join(f"{number} {LINE}" for number in range(lines)))
-    task = TASK.build({"name": "text", "file": str(file), "length": length})
-    assert isinstance(task, Text)
-    return task
+    file.write_text("".join(f"{number} {LINE}" for number in range(200)))
+    return TASK.build({"name": "text", "file": str(file), "length": length})
 
 
 def taken(model: nn.Module, task: Any) -> dict[tuple[str, float], Reading]:
@@ -108,13 +106,6 @@ def test_stretches_are_apart_and_have_their_past(length: int, windows: float) ->
 # A past in another order.
 
 
-def reading(model: nn.Module, task: Any) -> Reading:
-    (found,) = Shuffled().take(model, task, CPU, 17).readings
-    assert (found.metric, found.unit, found.split) == ("shuffled_ratio", "1", "test")
-    assert found.at == {"step": 17}
-    return found
-
-
 def test_the_ratio_is_that_of_a_slow_computation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +123,9 @@ def test_the_ratio_is_that_of_a_slow_computation(
             nats.append(-float(logits.log_softmax(-1)[target]))
     gap = (sum(nats[11:]) - sum(nats[:11])) / 11
     assert len(nats) == 22
-    assert reading(model.train(), task).value == pytest.approx(math.exp(gap), rel=1e-5)
+    (found,) = Shuffled().take(model.train(), task, CPU, 17).readings
+    assert (found.metric, found.split, found.at) == ("shuffled_ratio", "test", {"step": 17})
+    assert found.value == pytest.approx(math.exp(gap), rel=1e-5)
 
 
 def test_a_shuffled_window_has_the_same_tokens_and_the_same_end() -> None:

@@ -106,13 +106,9 @@ def test_readings_are_those_of_a_slow_computation(
     expected = by_hand(logits.tolist(), labels.tolist())
     found = taken(Known(logits), head(labels))
     table, rows = found["reliability"].values, expected.pop("reliability")
-    assert table is not None
     for ours, theirs in zip(table, rows, strict=True):
         assert ours == [None if x is None else pytest.approx(x, abs=1e-6) for x in theirs]
     assert {name: found[name].value for name in expected} == pytest.approx(expected, abs=1e-6)
-
-
-# Models whose calibration is known.
 
 
 def test_a_bin_holds_its_upper_edge_and_not_its_lower_one() -> None:

@@ -86,9 +86,6 @@ def test_the_next_token_has_seen_all_before_it(watched: Watched, name: str, posi
     assert not torch.allclose(alone_BV, whole_BV), "those before it matter"
 
 
-# A whole text.
-
-
 def written(watched: Watched, name: str, length: int, cache: str) -> Tensor:
     task, config = WRITERS[name]
     watched.given.clear()

@@ -33,7 +33,6 @@ def config(mixer: str, seed: int = 0, **changes: Any) -> dict[str, Any]:
 
 def weight(settings: dict[str, Any], task: Any) -> float:
     (reading,) = Diagonal().take(settings, task, CPU).readings
-    assert reading.value is not None
     return reading.value
 
 

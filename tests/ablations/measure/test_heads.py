@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -26,6 +27,7 @@ from ablations.measure.heads import (
     nats,
     unfused,
 )
+from ablations.measure.maps import single
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from ablations.train.step import validate
@@ -73,27 +75,13 @@ def taken(model: nn.Module, task: Task | None = None) -> list[Reading]:
 
 def value(readings: list[Reading], metric: str, **at: Any) -> float:
     (found,) = (r for r in readings if r.metric == metric and r.at == {"step": 17, **at})
-    assert found.value is not None, found.reason
     return found.value
 
 
 def sequences(batches: list[Batch]) -> list[Batch]:
     """Each by itself, without padding."""
-    found = []
-    for b in batches:
-        assert b.inputs is not None
-        assert b.source is not None
-        for row in range(len(b.labels)):
-            end = b.inputs.shape[1] if b.lengths is None else int(b.lengths[row])
-            last = b.source.shape[1] if b.source_lengths is None else int(b.source_lengths[row])
-            one = slice(row, row + 1)
-            found.append(
-                Batch(b.labels[one, :end], b.inputs[one, :end], None, b.source[one, :last])
-            )
-    return found
-
-
-# Removal.
+    alone = [single(batch, row) for batch in batches for row in range(len(batch.labels))]
+    return [replace(one, labels=one.labels[:, : one.inputs.shape[1]]) for one in alone]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +104,6 @@ def test_a_removed_head_is_one_whose_weights_are_cut_out(
         assert wrong != pytest.approx(expected, rel=1e-4)
 
 
-# Importance.
-
-
 def test_importance_is_the_slope_of_each_sequences_loss() -> None:
     """By a step to either side, in weights, of each sequence alone."""
     model, batches, step = lively().double(), Backwards().evaluation_batches("valid"), 1e-5
@@ -136,9 +121,6 @@ def test_importance_is_the_slope_of_each_sequences_loss() -> None:
         assert abs(sum(slopes)) / len(alone) < mean  # sequences would cancel out in a sum
 
 
-# The curve.
-
-
 def test_the_curve_is_that_of_weights_cut_out_in_the_order_of_importance() -> None:
     model, task = lively(), Backwards()
     readings = taken(model, task)
@@ -151,9 +133,6 @@ def test_the_curve_is_that_of_weights_cut_out_in_the_order_of_importance() -> No
         assert value(readings, "pruned_ratio", removed=share, by="importance") == expected
     every = [value(readings, "pruned_ratio", removed=1.0, by=by) for by in ("importance", "random")]
     assert every[0] == pytest.approx(every[1])
-
-
-# Divergence.
 
 
 def slow_divergence(rows: list[list[float]]) -> float:
@@ -181,7 +160,10 @@ def test_divergence_is_that_of_a_slow_computation(seed: int, heads: int, spread:
 
 
 def test_padding_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, batches = lively(), Backwards().evaluation_batches("test")
+    model, batches = lively(), []
+    for b in Backwards().evaluation_batches("test"):  # sources as long as those of other targets
+        sources = [x if x is None else x.flip(0) for x in (b.source, b.source_lengths)]
+        batches.append(Batch(b.labels, b.inputs, b.lengths, *sources))
     alone = divergence(model, sequences(batches))
     assert divergence(model, batches) == pytest.approx(alone)
     monkeypatch.setattr(module, "_real", lambda *_: slice(None))

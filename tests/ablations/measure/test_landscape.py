@@ -11,13 +11,7 @@ from small_task import Backwards, small_model
 from torch import Tensor, nn
 
 from ablations.measure import landscape
-from ablations.measure.landscape import (
-    DIRECTIONS,
-    PLACES,
-    Landscape,
-    direction,
-    mean_loss,
-)
+from ablations.measure.landscape import DIRECTIONS, PLACES, Landscape, direction, mean_loss
 from ablations.store.record import Reading
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
@@ -43,16 +37,11 @@ class Small(nn.Module):
         def drawn(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.randn(*shape, generator=generator, dtype=torch.float64))
 
-        self.table, self.hidden, self.out = (
-            drawn(size, width),
-            drawn(hidden, width),
-            drawn(size, hidden),
-        )
-        self.gain = drawn(hidden)
+        self.table, self.hidden = drawn(size, width), drawn(hidden, width)
+        self.out, self.gain = drawn(size, hidden), drawn(hidden)
         self.dropout = nn.Dropout(0.5)
 
     def forward(self, batch: Batch) -> Tensor:
-        assert batch.inputs is not None
         x = torch.relu(self.table[batch.inputs] @ self.hidden.T) * self.gain
         return self.dropout(x) @ self.out.T
 
@@ -60,9 +49,6 @@ class Small(nn.Module):
 def words(number: int = 60, length: int = 8, size: int = 6) -> Batch:
     generator = torch.Generator().manual_seed(1)
     return Batch.shifted(torch.randint(size, (number, length + 1), generator=generator))
-
-
-# Curvature.
 
 
 def test_curvature_is_that_of_the_hessian_along_the_directions(
@@ -79,16 +65,12 @@ def test_curvature_is_that_of_the_hessian_along_the_directions(
         first = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
         slope = sum((g * way[name]).sum() for g, name in zip(first, weights, strict=True))
         second = torch.autograd.grad(slope, list(weights.values()))
-        expected.append(
-            sum(float((h * way[n]).sum()) for h, n in zip(second, weights, strict=True))
-        )
+        expected += [float((h * way[n]).sum()) for h, n in zip(second, weights, strict=True)]
     mean = sum(expected) / DIRECTIONS
-    found = taken(model, Given(batch, split="valid"))["curvature"].value
-    assert found == pytest.approx(mean, rel=0.1)
-    monkeypatch.setattr(landscape, "STEP", 1e-4)
-    assert taken(model, Given(batch, split="valid"))["curvature"].value == pytest.approx(
-        mean, rel=1e-3
-    )
+    for step, near in ((landscape.STEP, 0.1), (1e-4, 1e-3)):
+        monkeypatch.setattr(landscape, "STEP", step)
+        found = taken(model, Given(batch, split="valid"))["curvature"].value
+        assert found == pytest.approx(mean, rel=near)
 
 
 def test_the_surface_is_the_loss_where_its_axes_say() -> None:
@@ -96,7 +78,6 @@ def test_the_surface_is_the_loss_where_its_axes_say() -> None:
     surface = taken(model, task)["surface"]
     assert surface.axes == {"x": PLACES, "y": PLACES}
     assert (PLACES[0], PLACES[5], PLACES[-1], len(PLACES)) == (-1.0, 0.0, 1.0, 11)
-    assert surface.values is not None
     batches = some(task.evaluation_batches("valid"), landscape.TOKENS)
     for i, j in itertools.product((0, 3, 5, 10), repeat=2):
         moved = small_model(dropout=0.3)
@@ -108,9 +89,6 @@ def test_the_surface_is_the_loss_where_its_axes_say() -> None:
         with evaluating(moved), torch.no_grad():
             expected = mean_loss(moved, batches)
         assert surface.values[i][j] == pytest.approx(expected, rel=1e-5)
-
-
-# Directions.
 
 
 def test_every_row_of_a_direction_is_as_long_as_the_weights_own() -> None:
@@ -134,9 +112,6 @@ def test_directions_depend_on_name_and_index_alone() -> None:
     cosine = nn.functional.cosine_similarity
     for one, two in ((first["a"], first["b"]), (first["a"], second["a"])):
         assert abs(float(cosine(one.flatten(), two.flatten(), 0))) < 0.1
-
-
-# Weights.
 
 
 def test_the_weights_are_as_they_were_when_a_loss_cannot_be_told() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from small_models import Given
@@ -26,13 +24,6 @@ def taken(model: nn.Module, task: Task) -> list[Reading]:
     return Maps().take(model, task, CPU, 17).readings
 
 
-def of_task(name: str, **options: Any) -> tuple[Task, nn.Module]:
-    task = TASK.build({"name": name, **options})
-    head = "classes" if task.per == "sequence" else "tokens"
-    chosen = {"name": "transformer", "kind": task.kind, "head": head, "d_model": 8, "depth": 1}
-    return task, build({**chosen, "n_heads": 2}, task.source_size, task.target_size, seed=0)
-
-
 def test_a_map_is_what_the_example_alone_is_attended_with() -> None:
     task, model = Backwards(), small_model(path="explicit")
     readings = taken(small_model(), task)  # fused, as most models are
@@ -43,7 +34,6 @@ def test_a_map_is_what_the_example_alone_is_attended_with() -> None:
     for reading in readings:
         alone = single(*rows[int(reading.at["example"])])
         expected = attention(model, alone)[str(reading.at["layer"])][0]
-        assert reading.axes is not None
         assert [len(places) for places in reading.axes.values()] == list(expected.shape)
         found = torch.tensor(reading.values)
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
@@ -54,7 +44,6 @@ def test_a_map_is_what_the_example_alone_is_attended_with() -> None:
 
 def test_padding_is_no_part_of_an_example() -> None:
     batch = next(b for b in Backwards().evaluation_batches("test") if b.lengths is not None)
-    assert batch.lengths is not None
     model = small_model(path="explicit")
     whole = attention(model, batch)["decoder.blocks.0.cross"]
     for row, length in enumerate(batch.lengths.tolist()):
@@ -64,7 +53,9 @@ def test_padding_is_no_part_of_an_example() -> None:
 
 
 def test_words_stand_beside_a_map_where_the_task_can_tell_them() -> None:
-    task, model = of_task("reverse", length=8, examples=30)
+    task = TASK.build({"name": "reverse", "length": 8, "examples": 30})
+    written = {"name": "transformer", "kind": task.kind, "d_model": 8, "depth": 1, "n_heads": 2}
+    model = build(written, task.source_size, task.target_size, seed=0)
     readings = {(r.at["example"], r.at["layer"]): r.axes or {} for r in taken(model, task)}
     for (example, layer), axes in readings.items():
         if layer == LAYERS[2]:
@@ -74,9 +65,6 @@ def test_words_stand_beside_a_map_where_the_task_can_tell_them() -> None:
             assert said[1:] == read[:-1][::-1]  # it is to be turned round
             assert readings[example, LAYERS[0]]["query"] == read
             assert readings[example, LAYERS[1]]["key"] == said
-
-
-# Which examples.
 
 
 def test_examples_are_short_and_from_all_over_the_split() -> None:
@@ -95,5 +83,4 @@ def test_a_long_text_is_shown_from_its_beginning(length: int, shown: int) -> Non
     readings = taken(model, Given(Batch(text, text)))
     assert len(readings) == 3
     for reading in readings:
-        assert reading.axes is not None
         assert len(reading.axes["query"]) == len(reading.axes["key"]) == shown

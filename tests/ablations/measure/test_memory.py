@@ -48,9 +48,6 @@ def test_a_convolution_keeps_its_padded_input_and_no_more(kernel: int, length: i
     assert saved_bytes(LAYER, config, TEXT, length) == 4 * (length + kernel - 1) * 8
 
 
-# The peak.
-
-
 class Allocates:
     """A step that holds so many MiB for a moment."""
 
@@ -61,21 +58,14 @@ class Allocates:
         return call
 
 
-@pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("of", [LAYER, MODEL])
+def test_the_peak_is_that_of_one_step_though_the_parent_held_more(
+    monkeypatch: pytest.MonkeyPatch, of: str
+) -> None:
     monkeypatch.setattr(memory, "LayerTime", Allocates)
     monkeypatch.setattr(memory, "Throughput", Allocates)
-
-
-def peak(of: str, length: int) -> tuple[Any, str | None]:
-    return in_child(lambda told: memory._peak(of, transformer(), TEXT, CPU, length, told))
-
-
-@pytest.mark.usefixtures("planted")
-@pytest.mark.parametrize("of", [LAYER, MODEL])
-def test_the_peak_is_that_of_one_step_though_the_parent_held_more(of: str) -> None:
     torch.ones(200 * MIB, dtype=torch.uint8)  # and gone again
-    found, reason = peak(of, 48)
+    found, reason = in_child(lambda told: memory._peak(of, transformer(), TEXT, CPU, 48, told))
     assert reason is None
     assert found == pytest.approx(48 * MIB, abs=8 * MIB)
 

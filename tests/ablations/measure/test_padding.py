@@ -30,13 +30,9 @@ def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
         source=torch.tensor([[7, 8], [9, 9]]),
     )  # fmt: skip
     wider = padded(batch, 5, 4)
-    assert wider.inputs is not None
-    assert wider.source is not None
     assert wider.inputs.tolist() == [[1, 5, 6, PAD, PAD], [1, 5, 0, PAD, PAD]]
     assert wider.labels.tolist() == [[5, 6, 2, IGNORE, IGNORE], [5, 2, IGNORE, IGNORE, IGNORE]]
     assert wider.source.tolist() == [[7, 8, PAD, PAD], [9, 9, PAD, PAD]]
-    assert wider.lengths is not None
-    assert wider.source_lengths is not None
     assert (wider.lengths.tolist(), wider.source_lengths.tolist()) == ([3, 2], [2, 2])
 
 
@@ -44,8 +40,6 @@ def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(wa
     task = load_task(want.frozen["task"])
     told, untold = PaddingSeen().take(want.config, task, CPU).readings
     assert (told.at, untold.at) == ({"lengths": "told"}, {"lengths": "untold"})
-    assert told.value is not None
-    assert untold.value is not None
     assert told.value < 1e-12
     assert untold.value > 1e-3
 
@@ -66,8 +60,6 @@ def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone
     own, wide = seen[: len(seen) // 2], seen[len(seen) // 2 :]
     real = build(want.config["model"], task.source_size, task.target_size, 0).double()
     for one, two in zip(own, wide, strict=True):
-        assert one.source is not None
-        assert two.source is not None
         assert two.source.shape[1] == task.longest >= one.source.shape[1]
         counts = one.labels != IGNORE
         with evaluating(real), torch.inference_mode():

@@ -145,8 +145,6 @@ def test_a_slow_call_has_two_blocks_and_so_has_its_reference() -> None:
     found = run(LENGTHS[0], reference=aging, takes={"slow": lambda at: 0.5, "quick": QUICK})
     (slow,), (quick,) = (times(found[name]) for name in ("slow", "quick"))
     for few, many in ((slow.reference, quick.reference), (slow.twin, quick.twin)):
-        assert few is not None
-        assert many is not None
         assert (len(few), len(many)) == (2, 5)
         assert few == many[:2], "of the same blocks"
     assert (len(slow.samples or []), len(quick.samples or [])) == (2, 5)
@@ -207,7 +205,5 @@ def test_a_process_that_dies_is_told_and_the_others_stand(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sessions, "in_child", here)
     found = times(run(LENGTHS[0], takes={"a": QUICK}, processes=3)["a"])
-    assert [(reading.session, bool(reading.samples)) for reading in found] == [
-        ("0", True),
-        ("2", True),
-    ]
+    assert [reading.session for reading in found] == ["0", "2"]
+    assert all(reading.samples for reading in found)

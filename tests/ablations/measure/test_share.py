@@ -30,22 +30,18 @@ def by_part(readings: list[Reading], metric: str) -> dict[Any, dict[str, float]]
         if reading.metric == metric and "part" in reading.at:
             where = reading.at.get("preset"), reading.at.get("tokens_over_width")
             value = reading.value if reading.values is None else reading.values[0]
-            assert value is not None
             found[where][str(reading.at["part"])] = value
     return found
 
 
-@pytest.fixture
-def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share, "RATIOS", (0.5, 4.0))
-    monkeypatch.setattr(share, "PROCESSES", 2)
-
-
-@pytest.mark.usefixtures("_few")
 @pytest.mark.parametrize(
     ("task", "kind"), [(TEXT, "decoder"), (PAIRS, "encoder_decoder")], ids=["text", "pairs"]
 )
-def test_shares_are_those_of_the_count_and_sum_to_one(task: Any, kind: str) -> None:
+def test_shares_are_those_of_the_count_and_sum_to_one(
+    monkeypatch: pytest.MonkeyPatch, task: Any, kind: str
+) -> None:
+    monkeypatch.setattr(share, "RATIOS", (0.5, 4.0))
+    monkeypatch.setattr(share, "PROCESSES", 2)
     config = transformer(kind=kind, depth=2)
     readings = Share().take(config, task, CPU).readings
     for metric in share.Share.quantities:
@@ -62,9 +58,6 @@ def test_shares_are_those_of_the_count_and_sum_to_one(task: Any, kind: str) -> N
     whole = sum(p.numel() for p in model.parameters())
     expected = {kind: size / whole for kind, size in cost.parameters.items() if size}
     assert by_part(readings, "parameter_share")[None, None] == pytest.approx(expected)
-
-
-# A planted sleep.
 
 
 @pytest.mark.parametrize(
@@ -93,9 +86,6 @@ def test_time_that_a_part_sleeps_is_that_parts(
     shares = by_part(Share().take(transformer(), TEXT, CPU).readings, "time_share")[None, 1.0]
     assert shares[part] > 0.6
     assert max(shares, key=lambda kind: shares[kind]) == part
-
-
-# Published models.
 
 
 def test_published_models_have_the_shares_of_their_papers(monkeypatch: pytest.MonkeyPatch) -> None:

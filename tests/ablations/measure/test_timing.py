@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from ablations.measure.timing import (
-    Call,
-    TimingConfig,
-    Warm,
-    time_blocks,
-    warm_up,
-)
+from ablations.measure.timing import Call, TimingConfig, Warm, time_blocks, warm_up
 from model.config import ConfigError
 
 CPU = torch.device("cpu")
@@ -42,6 +38,15 @@ class Bench:
 
         return call
 
+    def taking(self, seconds: Iterable[float]) -> Call:
+        """A call that takes another time each time."""
+        each = iter(seconds)
+
+        def call() -> None:
+            self.now += next(each)
+
+        return call
+
     def run(self, seed: int = 0, **options: Any) -> dict[str, list[float]]:
         self.order.clear()
         config = TimingConfig(**{**PLAIN, **options})
@@ -55,24 +60,10 @@ def blocks(bench: Bench, warmup: int = 1) -> list[tuple[str, ...]]:
     return [tuple(order[k : k + size]) for k in range(0, len(order), size)]
 
 
-def test_every_block_times_every_candidate_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, a=1.0, b=2.0, c=3.0)
-    samples = bench.run(blocks=12)
-    assert samples == {"a": [1.0] * 12, "b": [2.0] * 12, "c": [3.0] * 12}
-    assert all(sorted(block) == ["a", "b", "c"] for block in blocks(bench))
-    assert len(blocks(bench)) == 12
-
-
 def test_samples_of_equal_number_are_from_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine slows down from call to call, and still the two of a block are neighbours."""
     bench = Bench(monkeypatch)
-    ages: list[int] = []
-
-    def aging() -> None:
-        ages.append(len(ages))
-        bench.now += ages[-1]
-
-    bench.calls = {"a": aging, "b": aging}
+    bench.calls = dict.fromkeys("ab", bench.taking(count()))
     samples = bench.run(blocks=10)
     pairs = zip(samples["a"], samples["b"], strict=True)
     assert [sorted(pair) for pair in pairs] == [[2 + 2 * k, 3 + 2 * k] for k in range(10)]
@@ -127,12 +118,7 @@ def test_a_slow_call_is_timed_in_two_blocks_and_warmed_up_twice(
 def test_a_call_that_only_begins_slowly_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may load a library, or compile."""
     bench = Bench(monkeypatch, limit=2.0)
-    takes = iter([9.0, *[1.0] * 20])
-
-    def call() -> None:
-        bench.now += next(takes)
-
-    bench.calls = {"compiled": call}
+    bench.calls = {"compiled": bench.taking([9.0, *[1.0] * 20])}
     assert bench.run(blocks=5, warmup=2) == {"compiled": [1.0] * 5}
 
 
@@ -140,15 +126,8 @@ def test_the_first_call_stands_apart_and_the_shortest_tells_how_long_one_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench(monkeypatch)
-    takes = iter([9.0, 4.0, 2.0, 5.0])
-
-    def call() -> None:
-        bench.now += next(takes)
-
+    call = bench.taking([9.0, 4.0, 2.0, 5.0])
     assert warm_up(call, TimingConfig(warmup=4), CPU) == Warm(first=9.0, call=2.0)
-
-
-# What is told.
 
 
 @pytest.mark.parametrize(

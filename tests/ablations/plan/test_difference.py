@@ -69,15 +69,3 @@ def test_the_weights_of_one_more_block_are_the_only_new_ones(found: Any) -> None
     modules = found("with", "recurrent")["modules"]
     assert modules["encoder.blocks.*"] == ["Block", "—"]
     assert not any(name.startswith("encoder.blocks.*.") for name in modules)
-
-
-def test_what_is_no_variant_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, problem in [
-        (["norm:pre", "norm:pots"], "no variant 'pots' in norm. Did you mean 'post'?\n"),
-        (["norm:pre", "nrm:post"], "no ablation 'nrm'. Did you mean 'norm'?\n"),
-        (["norm", "norm:post"], "no variant '' in norm. Choose from: "),
-    ]:
-        assert main(["diff", *words, "--profile", "smoke"]) == 2
-        err = capsys.readouterr().err
-        assert err.startswith(problem)
-        assert err.count("\n") == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,11 +23,6 @@ def plan(ask: Ask) -> Plan:
     """Two small variants and one that is twice as long."""
     variants = {"with": {}, "without": {"model.position": "none"}, "long": {"train.steps": 8}}
     return make_plan([ask(variants=variants)], "smoke", {}, [0])
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
 
 
 def never() -> float:

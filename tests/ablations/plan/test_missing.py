@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,11 +36,6 @@ def beside_of(against: str, at: Mapping[str, Any] = HERE) -> Reading:
 @pytest.fixture
 def plan(ask: Ask) -> Plan:
     return planned(ask())
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Results:
-    return Results(tmp_path / "out")
 
 
 def test_an_empty_folder_lacks_everything_and_one_of_whole_records_nothing(
@@ -88,16 +82,6 @@ def test_a_missing_measure_is_taken_from_the_checkpoint_where_there_is_one(
     keep_weights(kept, results)
     found = lacks(plan, results)
     assert (found["measure"], found["train"]) == ([kept.trial], [lost.trial])
-
-
-def test_a_look_at_what_is_missing_moves_no_file(plan: Plan, results: Results) -> None:
-    first, _ = plan.wanted
-    results.trials.mkdir(parents=True)
-    results.path(first).write_text("{")
-    found = missing(plan, results, None)
-    assert [path.name for path in results.trials.iterdir()] == [f"{first}.json"]
-    assert list(found.unusable) == [first]
-    assert [want.trial for want in found.train] == list(plan.wanted)
 
 
 def test_what_is_trained_but_not_timed_is_only_timed(ask: Ask, results: Results) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,7 @@ from typing import Any
 import pytest
 
 from ablations.plan.document import merge_into
-from ablations.plan.merge import arms_of
 from ablations.plan.profile import read_profile
-from ablations.plan.question import read_ablation
-from ablations.plan.tuning import Choice, keep_choices, regime
 from ablations.plan.wanted import Plan, Scope, make_plan
 from ablations.store.results import Results
 from model.config import ConfigError
@@ -91,32 +87,6 @@ def test_a_profile_caps_what_a_question_spends_but_not_what_is_typed(ask: Ask) -
     assert trained("smoke", **{"train.steps": 300}) == (300, 256)
 
 
-def test_a_table_that_was_not_tuned_leaves_its_claims_to_the_one_that_is(
-    ask: Ask, tmp_path: Path
-) -> None:
-    tuned = {"worse": "without", "arms": "tuned"}
-    file = ask(
-        tune={"train.optimiser.rate": [1e-3, 1e-2]},
-        claims=[{"id": "position.needed", "predicts": [tuned]}],
-    )
-    results = Results(tmp_path / "out")
-    before = make_plan([file], "quick", {}, [300], results=results)
-    merge_into(results, before)
-    assert [len(e["claims"]) for e in results.read_plan()["ablations"].values()] == [1]
-    ablation, source = read_ablation(Path(file))
-    choices = [
-        Choice(arm.label, arm.across, "quick", regime(arm, ablation),
-               {"train.optimiser.rate": 1e-2}, False)
-        for arm in arms_of(ablation, source, read_profile("quick"), {})
-    ]  # fmt: skip
-    keep_choices(results, "small", choices)
-    after = make_plan([file], "quick", {}, [300], results=results)
-    assert list(after.tables) == ["small [tuned]"]
-    merge_into(results, after)
-    held = {name: len(e["claims"]) for name, e in results.read_plan()["ablations"].items()}
-    assert held == {"small": 0, "small [tuned]": 1}
-
-
 def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others(ask: Ask) -> None:
     times = read_profile("full").times["train.steps"]
 
@@ -129,13 +99,11 @@ def test_a_large_profile_multiplies_the_steps_that_a_question_sets_and_no_others
     assert steps(settings={}) == read_profile("full").settings.values["g2p"]["train.steps"]
 
 
-def test_steps_that_are_no_finite_number_are_refused_with_their_line(tmp_path: Path) -> None:
-    from small import question
-
-    file = tmp_path / "small.yaml"
+def test_steps_that_are_no_finite_number_are_refused_with_their_line(ask: Ask) -> None:
+    file = Path(ask())
+    whole = file.read_text()
     for steps in (".inf", "-.inf", ".nan", "many", "null"):
         for profile in ("smoke", "quick", "full"):
-            text = json.dumps(question(), indent=1)
-            file.write_text(text.replace('"train.steps": 4', f'"train.steps": {steps}'))
+            file.write_text(whole.replace('"train.steps": 4', f'"train.steps": {steps}'))
             with pytest.raises(ConfigError, match=r"small\.yaml:\d+: train\.steps: "):
                 make_plan([str(file)], profile, {}, [0])

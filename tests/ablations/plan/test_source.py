@@ -148,19 +148,3 @@ def test_a_reference_takes_the_value_that_stands_there() -> None:
         "d": "$5",
         "e": 1.5,
     }
-
-
-REFUSED = ["${oc.env:HOME}", "${env:HOME}", "${oc.env:HOME,x}", "a${b}", "${b}a", "${b}${b}"]
-REFUSED += ["${", "${}", "${ b }", "${b", "${c}", "${b.c}", "${oc.decode:b}", "${..b}", "$${b}"]
-
-
-def test_nothing_but_a_whole_reference_is_substituted_and_no_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("b", "hunter2")
-    for written in REFUSED:
-        for nested in (written, [written], {"deep": [{"er": written}]}):
-            with pytest.raises(ConfigError) as error:
-                referred(nested, {"b": 1}, "my.yaml:3")
-            assert problem(error).startswith("my.yaml:3: ")
-            assert "hunter2" not in problem(error)

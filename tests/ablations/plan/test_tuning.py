@@ -10,7 +10,7 @@ import pytest
 from small_plans import BOTH, planned
 
 from ablations.plan import tuning
-from ablations.plan.document import document
+from ablations.plan.document import merge_into
 from ablations.plan.merge import PlannedArm, arms_of
 from ablations.plan.profile import read_profile
 from ablations.plan.question import read_ablation
@@ -29,7 +29,7 @@ from ablations.plan.tuning import (
     settings_in,
     trials_of,
 )
-from ablations.plan.wanted import make_plan, measures_of
+from ablations.plan.wanted import Plan, Scope, make_plan, measures_of
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from model.config import ConfigError
@@ -130,27 +130,16 @@ def test_a_choice_holds_for_its_regime_alone(ask: Ask, tmp_path: Path) -> None:
     made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1), (3, 3))) for arm in arms(file)]
     keep_choices(results, "small", made)
 
-    def tables(*overrides: tuple[str, Any]) -> dict[str, Any]:
-        return make_plan([file], "smoke", dict(overrides), [300], results=results).tables
+    def plan(**overrides: Any) -> Plan:
+        return make_plan([file], "smoke", overrides, [300], results=results)
 
-    assert list(tables()) == ["small", "small [tuned]"]
-    assert list(tables(("train.steps", 6))) == ["small"]
-    assert list(tables((RATE, 1e-3))) == ["small"]
-    rates = {c.config["train"]["optimiser"]["rate"] for c in tables()["small [tuned]"].cells}
-    assert rates == {3e-3}
-
-
-def test_a_grid_that_has_grown_since_is_told_and_nothing_is_tuned_anew(
-    ask: Ask, tmp_path: Path
-) -> None:
-    file, results = ask(tune={RATE: RATES}), Results(tmp_path / "run")
-    ablation, _ = read_ablation(Path(file))
-    few = [Tried({RATE: rate}, [loss, loss]) for rate, loss in zip(RATES[:3], (2, 1, 3))]  # noqa: B905
-    keep_choices(results, "small", [choose(arm, ablation, "smoke", few) for arm in arms(file)])
-    plan = make_plan([file], "smoke", {}, [300], results=results)
-    assert list(plan.tables) == ["small", "small [tuned]"]
-    assert plan.notes == ["tuned before their grids had all their values: small (--tune)"]
-    assert {cell.role for table in plan.tables.values() for cell in table.cells} == {"report"}
+    assert list(plan().tables) == ["small", "small [tuned]"]
+    assert list(plan(**{"train.steps": 6}).tables) == ["small"]
+    assert list(plan(**{RATE: 1e-3}).tables) == ["small"]
+    cells = plan().tables["small [tuned]"].cells
+    assert {(c.config["train"]["optimiser"]["rate"], c.role) for c in cells} == {(3e-3, "report")}
+    told = ["tuned before their grids had all their values: small (--tune)"]
+    assert plan().notes == told, "the fourth rate was not tried"
 
 
 def test_each_claim_stands_in_the_table_whose_arms_decide_it(ask: Ask, tmp_path: Path) -> None:
@@ -161,16 +150,19 @@ def test_each_claim_stands_in_the_table_whose_arms_decide_it(ask: Ask, tmp_path:
     ]
     file, results = ask(tune={RATE: RATES}, claims=claims), Results(tmp_path / "run")
 
-    def told() -> dict[str, list[str]]:
-        plan = make_plan([file], "smoke", {}, [300], results=results)
-        entries = document(plan).items()
+    def told(**scope: Any) -> dict[str, list[str]]:
+        plan = make_plan([file], "smoke", {}, [300], results=results, scope=Scope(**scope))
+        merge_into(results, plan)
+        entries = results.read_plan()["ablations"].items()
         return {name: [claim["id"] for claim in entry["claims"]] for name, entry in entries}
 
     assert told() == {"small": ["position.needed", "position.learned-equal"]}
     ablation, _ = read_ablation(Path(file))
     made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1), (3, 3))) for arm in arms(file)]
     keep_choices(results, "small", made)
-    assert told() == {"small": ["position.needed"], "small [tuned]": ["position.learned-equal"]}
+    expected = {"small": ["position.needed"], "small [tuned]": ["position.learned-equal"]}
+    assert told(claims=["position.learned-equal"]) == expected, "also where it is planned alone"
+    assert told() == expected
 
 
 def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from small_plans import BOTH, POST, planned
 
 from ablations.measure import Probe, Quantity, discover, quantities_of
-from ablations.plan.wanted import LARGE, make_plan
+from ablations.plan.wanted import make_plan
 from ablations.store.identity import DECIDING
 from model.config import ConfigError
 
@@ -104,31 +104,15 @@ def test_the_problems_of_all_questions_are_told_at_once(ask: Ask) -> None:
         planned(ask(measures=["qualty"]))
 
 
-def grid(*levels: int) -> dict[str, Any]:
-    return {
-        f"factor {index}": {f"level {level}": {"train.steps": level} for level in range(count)}
-        for index, count in enumerate(levels)
-    }
-
-
 def test_the_size_of_a_plan_is_that_of_all_questions_and_seeds(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def arms_of(*_: Any) -> None:
-        raise ConfigError(["made"])
-
-    monkeypatch.setattr("ablations.plan.wanted.arms_of", arms_of)
-    files = [ask("one", across=grid(30)), ask("two", across=grid(10, 7))]  # 2 × (30 + 70) cells
-    fits = list(range(LARGE // 200))
-    for seeds, large, is_made in [
-        (fits, False, True),
-        ([*fits, LARGE], False, False),
-        ([*fits, LARGE], True, True),
-    ]:
-        with pytest.raises(ConfigError) as error:
-            make_plan(files, "smoke", {}, seeds, large)
-        assert ("made" in str(error.value)) == is_made
-        assert ("--large" in str(error.value)) != is_made
+    files = ask("one"), ask("two", variants=POST)
+    for limit, large in ((8, False), (7, True)):
+        monkeypatch.setattr("ablations.plan.wanted.LARGE", limit)
+        assert make_plan(files, "smoke", {}, [0, 1], large).wanted
+    with pytest.raises(ConfigError, match=r"^8 trials, .* or add --large$"):
+        make_plan(files, "smoke", {}, [0, 1])
 
 
 # What the command line sets.

@@ -1,4 +1,4 @@
-"""Which trials can be packed with other seeds, and how they share a device."""
+"""Which trials can be packed with other seeds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 from small import SETTINGS
 
-from ablations.commands.arguments import Machine
 from ablations.plan.wanted import Want, make_plan
-from ablations.plan.ways import Way, can_pack
+from ablations.plan.ways import can_pack
 from model.positions import POSITION, Position
 
 Ask = Callable[..., str]
@@ -42,13 +41,3 @@ def test_a_trial_is_trained_alone_for_a_reason(ask: Ask, monkeypatch: pytest.Mon
     Mine.__module__ = "my_parts"
     monkeypatch.setitem(POSITION.parts, "mine", Mine)
     assert can_pack(first(ask, **{"model.position": "mine"})) == "own"
-
-
-def test_what_cannot_be_packed_goes_alone_whatever_was_asked(ask: Ask) -> None:
-    import torch
-
-    machine = Machine(torch.device("cpu"), jobs=4, pack=5)
-    assert machine.way(first(ask)) == Way(5, 4)
-    assert machine.way(first(ask, **{"model.dropout": 0.1})) == Way(1, 4)
-    gpus = Machine(torch.device("cuda"), jobs=4, accelerators=2, pack=1)
-    assert gpus.way(first(ask)) == Way(1, 2)

@@ -17,6 +17,7 @@ from ablations.plan.question import catalogue, read_ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.store.identity import freeze
 from ablations.store.stamp import changed, digest_of, stamp
+from ablations.train.optimiser import OPTIMISER, SCHEDULE, SGD, ConstantRate
 
 Rewrite = Callable[[str], str]
 
@@ -81,12 +82,12 @@ def test_code_counts(rewrite: Rewrite) -> None:
     assert len({rewrite(PART), *edited}) == 6
 
 
-def files(**changes: Any) -> set[str]:
+def files(train: dict[str, Any] | None = None, **changes: Any) -> set[str]:
     """The files that count for a transformer with these choices."""
     written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
     small = {"words": 10, "valid_words": 1, "test_words": 1}
     chosen = changes.pop("model", {**written, **changes})
-    tree = {"model": chosen, "task": {"name": "g2p", **small}, "train": {}}
+    tree = {"model": chosen, "task": {"name": "g2p", **small}, "train": train or {}}
     config = resolve_trial(tree)
     return set(code(*(freeze(config[part]) for part in ("model", "task", "train"))))
 
@@ -131,6 +132,19 @@ def test_the_code_that_takes_a_score_counts_for_its_measure_alone() -> None:
     timed_by = measure_code("throughput", *sections())
     assert "ablations/measure/session.py" in timed_by
     assert "ablations/measure/quality.py" not in timed_by
+
+
+def test_the_users_own_optimiser_and_schedule_count_where_they_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for family, base in ((OPTIMISER, SGD), (SCHEDULE, ConstantRate)):
+        module = f"own_{family.word}"
+        (tmp_path / f"{module}.py").write_text(PART)
+        own = type("Own", (base,), {"__module__": module})
+        monkeypatch.setitem(family.parts, "own", own)
+        assert module in files(train={family.word: {"name": "own"}})
+        assert module not in files()
 
 
 # Whether it is still the same.

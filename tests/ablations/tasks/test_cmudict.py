@@ -28,9 +28,6 @@ def said() -> dict[str, tuple[str, ...]]:
     return read(False)
 
 
-# The dictionary
-
-
 def test_the_dictionary_has_every_word_of_plain_letters_and_no_stress(
     said: dict[str, tuple[str, ...]],
 ) -> None:
@@ -53,22 +50,15 @@ def test_with_stress_there_are_69_phones_and_more_pronunciations(
     assert stressed["insult"] == ("IH2 N S AH1 L T", "IH1 N S AH2 L T")
 
 
-# The split
-
-
 @pytest.mark.parametrize("family", RELATIVES)
 def test_inflected_forms_of_one_word_have_one_stem(family: str) -> None:
     assert len({stem(word) for word in family.split()}) == 1
 
 
 def test_no_stem_is_on_both_sides_of_the_stem_split() -> None:
-    stems = {
-        split: {stem(word) for word in words}
-        for split, words in choose("stem", None, None, None).items()
-    }
-    assert stems["train"].isdisjoint(stems["valid"])
-    assert stems["train"].isdisjoint(stems["test"])
-    assert stems["valid"].isdisjoint(stems["test"])
+    words = choose("stem", None, None, None)
+    stems = Counter(each for split in words.values() for each in {stem(word) for word in split})
+    assert set(stems.values()) == {1}
 
 
 @pytest.mark.parametrize("by", ["stem", "word"])
@@ -76,9 +66,7 @@ def test_the_splits_are_near_90_5_5_and_hold_every_word_once(by: str) -> None:
     words = choose(by, None, None, None)
     shares = {split: len(chosen) / len(read(False)) for split, chosen in words.items()}
     assert shares == pytest.approx({"train": 0.9, "valid": 0.05, "test": 0.05}, abs=0.003)
-    assert Counter(word for chosen in words.values() for word in chosen) == Counter(
-        list(read(False))
-    )
+    assert sorted(word for chosen in words.values() for word in chosen) == sorted(read(False))
 
 
 @pytest.mark.parametrize("by", ["stem", "word"])

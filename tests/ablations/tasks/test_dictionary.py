@@ -32,14 +32,6 @@ def write(folder: Path, **texts: str | bytes) -> dict[str, str]:
     return {split: str(folder / split) for split in ("train", "valid", "test")}
 
 
-def problem(folder: Path, text: str | bytes) -> str:
-    """What is said of a file with this text, without its folder."""
-    path = write(folder, train=text)["train"]
-    with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as caught:
-        read_file(path, stress=False)
-    return str(caught.value).removeprefix(f"{folder}/")
-
-
 # What is read
 
 
@@ -115,7 +107,10 @@ def test_letters_and_phones_are_those_of_the_whole_training_file(tmp_path: Path)
 def test_a_malformed_file_is_named_with_its_line_and_the_remedy(
     tmp_path: Path, text: str | bytes, said: str
 ) -> None:
-    assert problem(tmp_path, text) == said
+    path = write(tmp_path, train=text)["train"]
+    with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as caught:
+        read_file(path, stress=False)
+    assert str(caught.value) == f"{tmp_path}/{said}"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +126,6 @@ def test_what_was_never_taught_is_named_with_its_line(
         from_files(paths, ALL, stress=False)
     said = f"no word of train has the {symbol}; drop this line, or teach a word with it"
     assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
-
-
-# Symbols as ids
 
 
 def test_an_unknown_symbol_has_the_fourth_id_or_is_named() -> None:

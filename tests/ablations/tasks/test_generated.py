@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from ablations.tasks import TASK
-from ablations.tasks.generated import SHARES, Generated, splits_of
+from ablations.tasks.generated import SHARES, splits_of
 from ablations.tasks.task import Budget
 from model.batch import Batch
 from model.build import build
@@ -31,29 +30,16 @@ def make(name: str, **options: Any) -> Any:
     return TASK.build({"name": name, **OPTIONS[name], **options})
 
 
-def same(left: Batch, right: Batch) -> bool:
-    return all(
-        torch.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a is b
-        for a, b in zip(vars(left).values(), vars(right).values(), strict=True)
-    )
-
-
-def steps(task: Any, number: int, seed: int = 0, start: int = 0, parts: int = 2) -> list[Batch]:
-    wanted = islice(task.steps(seed, Budget(600, parts), start), number)
+def steps(task: Any, number: int, parts: int = 2) -> list[Batch]:
+    wanted = islice(task.steps(0, Budget(600, parts)), number)
     return [batch for step in wanted for batch in step]
-
-
-def tokens(batch: Batch) -> Tensor:
-    """What is read, and the labels, as one row for each example."""
-    read = batch.inputs if batch.source is None else batch.source
-    assert read is not None
-    labels = batch.labels if batch.labels.dim() == 2 else batch.labels[:, None]
-    return torch.hstack((read, labels))
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_what_is_taught_does_not_depend_on_what_is_asked(name: str) -> None:
-    assert all(map(same, steps(make(name), 3), steps(make(name, examples=7), 3)))
+    few = steps(make(name, examples=7), 3)
+    for one, other in zip(steps(make(name), 3), few, strict=True):
+        assert torch.equal(one.labels, other.labels)
 
 
 @pytest.mark.parametrize(("name", "parts"), [*zip(DRAWN, [1, 3, 1, 3, 1], strict=True)])
@@ -90,13 +76,11 @@ def fresh(task: Any, **options: Any) -> Any:
 
 def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> None:
     strings = make("copy", test_lengths=[16, 17, 30])
-    assert isinstance(strings, Generated)
     model = fresh(strings, position="learned", max_len=strings.longest)
     scores, _ = strings.scores(model, "valid", "cpu")
     at = {score.at["length"]: score for score in scores if score.at}
     assert at[16].value is not None
     assert at[30].value is None
-    assert at[30].reason is not None
     assert "max_len=18" in at[30].reason
 
     recall = make("recall")

@@ -62,7 +62,6 @@ def most_members(symbols: list[str]) -> int:
 
 
 def sources(batch: Batch) -> list[str]:
-    assert batch.source is not None
     return [
         " ".join(ListOps.vocabulary.decode(token for token in row if token != PAD))
         for row in batch.source.tolist()

@@ -25,7 +25,6 @@ def make(name: str, **options: Any) -> Any:
 
 def read(task: Any, batch: Batch) -> list[tuple[list[str], str]]:
     """Each question as its symbols, and the symbol that is to be said."""
-    assert batch.inputs is not None
     return [
         (task.tell(row).split(), task.tell([label]))
         for row, label in zip(batch.inputs.tolist(), batch.labels[:, -1].tolist(), strict=True)
@@ -40,7 +39,6 @@ class Says(nn.Module):
         self.task, self.answer = task, answer
 
     def forward(self, batch: Batch) -> Tensor:
-        assert batch.inputs is not None
         said = self.task.vocabulary.encode(
             self.answer(symbols) for symbols, _ in read(self.task, batch)
         )
@@ -179,7 +177,6 @@ def unordered(symbols: list[str]) -> str:
 def test_who_cannot_tell_the_order_is_right_in_half_and_where_both_are_equal() -> None:
     task = make("pair", slots=6, values=4, examples=2000)
     (score,), examples = task.scores(Says(task, unordered), "test", "cpu")
-    assert score.value is not None
     assert score == Score("accuracy", score.value)
     assert score.value == pytest.approx(1 / 4 + 3 / 4 / 2, abs=0.04)
     assert Counter(e["output"] == e["target"] for e in examples) == {True: 6, False: 6}

@@ -29,9 +29,6 @@ def words_of(text: str, size: int | None = None) -> Words:
     return Words(Words.Config(size=size), text)
 
 
-# Nothing is lost
-
-
 @given(texts | dense)
 def test_words_come_back_as_they_were(text: str) -> None:
     tokens = words_of(text)
@@ -53,9 +50,6 @@ def test_a_reader_sees_each_token_as_one_word(name: str) -> None:
     shown = tokens.show(tokens.encode("a\t light\n (it "))
     assert len(" ".join(shown).split()) == len(tokens.encode("a\t light\n (it "))
     assert "⏎" in shown
-
-
-# Words
 
 
 @pytest.mark.parametrize(
@@ -102,9 +96,6 @@ def test_a_character_that_was_never_seen_is_charged_as_one_of_unicodes() -> None
     tokens = Characters("abc")
     assert tokens.encode("ad")[1] == tokens.vocabulary.unknown
     assert math.isclose(tokens.spelling("abedd"), 3 * UNICODE)
-
-
-# Pieces
 
 
 def test_what_a_terminal_would_obey_and_xml_forbids_is_shown_as_a_sign() -> None:

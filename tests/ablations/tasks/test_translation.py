@@ -31,17 +31,8 @@ def make(**options: Any) -> Translation:
     return TASK.build({"name": "translation", **options})
 
 
-def write(folder: Path, **contents: Sequence[str]) -> dict[str, str]:
-    """Six files, from lists of lines, and the options that name them."""
-    paths = {}
-    for option in FILES:
-        path = folder / f"{option}.txt"
-        path.write_text("".join(f"{line}\n" for line in contents[option]), encoding="utf-8")
-        paths[option] = str(path)
-    return paths
-
-
 def own(folder: Path, **instead: Sequence[str]) -> dict[str, str]:
+    """Six files, and the options that name them."""
     contents: dict[str, Sequence[str]] = {
         "train_source": ["thou art here", "he goeth away", "thou goeth"],
         "train_target": ["you are here", "he goes away", "you go"],
@@ -49,8 +40,12 @@ def own(folder: Path, **instead: Sequence[str]) -> dict[str, str]:
         "valid_target": ["you are away", "he goes"],
         "test_source": ["he hath gone", "here"],
         "test_target": ["he has gone", "here"],
+        **instead,
     }
-    return write(folder, **{**contents, **instead})
+    paths = {option: str(folder / f"{option}.txt") for option in FILES}
+    for option, path in paths.items():
+        Path(path).write_text("".join(f"{line}\n" for line in contents[option]), encoding="utf-8")
+    return paths
 
 
 def saying(task: Translation, answers: dict[str, str]) -> Says:
@@ -139,7 +134,6 @@ def test_the_card_says_how_scores_are_taken_and_what_copying_would_score(
     assert copied["bleu"] == pytest.approx(corpus_bleu(sources, [targets]).score)
     assert copied["chrf"] == pytest.approx(corpus_chrf(sources, [targets]).score)
     assert card["licence"] == "public domain"
-    assert card["sha256"] == small.digest()
 
 
 def test_the_trivial_answer_is_the_most_frequent_sentence_and_token_frequencies(

@@ -4,54 +4,36 @@ from __future__ import annotations
 
 import copy
 import math
-import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
-from small_task import DIGITS, SIZES, Backwards
-from torch import Tensor, nn
+from small_task import Backwards, Upwards
+from torch import nn
 
 from ablations.tasks import TASK
-from ablations.tasks.batching import Padded
 from ablations.tasks.task import Budget, Task
 from ablations.train.loop import Training, train
-from ablations.train.pack import Pack, side_by_side
+from ablations.train.pack import Pack
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Stopped
 from ablations.train.weights import named
-from model.batch import BOS, EOS, IGNORE, PAD, Batch
+from model.batch import Batch
 from model.build import build
 
 CPU = torch.device("cpu")
+torch.set_num_threads(1)
 SEEDS = [0, 1, 2]
 TRANSFORMER = {"name": "transformer", "d_model": 8, "depth": 1, "n_heads": 2, "max_len": 40}
-
-
-class Onwards(Backwards):
-    """A language of digits without a source."""
-
-    kind: ClassVar[str] = "decoder"
-    source_size = None
-
-    def __init__(self) -> None:
-        drawn = random.Random(1)
-        self.pairs = {}
-        for split, size in SIZES.items():
-            numbers = [
-                [3 + drawn.randrange(DIGITS) for _ in range(1 + drawn.randrange(7))]
-                for _ in range(size)
-            ]
-            self.pairs[split] = Padded(None, [[BOS, *sorted(each), EOS] for each in numbers])
 
 
 MODELS: dict[str, tuple[Callable[[], Task], dict[str, Any]]] = {
     "encoder-decoder": (Backwards, {**TRANSFORMER, "kind": "encoder_decoder"}),
     "tied": (Backwards, {**TRANSFORMER, "kind": "encoder_decoder", "tied": "all"}),
-    "decoder": (Onwards, {**TRANSFORMER, "kind": "decoder"}),
+    "decoder": (Upwards, {**TRANSFORMER, "kind": "decoder"}),
     "lstm with attention": (Backwards, {"name": "recurrent", "d_model": 8, "depth": 2}),
-    "gru": (Onwards, {"name": "recurrent", "kind": "decoder", "d_model": 8, "cell": "gru"}),
+    "gru": (Upwards, {"name": "recurrent", "kind": "decoder", "d_model": 8, "cell": "gru"}),
     "strings of other lengths": (
         lambda: TASK.build({"name": "copy", "length": 6, "examples": 40}),
         {**TRANSFORMER, "kind": "encoder_decoder"},
@@ -72,14 +54,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "smoothed, averaged, the best": {"smoothing": 0.1, "smoothing_over": "other", "average": 0.8,
                                      "select": "best"},
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def drawn(task: Task, written: dict[str, Any], dtype: torch.dtype) -> list[nn.Module]:
@@ -151,7 +125,7 @@ def test_in_half_precision_seeds_learn_nearly_the_same() -> None:
     assert all(p.dtype == torch.float32 for model in models for p in model.parameters())
 
 
-class Uneven(Onwards):
+class Uneven(Upwards):
     """Every other seed has one part more in a step, as at the end of an epoch."""
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
@@ -201,37 +175,3 @@ def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:
     with pytest.raises(Stopped):
         pack.run(lambda *_: None, lambda: next(answers))
     assert pack.step == 2
-
-
-# Batches of several trainings in one shape: what is added changes nothing.
-
-
-def words(rows: int, length: int, first: int = 3) -> Tensor:
-    return first + torch.arange(rows * length).reshape(rows, length) % 5
-
-
-def decoded(rows: int, length: int, lengths: list[int] | None = None) -> Batch:
-    told = None if lengths is None else torch.tensor(lengths)
-    return Batch(words(rows, length), words(rows, length), told)
-
-
-def test_what_is_added_has_no_label_and_lies_beyond_the_lengths() -> None:
-    small, large = decoded(1, 2), decoded(3, 4, [4, 3, 1])
-    found = side_by_side([small, large])
-    assert found["labels"].shape == found["inputs"].shape == (2, 3, 4)
-    assert found["lengths"].tolist() == [[2, 1, 1], [4, 3, 1]]
-    for name, fill in (("labels", IGNORE), ("inputs", PAD)):
-        torch.testing.assert_close(found[name][0, :1, :2], getattr(small, name))
-        torch.testing.assert_close(found[name][1], getattr(large, name))
-        added = found[name][0].clone()
-        added[:1, :2] = fill
-        assert (added == fill).all()
-
-
-def test_source_and_target_are_padded_each_to_its_own_longest() -> None:
-    one = Batch(words(1, 2), words(1, 2), source=words(1, 5))
-    two = Batch(words(1, 4), words(1, 4), source=words(1, 3))
-    found = side_by_side([one, two])
-    assert (found["inputs"].shape, found["source"].shape) == ((2, 1, 4), (2, 1, 5))
-    assert found["lengths"].tolist() == [[2], [4]]
-    assert found["source_lengths"].tolist() == [[5], [3]]

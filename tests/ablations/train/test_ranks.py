@@ -72,7 +72,6 @@ def test_a_training_that_was_stopped_and_gone_on_with_ends_with_the_same_bits(
 ) -> None:
     """With dropout: nothing depends on where it was stopped."""
     kept = Keeper(place, {}).load()
-    assert kept is not None
     assert 0 < kept[1]["step"] < CONFIG.steps
     assert together["parts"] == together["whole"]
     assert together["whole"]["weights"] != together["trainings"]["decoder"]["weights"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from small import Trap
 
 import ablations.train.unfinished
 from ablations.train.unfinished import Keeper, Stopped, code_of
@@ -62,16 +60,10 @@ def step_of(found: Found) -> int | None:
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """A folder with two states in it, 7 and then 8, whose newest the tests may harm."""
-    folder = tmp_path_factory.mktemp("two")
-    keep(folder, 7, 8)
-    return keeper(folder)
-
-
-@pytest.fixture(scope="module")
-def newest(two: Keeper) -> bytes:
-    return two.path.read_bytes()
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Keeper, bytes]:
+    """A folder with two states in it, 7 and then 8, and the newest as it was written."""
+    kept = keep(tmp_path_factory.mktemp("two"), 7, 8)
+    return kept, kept.path.read_bytes()
 
 
 def test_the_newest_of_many_is_found_and_the_one_before_it_kept(tmp_path: Path) -> None:
@@ -86,14 +78,15 @@ def test_the_newest_of_many_is_found_and_the_one_before_it_kept(tmp_path: Path) 
 @few
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_a_newest_that_is_torn_or_has_a_flipped_bit_is_passed_over(
-    two: Keeper, newest: bytes, place: float, bit: int
+    two: tuple[Keeper, bytes], place: float, bit: int
 ) -> None:
+    kept, newest = two
     at = int(place * len(newest))
     flipped = bytearray(newest)
     flipped[at] ^= 1 << bit
     for harmed in (newest[:at], flipped):
-        two.path.write_bytes(harmed)
-        assert step_of(two.load()) == 7
+        kept.path.write_bytes(harmed)
+        assert step_of(kept.load()) == 7
 
 
 def test_a_bad_newest_never_takes_the_place_of_a_good_one_before_it(
@@ -132,17 +125,6 @@ def test_killed_between_the_two_renames_one_is_left(tmp_path: Path) -> None:
         "abc.unfinished",
         "abc.unfinished.previous",
     }
-
-
-@pytest.mark.parametrize("writes", ["pickle", "torch"])
-def test_a_pickle_is_refused_and_not_run(tmp_path: Path, writes: str) -> None:
-    kept, sprung = keep(tmp_path, 1, 2), tmp_path / "sprung"
-    if writes == "pickle":
-        kept.path.write_bytes(pickle.dumps(Trap(sprung)))
-    else:
-        torch.save({"model:weight": Trap(sprung)}, kept.path)
-    assert step_of(keeper(tmp_path).load()) == 1
-    assert not sprung.exists()
 
 
 def test_a_checkpoint_tells_which_code_made_it(tmp_path: Path) -> None:

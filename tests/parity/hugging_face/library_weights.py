@@ -50,6 +50,19 @@ def shapes(weights: Weights) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in sorted(weights.items())}
 
 
+def library(model: str, config: str, **options: Any) -> Callable[..., Any]:
+    """Builds a model of theirs, by the names of its class and of its config's."""
+
+    def build(**sizes: Any) -> Any:
+        import transformers
+
+        plain = {"use_cache": False, "attn_implementation": "eager"}
+        chosen = getattr(transformers, config)(**sizes, **options, **plain)
+        return getattr(transformers, model)(chosen)
+
+    return build
+
+
 @dataclass(frozen=True)
 class Twin:
     """A preset of ours and the library's model that it must equal."""

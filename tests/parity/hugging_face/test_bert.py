@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from library_weights import SIZE, StaysDouble, Twin, assert_same, padded
+from library_weights import SIZE, StaysDouble, Table, Twin, assert_same, library, padded
 from torch import Tensor
 
 from model.batch import Batch
@@ -20,50 +20,33 @@ THEIR_SMALL = {
 TOKENS = {"head": {"name": "tokens", "transform": True}, "tied": "output"}
 CLASSES = {"head": {"name": "classes", "pool": "first", "transform": True}}
 
-BODY = {
+_LAYER = "bert.encoder.layer.*"
+_OWN = f"{_LAYER}.attention.self"
+BODY: Table = {
     "encoder.embedding.tokens": "bert.embeddings.word_embeddings",
     "encoder.embedding.segments": "bert.embeddings.token_type_embeddings",
     "encoder.embedding.position.table": "bert.embeddings.position_embeddings",
     "encoder.embedding.norm": "bert.embeddings.LayerNorm",
-    "encoder.blocks.*.mixer.project": (
-        "bert.encoder.layer.*.attention.self.query",
-        "bert.encoder.layer.*.attention.self.key",
-        "bert.encoder.layer.*.attention.self.value",
-    ),
-    "encoder.blocks.*.mixer.out": "bert.encoder.layer.*.attention.output.dense",
-    "encoder.blocks.*.residual.norms.0": "bert.encoder.layer.*.attention.output.LayerNorm",
-    "encoder.blocks.*.feedforward.up": "bert.encoder.layer.*.intermediate.dense",
-    "encoder.blocks.*.feedforward.down": "bert.encoder.layer.*.output.dense",
-    "encoder.blocks.*.residual.norms.1": "bert.encoder.layer.*.output.LayerNorm",
+    "encoder.blocks.*.mixer.project": (f"{_OWN}.query", f"{_OWN}.key", f"{_OWN}.value"),
+    "encoder.blocks.*.mixer.out": f"{_LAYER}.attention.output.dense",
+    "encoder.blocks.*.residual.norms.0": f"{_LAYER}.attention.output.LayerNorm",
+    "encoder.blocks.*.feedforward.up": f"{_LAYER}.intermediate.dense",
+    "encoder.blocks.*.feedforward.down": f"{_LAYER}.output.dense",
+    "encoder.blocks.*.residual.norms.1": f"{_LAYER}.output.LayerNorm",
 }
-TOKENS_TABLE = BODY | {
+TOKENS_TABLE: Table = {
+    **BODY,
     "head.dense": "cls.predictions.transform.dense",
     "head.norm": "cls.predictions.transform.LayerNorm",
     "head.project": "cls.predictions",  # its bias; the weight is the embedding's
 }
-CLASSES_TABLE = BODY | {"head.dense": "bert.pooler.dense", "head.classify": "classifier"}
+CLASSES_TABLE: Table = {**BODY, "head.dense": "bert.pooler.dense", "head.classify": "classifier"}
 
 
-def config(sizes: dict[str, Any]) -> Any:
-    from transformers import BertConfig
-
-    return BertConfig(**sizes, use_cache=False, attn_implementation="eager")
-
-
-def masked_tokens(**sizes: Any) -> Any:
-    from transformers import BertForMaskedLM
-
-    return BertForMaskedLM(config(sizes))
-
-
-def classes(**sizes: Any) -> Any:
-    from transformers import BertForSequenceClassification
-
-    return BertForSequenceClassification(config(sizes))
-
-
-MASKED = Twin("bert-base", masked_tokens, TOKENS_TABLE)
-CLASSIFYING = Twin("bert-base", classes, CLASSES_TABLE)
+MASKED = Twin("bert-base", library("BertForMaskedLM", "BertConfig"), TOKENS_TABLE)
+CLASSIFYING = Twin(
+    "bert-base", library("BertForSequenceClassification", "BertConfig"), CLASSES_TABLE
+)
 
 
 def both(theirs: Any, model: Any, has_segments: bool) -> tuple[Tensor, Tensor, Tensor]:
