@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "variants", nargs=2, metavar="ABLATION:VARIANT", help="such as norm:pre norm:post"
+        "variants", nargs=2, metavar="EXPERIMENT:VARIANT", help="such as norm:pre norm:post"
     )
     profile(parser)
     imports(parser)

@@ -19,9 +19,9 @@ def trial_of(word: str, results: Results, seed: int | None = None) -> str:
     if ":" in word:
         return _of_variant(word, results, seed)
     if seed is not None:
-        raise ConfigError(["--seed goes with QUESTION:VARIANT: an id is of one seed alone"])
+        raise ConfigError(["--seed goes with EXPERIMENT:VARIANT: an id is of one seed alone"])
     if not re.fullmatch(r"[0-9a-f]{1,12}", word):
-        fix = "a trial is QUESTION:VARIANT, such as norm:post, or an id of up to 12 digits 0-9a-f"
+        fix = "a trial is EXPERIMENT:VARIANT, such as norm:post, or an id of up to 12 digits 0-9a-f"
         raise ConfigError([f"'{word[:100]}': {fix}"])
     found = sorted(path.stem for path in results.trials.glob(f"{word}*.json"))
     if len(found) != 1:
@@ -62,7 +62,7 @@ def _of_variant(word: str, results: Results, seed: int | None) -> str:
 def _table(word: str, results: Results) -> tuple[str, Cells, str]:
     """The table that a word begins with, its cells, and the rest of the word.
 
-    Of a question with several tables it is the plain one; `norm [tuned]:post` means another.
+    Of an experiment with several tables it is the plain one; `norm [tuned]:post` means another.
     """
     tables = results.read_plan()["ablations"]
     by_name = {entry["name"]: name for name, entry in reversed(tables.items())}
@@ -71,7 +71,7 @@ def _table(word: str, results: Results) -> tuple[str, Cells, str]:
     if not fitting:
         asked = word.partition(":")[0]
         raise ConfigError(
-            [f"no ablation '{asked[:100]}' in {results.root}. {nearest(asked, known)}"]
+            [f"no experiment '{asked[:100]}' in {results.root}. {nearest(asked, known)}"]
         )
     said = max(fitting, key=len)
     cells = [cell for cell in tables[known[said]]["cells"] if cell["role"] == "report"]

@@ -15,10 +15,13 @@ from model.config import ConfigError
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "trial", help="QUESTION:VARIANT, such as norm:post or norm:post:201, or an id's digits"
+        "trial", help="EXPERIMENT:VARIANT, such as norm:post or norm:post:201, or an id's digits"
     )
     parser.add_argument(
-        "--seed", type=seed, metavar="N", help="of QUESTION:VARIANT; default: the first that is run"
+        "--seed",
+        type=seed,
+        metavar="N",
+        help="of EXPERIMENT:VARIANT; default: the first that is run",
     )
     place(parser)
     imports(parser)

@@ -68,15 +68,15 @@ def test_a_trial_is_found_by_what_people_call_it(results: Results) -> None:
 
 def test_who_is_not_found_is_told_in_one_line_who_there_is(results: Results) -> None:
     for word, seed, says in [
-        ("blnd:with", None, "no ablation 'blnd' in {}. Did you mean 'blind'?"),
+        ("blnd:with", None, "no experiment 'blnd' in {}. Did you mean 'blind'?"),
         ("blind:wth", None, "no variant 'wth' in blind. Did you mean 'with'?"),
         ("blind:zzz", None, "no variant 'zzz' in blind. Choose from: with, 'none, causal'."),
         ("blind:with", 7, "blind:with has no seed 7: it has 200, 201, 202"),
         ("blind:with:200", None, "blind:with seed 200 has not been run in {} yet"),
         ("blind:with:201", 202, "blind:with:201 --seed 202: two seeds; leave one out"),
         ("norm:post", None, "no variant 'post' in norm. Say at which level: post:6, post:12."),
-        ("00000000000b", 201, "--seed goes with QUESTION:VARIANT: an id is of one seed alone"),
-        ("blind", None, "'blind': a trial is QUESTION:VARIANT, such as norm:post, or an id"),
+        ("00000000000b", 201, "--seed goes with EXPERIMENT:VARIANT: an id is of one seed alone"),
+        ("blind", None, "'blind': a trial is EXPERIMENT:VARIANT, such as norm:post, or an id"),
     ]:
         with pytest.raises(ConfigError) as refused:
             trial_of(word, results, seed)
