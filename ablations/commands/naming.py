@@ -1,4 +1,4 @@
-"""A trial by the words people have for it: `norm:post`, `norm:post:211`, or its id."""
+"""A trial by the words people have for it: `norm/g2p:post`, `norm/g2p:post:301`, or its id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def trial_of(word: str, results: Results, seed: int | None = None) -> str:
     if seed is not None:
         raise ConfigError(["--seed goes with EXPERIMENT:VARIANT: an id is of one seed alone"])
     if not re.fullmatch(r"[0-9a-f]{1,12}", word):
-        fix = "a trial is EXPERIMENT:VARIANT, such as norm:post, or an id of up to 12 digits 0-9a-f"
+        fix = "a trial is EXPERIMENT:VARIANT, such as norm/g2p:post, or up to 12 digits of an id"
         raise ConfigError([f"'{word[:100]}': {fix}"])
     found = sorted(path.stem for path in results.trials.glob(f"{word}*.json"))
     if len(found) != 1:
@@ -62,7 +62,7 @@ def _of_variant(word: str, results: Results, seed: int | None) -> str:
 def _table(word: str, results: Results) -> tuple[str, Cells, str]:
     """The table that a word begins with, its cells, and the rest of the word.
 
-    Of an experiment with several tables it is the plain one; `norm [tuned]:post` means another.
+    Of a question with several tables it is the plain one; `norm [tuned]:post` means another.
     """
     tables = results.read_plan()["ablations"]
     by_name = {entry["name"]: name for name, entry in reversed(tables.items())}

@@ -15,7 +15,8 @@ from model.config import ConfigError
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "trial", help="EXPERIMENT:VARIANT, such as norm:post or norm:post:201, or an id's digits"
+        "trial",
+        help="EXPERIMENT:VARIANT, such as norm/g2p:post or norm/g2p:post:301, or an id's digits",
     )
     parser.add_argument(
         "--seed",

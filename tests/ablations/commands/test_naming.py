@@ -76,7 +76,7 @@ def test_who_is_not_found_is_told_in_one_line_who_there_is(results: Results) -> 
         ("blind:with:201", 202, "blind:with:201 --seed 202: two seeds; leave one out"),
         ("norm:post", None, "no variant 'post' in norm. Say at which level: post:6, post:12."),
         ("00000000000b", 201, "--seed goes with EXPERIMENT:VARIANT: an id is of one seed alone"),
-        ("blind", None, "'blind': a trial is EXPERIMENT:VARIANT, such as norm:post, or an id"),
+        ("blind", None, "'blind': a trial is EXPERIMENT:VARIANT, such as norm/g2p:post, or"),
     ]:
         with pytest.raises(ConfigError) as refused:
             trial_of(word, results, seed)
