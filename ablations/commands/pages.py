@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.commands.answers import PROCESSES
+from ablations.commands.answers import renew_page
 from ablations.commands.arguments import as_json, place, results_of
 from model.arguments import complain
 from model.config import ConfigError, nearest
@@ -62,11 +62,7 @@ def _evidence(options: Namespace) -> Evidence:
 
 @_mistakes()
 def report(options: Namespace) -> int:
-    evidence = _evidence(options)
-    from analysis.report import write
-
-    *drawn, page = write(evidence, processes=PROCESSES)
-    print(f"{len(drawn)} figures and tables in {evidence.loaded.root}\n{page}")
+    renew_page(results_of(options))
     return 0
 
 
