@@ -24,19 +24,35 @@ SETTINGS = {
 }
 
 
-def question(**changes: Any) -> dict[str, Any]:
+def question(measures: Sequence[str] = ("quality",), **changes: Any) -> dict[str, Any]:
+    """An experiment's YAML; its measures are listed by their kinds."""
     return {
         "question": "Does the model need positions?",
         "task": "g2p",
-        "fixed": "all else",
-        "moves": "nothing",
+        "held_constant": "all else",
+        "changes": "nothing",
         "metric": "per",
-        "measures": ["quality"],
-        "control": "with",
+        **_by_kind(measures),
+        "baseline": "with",
         "variants": {"with": {}, "without": {"model.position": "none"}},
         "settings": SETTINGS,
         **changes,
     }
+
+
+def _by_kind(measures: Sequence[str]) -> dict[str, Any]:
+    if not measures or tuple(measures) == ("quality",):
+        return {"evaluations": [*measures]}
+    from ablations.measure import Probe, Timing, discover
+
+    found: dict[str, Any] = {"evaluations": [], "probes": [], "benchmarks": {}}
+    for name in measures:
+        kind = discover().parts.get(name, object)
+        if issubclass(kind, Timing):
+            found["benchmarks"][name] = {}
+        else:
+            found["probes" if issubclass(kind, Probe) else "evaluations"].append(name)
+    return found
 
 
 class Trap:

@@ -258,7 +258,7 @@ def test_of_two_at_the_same_time_one_sets_up_and_the_other_waits(house: House) -
 
 
 def test_results_and_overrides_are_passed_on(house: House) -> None:
-    words = ["position", "train.steps=5", "note=two words", "--seeds", "0,1"]
+    words = ["positions/g2p", "train.steps=5", "note=two words", "--seeds", "0,1"]
     done = house.run("full", words[0], "--results", "my results", *words[1:])
     assert done.returncode == 0
     assert house.calls("-m", "ablations") == [

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from ablations.plan.merge import arms_of
-from ablations.plan.profile import read_profile
-from ablations.plan.question import catalogue, read_ablation
+from ablations.spec import experiments, read_experiment, read_profile
 from model import preset
 from model.build import FAMILIES
 
@@ -41,8 +40,8 @@ def imported_modules(path: Path) -> set[str]:
 
 
 ROOMS = (
-    *("store", "tasks", "train", "measure", "plan", "signals", "leases", "progress", "launch"),
-    *("worker", "preload", "jobs", "runner", "commands"),
+    *("store", "tasks", "train", "measure", "predictions", "spec", "plan", "signals", "leases"),
+    *("progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 
@@ -63,6 +62,8 @@ def wrong_arrows(importer: str, imported: set[str]) -> list[str]:
         above = ROOMS[ROOMS.index(room) + 1 :]
         allowed = [name for name in allowed if name.rpartition(".")[2] not in above]
         allowed += ["analysis"] if room == "commands" else []
+        if room in ("spec", "predictions"):  # what every YAML is read with
+            allowed += ["ablations.plan.source", "ablations.plan.tree"]
     ours = [name for name in imported if name.split(".")[0] in PACKAGES]
     return [name for name in ours if not any(f"{name}.".startswith(f"{a}.") for a in allowed)]
 
@@ -150,8 +151,8 @@ PROFILES = sorted(path.stem for path in (ROOT / "ablations/profiles").glob("*.ya
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_ablation_resolves(profile: str) -> None:
-    for name, file in catalogue().items():
-        ablation, source = read_ablation(file)
+    for name, file in experiments().items():
+        ablation, source = read_experiment(file)
         cells = [
             cell
             for arm in arms_of(ablation, source, read_profile(profile), {})
@@ -162,7 +163,7 @@ def test_every_ablation_resolves(profile: str) -> None:
 
 
 def chosen_parts() -> set[tuple[str, str]]:
-    """(family, part) of every choice in any preset, or any variant of the catalogue at quick."""
+    """(family, part) of every choice in any preset, or any variant of an experiment at quick."""
     found: set[tuple[str, str]] = set()
 
     def walk(word: str, value: object) -> None:
@@ -174,8 +175,8 @@ def chosen_parts() -> set[tuple[str, str]]:
 
     for name in preset.names():
         walk("model", preset.load(name).model)
-    for path in catalogue().values():
-        ablation, source = read_ablation(path)
+    for path in experiments().values():
+        ablation, source = read_experiment(path)
         for arm in arms_of(ablation, source, read_profile("quick"), {}):
             walk("model", arm.config["model"])
     return found
@@ -184,7 +185,7 @@ def chosen_parts() -> set[tuple[str, str]]:
 def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
     registered = {(family.word, name) for family in FAMILIES for name in family.parts}
     owed = [
-        f"{word} '{name}' stands nowhere: name it in a variant of a file in ablations/catalogue/, "
+        f"{word} '{name}' stands nowhere: name it in a variant of a file of ablations/experiments, "
         "or in a preset in model/presets/"
         for word, name in sorted(registered - chosen_parts())
     ]

@@ -19,6 +19,7 @@ from model.arguments import BAD_INPUT, Parser, complain, guarded
 from model.config import ConfigError, nearest
 
 GONE = {
+    "--arms": "every variant runs; name chapters, experiments or --claim ID to run less",
     "--until": "seeds are fixed beforehand; use --seeds N",
     "--budget": "stop with Ctrl-C at any time; the same command goes on from there",
     "--follow": "use `watch ablations status`",
@@ -58,24 +59,25 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
         arguments(parser)
         parser.set_defaults(command=name, act=act)
 
-    add("list", listing.act, listing.arguments, "the catalogue of questions",
-        "", "--claim position.needed")  # fmt: skip
+    add("list", listing.act, listing.arguments, "chapters and their experiments",
+        "", "norm", "--claim position.needed")  # fmt: skip
     add("plan", plan.act, plan.arguments, "what would run, with parameters and time",
-        "", "position --profile smoke", "position model.d_model=32,64,128",
-        "norm --seeds 3 train.optimiser.rate=3e-3 model.norm=rms")  # fmt: skip
+        "", "positions --profile smoke", "positions/g2p model.d_model=32,64,128",
+        "norm/g2p --seeds 3 train.optimiser.rate=3e-3 model.d_model=32")  # fmt: skip
     add("run", run.act, run.arguments, "run what is missing",
-        "position norm --profile smoke", "--claim position.needed --seeds 10",
-        "position --seeds 0-4 --results results/mine",
+        "positions norm/g2p --profile smoke", "--claim position.needed --seeds 10",
+        "heads/text --seeds 0-4 --results results/mine",
         "my_question.yaml --import my_parts")  # fmt: skip
     add("status", status.act, status.arguments, "what is done, failed, running, stale or waiting",
         "", "norm --profile smoke", "--json")  # fmt: skip
     add("show", show.act, show.arguments, "one trial's record",
-        "norm:post --profile smoke", "norm:post:301", "1a2b3c")  # fmt: skip
+        "norm/g2p:post --profile smoke", "norm/g2p:post:301", "1a2b3c")  # fmt: skip
     add("diff", diff.act, diff.arguments, "what really differs between two variants",
-        "norm:pre norm:post", "heads:'4 heads' heads:'1 head' model.depth=4")  # fmt: skip
+        "norm/g2p:pre norm/g2p:post",
+        "heads/g2p:'4 heads' heads/g2p:'1 head' model.depth=4")  # fmt: skip
     add("try", show.try_act, show.try_arguments, "a trained model's answer to your own input",
-        "position:sinusoidal transformer --profile smoke",
-        "position:sinusoidal --seed 301 attention")  # fmt: skip
+        "positions/g2p:sinusoidal transformer --profile smoke",
+        "positions/g2p:sinusoidal --seed 301 attention")  # fmt: skip
     add("clean", clean.act, clean.arguments, "what can be deleted; with --yes, delete it",
         "--profile smoke", "--profile smoke --yes")  # fmt: skip
     add("describe", describe.act, describe.arguments, describe.MEANING,

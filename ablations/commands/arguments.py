@@ -13,8 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.plan.profile import find_profile
-from ablations.plan.question import PROFILES, catalogue, find, read_ablation
+from ablations.spec import PROFILES, chosen, experiments, find_profile, read_experiment
 from ablations.store.identity import DECIDING, TUNING
 from ablations.store.results import Results
 from ablations.store.words import listed
@@ -30,22 +29,24 @@ _MANY = 1_000_000
 
 
 def names(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: the whole catalogue")
     parser.add_argument(
-        "--claim", action="append", default=[], metavar="ID", help="the questions that decide it"
+        "names", nargs="*", metavar="NAME", help="chapters, experiments or files; default: all"
+    )
+    parser.add_argument(
+        "--claim", action="append", default=[], metavar="ID", help="the experiments that decide it"
     )
 
 
 def names_of(options: Namespace) -> list[str]:
-    """The ablations that were named, or whose claims were; none: all of them."""
+    """The words for experiments: those given, and those that decide the claims."""
     if not options.claim:
         return list(options.names)
     profile = getattr(options, "profile", PROFILES[-1])
     find_profile(profile)
     deciding: dict[str, list[str]] = {}
-    for name, path in catalogue().items():
-        ablation, _ = read_ablation(path)
-        for claim, _ in ablation.predictions if ablation.is_for(profile) else ():
+    for name, path in experiments().items():
+        experiment, _ = read_experiment(path)
+        for claim, _ in experiment.predictions if experiment.is_for(profile) else ():
             deciding.setdefault(claim.id, []).append(name)
     for claim in options.claim:
         if claim not in deciding:
@@ -72,11 +73,6 @@ def trials(parser: ArgumentParser) -> None:
     place(parser)
     parser.add_argument(
         "--seeds", type=_seeds, metavar="N", help="the first N reported seeds, or 300-304, or 7,8"
-    )
-    parser.add_argument(
-        "--arms",
-        choices=("all", "deciding"),
-        help="run every arm of a question, or those that its claims compare (as smoke and quick)",
     )
     imports(parser)
     parser.add_argument("--rerun", choices=("stale", "failed"), help="make these records anew")
@@ -241,26 +237,26 @@ def results_of(options: Namespace) -> Results:
 
 
 def plan_of(options: Namespace, tuning: bool = False) -> Plan:
-    """The plan of the named ablations; names are checked before anything heavy is loaded."""
-    words = names_of(options)
-    for word in words:
-        find(word)
+    """The plan of the named experiments; names are checked before anything heavy is loaded."""
     find_profile(options.profile)
+    words = names_of(options)
+    asked, left_out = chosen(words, options.profile)
     results = results_of(options) if hasattr(options, "results") else None
-    few = listed(dict.fromkeys(words)) if len(words) < 6 else f"{len(words)} questions"
-    with working(f"Planning {few or 'every question'}"):
+    few = listed(dict.fromkeys(words)) if len(words) < 6 else f"{len(words)} experiments"
+    with working(f"Planning {few or 'every experiment'}"):
         import_modules(options)
-        from ablations.plan.wanted import Scope, everything, make_plan
+        from ablations.plan.wanted import make_plan
 
         settings = options.overrides, options.seeds, options.large, options.factors
-        scope = Scope(getattr(options, "arms", None), options.claim)
-        words = words or everything(options.profile, scope.arms)
         gc.disable()  # nothing that is planned is garbage: looking for some takes a tenth of it
         try:
-            return make_plan(words, options.profile, *settings, results, scope, tuning)
+            plan = make_plan(asked, options.profile, *settings, results, tuning)
         finally:
             gc.freeze()
             gc.enable()
+    if left_out:
+        plan.notes.append(f"too long for {options.profile}, so left out: {listed(left_out)}")
+    return plan
 
 
 def import_modules(options: Namespace) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.commands.arguments import as_json, imports, plan_of, profile
 from ablations.commands.columns import print_columns
-from ablations.store.words import nearest_label, quoted
+from ablations.store.words import listed, nearest_label, quoted
 from model.arguments import working
 from model.config import ConfigError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "variants", nargs=2, metavar="EXPERIMENT:VARIANT", help="such as norm:pre norm:post"
+        "variants", nargs=2, metavar="EXPERIMENT:VARIANT", help="such as norm/g2p:post"
     )
     profile(parser)
     imports(parser)
@@ -28,12 +28,13 @@ def arguments(parser: ArgumentParser) -> None:
 def act(options: Namespace) -> int:
     words = [variant.partition(":")[0] for variant in options.variants]
     options.names, options.claim, options.seeds, options.large = words, [], [0], False
-    options.arms = "all"
-    tables = plan_of(options).tables
-    from ablations.plan.question import find
+    from ablations.spec import CHAPTERS, find
 
+    if chapters := [word for word in words if word in CHAPTERS]:
+        raise ConfigError([f"{chapters[0]} is a chapter: name one of {listed(find(chapters[0]))}"])
+    tables = plan_of(options).tables
     cells = [
-        _cell(variant, tables[find(word)[0]].cells)
+        _cell(variant, tables[next(iter(find(word)))].cells)
         for variant, word in zip(options.variants, words, strict=True)
     ]
     with working("Building both models"):
@@ -48,7 +49,7 @@ def act(options: Namespace) -> int:
 
 
 def _cell(variant: str, cells: list[Cell]) -> Cell:
-    """`norm:post`, or with the levels of what is crossed: `norm:post:6`."""
+    """`norm/g2p:post`, or with the levels of what is crossed: `training/depth:1 block:30000`."""
     ablation, _, label = variant.partition(":")
     label = label.strip("'")  # as lists have those with commas
     known = {":".join((cell.label, *cell.across.values())): cell for cell in cells}

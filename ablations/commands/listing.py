@@ -1,4 +1,4 @@
-"""list: the catalogue of questions."""
+"""list: chapters and their experiments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from argparse import ArgumentParser, Namespace
 
 from ablations.commands.arguments import as_json, names, names_of
-from ablations.plan.question import catalogue, find, read_ablation
+from ablations.plan.source import FOLDER
+from ablations.spec import CHAPTERS, experiments, find, read_chapter, read_experiment
 from ablations.store.words import listed, quoted
 
 
@@ -16,25 +17,41 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def act(options: Namespace) -> int:
-    named = [find(word) for word in names_of(options)] or list(catalogue().items())
-    found = {name: read_ablation(path)[0] for name, path in named}
+    words = names_of(options) or CHAPTERS
+    found = {name: read_experiment(path)[0] for w in words for name, path in find(w).items()}
+    ours = experiments()
     if options.json:
         rows = [
             {
                 "name": name,
-                "question": ablation.question,
-                "task": ablation.task,
-                "control": ablation.control,
-                "variants": list(ablation.variants),
-                "claims": [claim.id for claim, _ in ablation.predictions],
+                "chapter": name.partition("/")[0] if name in ours else "own",
+                "question": experiment.question,
+                "task": experiment.task,
+                "baseline": experiment.baseline,
+                "variants": list(experiment.variants),
+                "from": experiment.from_,
+                "claims": [claim.id for claim, _ in experiment.predictions],
             }
-            for name, ablation in found.items()
+            for name, experiment in found.items()
         ]
         print(json.dumps(rows, indent=1, ensure_ascii=False))
         return 0
     width = max(map(len, found), default=0)
-    for name, ablation in found.items():
-        rivals = listed(label for label in ablation.variants if label != ablation.control)
-        print(f"{name:<{width}}  {ablation.question}")
-        print(f"{'':<{width}}  {quoted(ablation.control)} against {rivals}, on {ablation.task}")
+    before = ""
+    for name, experiment in found.items():
+        chapter = name.partition("/")[0] if name in ours else "own"
+        if chapter != before:
+            print(("\n" if before else "") + _heading(chapter))
+        before = chapter
+        least = f" (from {experiment.from_})" if experiment.from_ else ""
+        print(f"  {name:<{width}}  {experiment.question}{least}")
     return 0
+
+
+def _heading(chapter: str) -> str:
+    """A chapter's title and its variants, where it has some for all its experiments."""
+    shared = read_chapter(FOLDER / "experiments" / chapter)
+    if shared is None:
+        return chapter.capitalize()
+    rest = listed(label for label in shared.variants if label != shared.baseline)
+    return f"{shared.title}: {quoted(shared.baseline)} against {rest}"

@@ -89,7 +89,7 @@ def price(
             {
                 "ablation": name,
                 "variant": ":".join(arm),
-                "control": cells[0].label == plan.tables[name].ablation.control,
+                "control": cells[0].label == plan.tables[name].ablation.baseline,
                 "parameters": want.parameters,
                 "steps": want.config["train"]["steps"],
                 "seconds_per_trial": next((each[t] for t in trials if t in each), None),

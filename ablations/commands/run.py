@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import Machine, count, duration, plan_of, results_of, trials
 from ablations.commands.launching import launcher_of, launching
-from ablations.plan.question import catalogue
+from ablations.spec import experiments
 from model.arguments import complain
 from model.config import ConfigError
 
@@ -150,5 +150,5 @@ def _conclude(table: PlannedTable, options: Namespace, results: Results) -> None
     for choice in made:
         complain(f"{table.question}: {in_words(choice)}")
     complain(f"{table.question}: tuned settings kept in {path}")
-    if table.question in catalogue() and not (options.overrides or options.factors):
+    if table.question in experiments() and not (options.overrides or options.factors):
         complain(f"To go by them elsewhere: cp {path} {committed(table.question, options.profile)}")

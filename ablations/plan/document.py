@@ -1,7 +1,7 @@
 """The plan as a results folder keeps it: enough to read the results without the YAML.
 
-A table is known by its question, profile, overrides and treatment of its arms. A question asked
-with other overrides, or at another profile, is another table beside the first. Asked again, its
+A table is known by its experiment, profile and overrides. An experiment asked for with other
+overrides, or at another profile, is another table beside the first. Asked again, its
 table is written anew, and keeps the cells of seeds and arms that were asked for earlier and whose
 settings are the same.
 """
@@ -36,7 +36,6 @@ def title(entry: Mapping[str, Any], profile: str) -> str:
     """What a table is called: the question's name and what was set, as one would type it."""
     words = list(entry["overrides"])
     words += [f"profile={entry['profile']}"] if entry["profile"] != profile else []
-    words += [entry["arms"]] if entry["arms"] != "fixed" else []
     return f"{entry['name']} [{', '.join(words)}]" if words else entry["name"]
 
 
@@ -52,9 +51,9 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         "arms": table.arms,
         "question": ablation.question,
         "task": ablation.task,
-        "control": ablation.control,
-        "fixed": ablation.fixed,
-        "moves": ablation.moves,
+        "control": ablation.baseline,
+        "fixed": ablation.held_constant,
+        "moves": ablation.changes,
         "claims": [
             {
                 **vars(claim),
@@ -62,7 +61,6 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
                 "require": [each.to_dict() for each in predicted if each.role == "requires"],
             }
             for claim, predicted in ablation.predictions
-            if table.is_alone or predicted[0].arms == table.arms
         ],
         "tuning": [asdict(choice) for choice in table.choices],
         "grid": dict(ablation.tune),
@@ -102,12 +100,6 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
             if gone := {c["trial"] for c in before["cells"]} - {c["trial"] for c in entry["cells"]}:
                 notes.append(f"{name}: settings have changed; {len(gone)} earlier trials left it")
         tables[name] = entry
-        if entry["arms"] == "tuned":  # its claims are no longer decided by the untuned table
-            plain = title({**entry, "arms": "fixed"}, earlier["profile"])
-            if plain in tables and plain not in asked:
-                decided = {claim["id"] for claim in entry["claims"]}
-                left = [c for c in tables[plain]["claims"] if c["id"] not in decided]
-                tables[plain] = {**tables[plain], "claims": left}
     merged = {**earlier, "ablations": tables}
     if is_first or merged != earlier:
         results.write_plan(merged)
@@ -124,7 +116,7 @@ def _with_earlier(
     entry: dict[str, Any], before: Mapping[str, Any], table: PlannedTable
 ) -> dict[str, Any]:
     """An entry with the earlier cells that are the question's as it is now."""
-    settings = {_place(vars(c)): c.settings for c in (*table.cells, *table.left_out)}
+    settings = {_place(vars(c)): c.settings for c in table.cells}
     order = {place: index for index, place in enumerate(settings)}
     asked = {(_place(cell), cell["seed"]) for cell in entry["cells"]}
     kept = [

@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from ablations.plan.facts import decisive_parts, model_facts
-from ablations.plan.profile import Profile
-from ablations.plan.question import Ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, located, read_yaml
 from ablations.plan.tree import get, is_number, referred, replaced
+from ablations.spec import Experiment, Profile
 from ablations.store.identity import freeze, identity
 from ablations.store.identity import settings as settings_of
 from model.config import ConfigError, nearest
@@ -96,9 +95,9 @@ class PlannedArm:
         ]
 
 
-def size(ablation: Ablation, seeds: Sequence[int]) -> int:
+def size(ablation: Experiment, seeds: Sequence[int]) -> int:
     """How many cells an ablation has, without making one."""
-    return len(ablation.variants) * math.prod(map(len, ablation.across.values())) * len(seeds)
+    return len(ablation.variants) * math.prod(map(len, ablation.factors.values())) * len(seeds)
 
 
 def filled(arms: Iterable[PlannedArm], fill: Callable[[PlannedArm], list[Cell]]) -> list[Cell]:
@@ -116,7 +115,7 @@ def filled(arms: Iterable[PlannedArm], fill: Callable[[PlannedArm], list[Cell]])
 
 
 def arms_of(
-    ablation: Ablation,
+    ablation: Experiment,
     source: Source,
     profile: Profile,
     overrides: Mapping[str, Any],
@@ -130,7 +129,7 @@ def arms_of(
     base = read_yaml(known[task])
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
     for path in filter(ablation.varies, overrides):  # which a variant would replace again
-        raise ConfigError([f"{path}: this ablation varies it, so it cannot be set"])
+        raise ConfigError([f"{path}: this experiment varies it, so it cannot be set"])
     tree = dict(base.values)
     layers = (
         (profile.settings, profile.of(ablation.task, {*ablation.settings, *overrides})),
@@ -142,17 +141,17 @@ def arms_of(
             tree = replaced(tree, path, referred(value, tree, layer.name))
     levels = [
         [(factor, level, paths or {}) for level, paths in options.items()]
-        for factor, options in ablation.across.items()
+        for factor, options in ablation.factors.items()
     ]
     arms: list[PlannedArm] = []
-    control = ablation.variants[ablation.control] or {}
+    control = ablation.variants[ablation.baseline] or {}
     for label, variant in ablation.variants.items():
         for crossing in itertools.product(*levels):
             crossed = tree
             for path, value in itertools.chain(*(paths.items() for _, _, paths in crossing)):
                 crossed = replaced(crossed, path, referred(value, tree, source.name))
-            origins = [(f"variants.{label}.", source)]
-            origins += [(f"across.{factor}.{level}.", source) for factor, level, _ in crossing]
+            origins = [ablation.written_in(label, source)]
+            origins += [(f"factors.{factor}.{level}.", source) for factor, level, _ in crossing]
             origins += [
                 ("", typed),
                 ("settings.", source),

@@ -22,7 +22,7 @@ def read_yaml(path: Path) -> Source:
 
 def yaml_text(path: Path) -> tuple[str, str]:
     """What a file says, and what people are told that it is called."""
-    name = path.name if path.is_relative_to(FOLDER) else str(path)
+    name = "/".join(path.parts[-2:]) if path.is_relative_to(FOLDER) else str(path)
     try:
         text = read_file(path).decode()
     except UnicodeDecodeError as error:

@@ -5,9 +5,9 @@ trains with every setting of it that it has, equally long, with seeds that are n
 setting of lowest validation loss is chosen; where that is the first or the last value of the grid,
 the choice is marked (`at_edge`).
 
-What was chosen is kept with its scores: in the results folder that tried it, and for the catalogue
-in `ablations/tuned/`, which every other folder goes by. A choice holds for its regime alone: all
-that decides an arm's numbers but what was tuned.
+What was chosen is kept with its scores: in the results folder that tried it, and for our own
+experiments in `ablations/tuned/`, which every other folder goes by. A choice holds for its regime
+alone: all that decides an arm's numbers but what was tuned.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any
 import yaml
 
 from ablations.plan.merge import Cell, PlannedArm
-from ablations.plan.question import Ablation, catalogue
 from ablations.plan.source import FOLDER, located, parsed, yaml_text
 from ablations.plan.tree import get, is_number
+from ablations.spec import Experiment, experiments
 from ablations.store.files import write_atomic
 from ablations.store.identity import TUNING, freeze
 from ablations.store.results import Results
@@ -82,7 +82,7 @@ def grid_for(arm: PlannedArm, grid: Grid) -> Grid:
     return has
 
 
-def regime(arm: PlannedArm, ablation: Ablation) -> str:
+def regime(arm: PlannedArm, ablation: Experiment) -> str:
     """Twelve hex digits of what an arm is, with the grid's first setting for what is tuned."""
     first = {path: values[0] for path, values in grid_for(arm, ablation.tune).items()}
     return arm.cells([TUNING[0]], "tune", first)[0].settings
@@ -116,7 +116,7 @@ def _loss(results: Results, cell: Cell) -> float | None:
     return min(values) if record.config["train"]["select"] == "best" else values[-1]
 
 
-def choose(arm: PlannedArm, ablation: Ablation, profile: str, tried: Sequence[Tried]) -> Choice:
+def choose(arm: PlannedArm, ablation: Experiment, profile: str, tried: Sequence[Tried]) -> Choice:
     """The setting of lowest mean loss, of those with which the fewest seeds fail."""
     best = min(tried, key=_rank)
     return Choice(
@@ -167,7 +167,7 @@ class _File:
 
 
 def committed(name: str, profile: str) -> Path:
-    """Where the choices for a question of the catalogue stand."""
+    """Where the choices for one of our experiments stand."""
     return FOLDER / "tuned" / profile / f"{name}.yaml"
 
 
@@ -179,7 +179,7 @@ def kept(results: Results, name: str) -> Path:
 def choices(name: str, profile: str, results: Results | None) -> dict[str, Choice]:
     """What was chosen for a question, by arm and regime; what its folder chose comes first."""
     found: dict[str, Choice] = {}
-    if name in catalogue() and committed(name, profile).exists():
+    if name in experiments() and committed(name, profile).exists():
         found |= {choice.key: choice for choice in read_choices(committed(name, profile))}
     if results is not None and kept(results, name).exists():
         found |= {choice.key: choice for choice in read_choices(kept(results, name))}

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from ablations.measure import Measure, Place, discover, is_timing, quantities_of
+from ablations.measure import Place, discover, is_timing, quantities_of
 from ablations.measure.timing import TimingConfig
 from ablations.plan.code import code, measure_code
 from ablations.plan.facts import cost_facts, model_facts
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
-from ablations.plan.points import places
-from ablations.plan.profile import Profile, read_profile
-from ablations.plan.question import Ablation, catalogue, crossed, find, ledger, read_ablation
+from ablations.plan.source import located
 from ablations.plan.tuning import Choice, choices, regime, trials_of, untried
+from ablations.spec import (
+    Experiment,
+    Profile,
+    crossed,
+    find,
+    places,
+    read_experiment,
+    read_profile,
+)
 from ablations.store.identity import DECIDING, freeze
 from ablations.store.results import Results
 from ablations.store.stamp import Stamp
@@ -25,7 +31,6 @@ from ablations.tasks.cache import load_task
 from model.config import ConfigError, nearest, validate
 
 LARGE = 20_000  # trials; whoever wants more says so
-AXES = ("position", "norm", "heads", "scale", "smoothing", "recurrent")
 
 
 @dataclass
@@ -94,21 +99,17 @@ class PlannedTable:
     """A question with one treatment of its arms, expanded."""
 
     question: str
-    ablation: Ablation
+    ablation: Experiment
     cells: list[Cell]
     arms: str = "fixed"
     """Settings as they stand (`fixed`), tuned for each arm, or still to be chosen (`tuning`)."""
     choices: list[Choice] = field(default_factory=list)
-    is_alone: bool = True
-    """Whether no tuned table stands beside it, so that it tells of every claim."""
     tried: Sequence[PlannedArm] = ()
     """The arms that settings are to be chosen for."""
-    left_out: Sequence[Cell] = ()
-    """What the question has besides, and is not asked for now."""
 
     @property
     def word(self) -> str:
-        return self.question if self.arms == "fixed" else f"{self.question} [{self.arms}]"
+        return f"{self.question} [tuning]" if self.arms == "tuning" else self.question
 
 
 @dataclass
@@ -128,35 +129,6 @@ class Plan:
     """Questions whose settings were chosen before their grids had grown."""
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Which arms of a trained question are asked for."""
-
-    arms: str | None = None
-    """`all`, or those that are `deciding`; None: as the profile has it."""
-    claims: Collection[str] = ()
-    """Only what these need, where there are any."""
-
-    def narrowed(self, tables: Sequence[PlannedTable], profile: Profile) -> list[PlannedTable]:
-        """The tables without arms, or treatments of them, that decide nothing."""
-        found = []
-        for table in tables:
-            arms = None if table.is_alone else table.arms
-            asked: list[Cell] = []
-            left_out: list[Cell] = []
-            for cell in table.cells:
-                is_asked = self._is_asked(cell, table.ablation, profile, arms)
-                (asked if is_asked else left_out).append(cell)
-            found += [replace(table, cells=asked, left_out=left_out)] if asked else []
-        return found or list(tables)
-
-    def _is_asked(self, cell: Cell, ablation: Ablation, profile: Profile, arms: str | None) -> bool:
-        ours = {claim.id for claim, _ in ablation.predictions} & set(self.claims)
-        if not ours and ((self.arms or profile.arms) == "all" or not ablation.claims):
-            return True
-        return ablation.decides(cell.label, cell.across, ours, arms)
-
-
 def make_plan(
     words: Sequence[str],
     profile_name: str,
@@ -165,7 +137,6 @@ def make_plan(
     large: bool = False,
     factors: Mapping[str, Mapping[str, Any]] | None = None,
     results: Results | None = None,
-    scope: Scope | None = None,
     tuning: bool = False,
 ) -> Plan:
     """ConfigError lists every problem of every ablation before anything runs.
@@ -173,7 +144,7 @@ def make_plan(
     What `results` has tuned comes before what is committed. With `tuning` the plan is of the trials
     that choose among settings, and of nothing else.
     """
-    named = [find(word) for word in words]
+    named = [item for word in words for item in find(word).items()]
     profile = read_profile(profile_name)
     paths: dict[str, Any] = {}
     for name, path in named:
@@ -184,152 +155,140 @@ def make_plan(
     swallowed = [p for p in overrides for above in crossings if p.startswith(f"{above}.")]
     if swallowed:
         raise ConfigError([f"{p}: every level replaces what is above it" for p in swallowed])
-    read = {name: read_ablation(path) for name, path in named}
+    read = {name: read_experiment(path) for name, path in named}
     read = {name: (crossed(asked, crossings), source) for name, (asked, source) in read.items()}
     if not large:
         sizes = {name: size(ablation, seeds) for name, (ablation, _) in read.items()}
         if (total := sum(sizes.values())) > LARGE:  # a million cells alone take hours to make
             largest = max(sizes, key=lambda name: sizes[name])
             told = f"{total:,} trials, {sizes[largest]:,} of them for '{largest}': more than "
-            fix = "name fewer ablations, levels or seeds, or add --large"
+            fix = "name fewer experiments, levels or seeds, or add --large"
             raise ConfigError([f"{told}{LARGE:,}; {fix}"])
     plan = Plan(profile, dict(overrides), crossings, {}, {})
-    scope = scope or Scope()
-    problems: dict[str, None] = {}
+    problems: dict[str, list[str]] = {}  # each with the experiments that have it
     for name, (ablation, source) in read.items():
         try:
-            trained = is_trained(ablation)
+            ablation.check_measures()
+            trained = ablation.is_trained
             arms = arms_of(ablation, source, profile, overrides, crossings, trained)
             if tuning:
-                tables = _tuning_tables(name, ablation, arms, scope, profile)
+                tables = _tuning_table(name, ablation, arms)
             else:
                 draws = seeds if trained else draws_of(ablation)
-                own = scope if trained else replace(scope, arms=scope.arms or profile.untrained)
-                tables = _tables(plan, name, ablation, arms, draws, results, own)
-                tables = own.narrowed(tables, profile)
+                tables = [_table(plan, name, ablation, arms, draws, results)]
             timing = validate(TimingConfig, profile.timing, "timing")
             for table in tables:
                 metrics = metrics_of(table.ablation, table.cells)
                 if (asked := table.ablation.metric) not in metrics:
-                    raise ConfigError([f"metric: no '{asked}'. {nearest(asked, metrics)}"])
-                for measure in filter(is_timing, table.ablation.measures):
-                    places(measure, table.ablation, timing)
+                    problem = f"metric: no '{asked}'. {nearest(asked, metrics)}"
+                    raise located(ConfigError([problem]), [("", source)])
+                for benchmark in table.ablation.benchmarks:
+                    places(benchmark, table.ablation, timing)
         except ConfigError as error:
-            problems |= dict.fromkeys(f"{name}: {problem}" for problem in error.problems)
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(name)
             continue
         for table in tables:
             plan.tables[table.word] = table
             _want(plan, table)
-        plan.notes += _same_as_control(tables)
+        plan.notes += _same_as_baseline(tables)
     if problems:
-        raise ConfigError(list(problems))
+        raise ConfigError(
+            [
+                f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {problem}"
+                for problem, names in problems.items()
+            ]
+        )
     if plan.partly_tuned:
         told = listed(plan.partly_tuned)
         plan.notes.append(f"tuned before their grids had all their values: {told} (--tune)")
     return plan
 
 
-def _same_as_control(tables: Sequence[PlannedTable]) -> list[str]:
-    """A note for each variant that has its control's settings in other words."""
+def _same_as_baseline(tables: Sequence[PlannedTable]) -> list[str]:
+    """A note for each variant that has its baseline's settings in other words."""
     notes: dict[str, None] = {}
     for table in tables:
-        control = table.ablation.control
-        controls = {cell.settings for cell in table.cells if cell.label == control}
-        same = {cell.label: None for cell in table.cells if cell.settings in controls}
+        baseline = table.ablation.baseline
+        theirs = {cell.settings for cell in table.cells if cell.label == baseline}
+        same = {cell.label: None for cell in table.cells if cell.settings in theirs}
         if table.arms == "fixed":
             notes |= {
-                f"{table.question}: {quoted(label)} changes nothing: it is its control, "
-                f"{quoted(control)}, in other words": None
+                f"{table.question}: {quoted(label)} changes nothing: it is its baseline, "
+                f"{quoted(baseline)}, in other words": None
                 for label in same
-                if label != control
+                if label != baseline
             }
     return list(notes)
 
 
-def _tables(
+def _table(
     plan: Plan,
     name: str,
-    ablation: Ablation,
+    ablation: Experiment,
     arms: Sequence[PlannedArm],
     seeds: Sequence[int],
     results: Results | None,
-    scope: Scope,
-) -> list[PlannedTable]:
-    """A question with its settings as they stand and, where they are known, with tuned ones."""
+) -> PlannedTable:
+    """An experiment with tuned settings, or with its settings as they stand: where tuning was not
+    done, or not for every variant that a claim compares."""
     fixed = PlannedTable(name, ablation, filled(arms, lambda arm: arm.cells(seeds)))
     if not ablation.tune:
-        return [fixed]
+        return fixed
     if set_here := [path for path in ablation.tune if path in plan.overrides]:
-        plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its arms are not tuned")
-        return [fixed]
+        plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its variants are not tuned")
+        return fixed
     known = choices(name, plan.profile.name, results)
-    keys = [freeze([arm.label, arm.across, regime(arm, ablation)]) for arm in arms]
-    is_about = any(each.arms == "tuned" for _, each_of in ablation.predictions for each in each_of)
-    lacking = [
-        arm.label
-        for arm, key in zip(arms, keys, strict=True)
-        if key not in known
-        and (not is_about or ablation.decides(arm.label, arm.across, scope.claims, "tuned"))
+    pairs = [
+        (arm, known.get(freeze([arm.label, arm.across, regime(arm, ablation)]))) for arm in arms
     ]
+    lacking = [arm for arm, choice in pairs if choice is None]
     if lacking:
-        told = listed(dict.fromkeys(lacking))
+        told = listed(dict.fromkeys(arm.label for arm in lacking))
         plan.notes.append(f"{name}: not tuned at these settings ({told}); --tune does that")
-        return [fixed]
-    pairs = [(arm, known[key]) for arm, key in zip(arms, keys, strict=True) if key in known]
-    if any(untried(choice, arm, ablation.tune) for arm, choice in pairs):
+    if not any(choice for _, choice in pairs) or any(
+        ablation.compares(arm.label, arm.across) for arm in lacking
+    ):
+        return fixed
+    if any(choice and untried(choice, arm, ablation.tune) for arm, choice in pairs):
         plan.partly_tuned.append(name)
-    return [
-        PlannedTable(name, ablation, fixed.cells, is_alone=False),
-        PlannedTable(
-            name,
-            ablation,
-            [cell for arm, choice in pairs for cell in arm.cells(seeds, "report", choice.chosen)],
-            "tuned",
-            [choice for _, choice in pairs],
-            is_alone=False,
-        ),
+    cells = [
+        cell
+        for arm, choice in pairs
+        for cell in arm.cells(seeds, "report", choice.chosen if choice else None)
     ]
+    return PlannedTable(name, ablation, cells, "tuned", [each for _, each in pairs if each])
 
 
-def _tuning_tables(
-    name: str, ablation: Ablation, arms: Sequence[PlannedArm], scope: Scope, profile: Profile
+def _tuning_table(
+    name: str, ablation: Experiment, arms: Sequence[PlannedArm]
 ) -> list[PlannedTable]:
-    """The trials that choose among the settings of a question's grid, where it has one."""
+    """The trials that choose among the settings of an experiment's grid, where it has one."""
     if not ablation.tune:
         return []
     cells = filled(arms, lambda arm: trials_of(arm, ablation.tune))
-    (table,) = scope.narrowed([PlannedTable(name, ablation, cells, "tuning")], profile)
-    kept = {freeze([cell.label, cell.across]) for cell in table.cells}
-    tried = [arm for arm in arms if freeze([arm.label, arm.across]) in kept]
-    return [replace(table, tried=tried)]
+    return [PlannedTable(name, ablation, cells, "tuning", tried=arms)]
 
 
 def measures_of(table: PlannedTable, cell: Cell) -> list[str]:
-    """Speed depends on neither the seed nor a rate: the first seed is timed, as it stands.
+    """Speed does not depend on the seed: the first is timed.
 
     A trial that only chooses among settings is trained, and that is all.
     """
     if cell.role == "tune":
         return []
-    is_timed = table.arms == "fixed" and cell.seed == table.cells[0].seed
+    is_timed = cell.seed == table.cells[0].seed
     return [name for name in table.ablation.measures if is_timed or not is_timing(name)]
 
 
-def is_trained(ablation: Ablation) -> bool:
-    """Whether its models are trained: one that only counts, probes or times them needs no
-    training."""
-    parts = [discover().part(name, "measures") for name in ablation.measures]
-    return not parts or any(issubclass(part, Measure) for part in parts)
-
-
-def draws_of(ablation: Ablation) -> Sequence[int]:
+def draws_of(ablation: Experiment) -> Sequence[int]:
     """The seeds of a question that trains nothing, at every profile: all where one of its numbers
     depends on the first weights, else one."""
     read = quantities_of(ablation.measures).values()
     return DECIDING if any(each.repeats == "seeds" for each in read) else DECIDING[:1]
 
 
-def metrics_of(ablation: Ablation, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
+def metrics_of(ablation: Experiment, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
     """All that is read for a question: the task's scores, and what its measures read besides."""
 
     def told(quantity: Any) -> dict[str, Any]:
@@ -338,7 +297,7 @@ def metrics_of(ablation: Ablation, cells: Sequence[Cell]) -> dict[str, dict[str,
         return {**found, "repeats": repeats, "matters": getattr(quantity, "matters", None)}
 
     read: dict[str, dict[str, Any]] = {}
-    if is_trained(ablation):
+    if ablation.is_trained:
         scores = TASK.part(cells[0].config["task"]["name"]).metrics
         read |= {name: told(score) for name, score in scores.items()}
     for measure in map(discover().part, ablation.measures):
@@ -352,7 +311,7 @@ def _want(plan: Plan, table: PlannedTable) -> None:
     controls = {
         (cell.seed, freeze(cell.across)): cell.trial
         for cell in table.cells
-        if cell.label == table.ablation.control and cell.role == "report"
+        if cell.label == table.ablation.baseline and cell.role == "report"
     }
     for cell in table.cells:
         title = ":".join((table.word, cell.label, *cell.across.values())) + f" seed {cell.seed}"
@@ -366,28 +325,3 @@ def _want(plan: Plan, table: PlannedTable) -> None:
                 held += [at for at in places(measure, table.ablation, timing) if at not in held]
             elif measure not in want.measures:
                 want.measures.append(measure)
-
-
-def everything(profile: str, arms: str | None = None) -> list[str]:
-    """All questions of a profile, in the order in which they run; where only deciding arms are
-    asked for, those that have a claim.
-
-    Untrained questions run first. The others follow the order of the ledger, the six axes before
-    the rest; what else is timed comes between these, since timing needs the machine to itself.
-    """
-    is_deciding = (arms or read_profile(profile).arms) == "deciding"
-    order = {claim: index for index, claim in enumerate(ledger())}
-    found = {name: read_ablation(path)[0] for name, path in catalogue().items()}
-
-    def place(name: str) -> tuple[int, float]:
-        ids = [claim.id for claim, _ in found[name].predictions]
-        is_of_axes = any(each.partition(".")[0] in AXES for each in ids)
-        if is_trained(found[name]):
-            turn = 1 if is_of_axes else 3
-        else:
-            is_timed = any(map(is_timing, found[name].measures))
-            turn = 0 if is_of_axes or not is_timed else 2
-        return turn, min((order[each] for each in ids), default=math.inf)
-
-    asked = [n for n, a in found.items() if a.is_for(profile) and (a.claims or not is_deciding)]
-    return sorted(asked, key=place)

@@ -206,7 +206,7 @@ def test_the_readme_tells_what_the_records_beside_the_code_say(kept: Evidence) -
 
 
 def test_verdicts_and_page_beside_the_code_are_those_of_the_records(kept: Evidence) -> None:
-    from ablations.plan.question import ledger
+    from ablations.spec import ledger
 
     decided = json.loads(json.dumps(claims(kept)))
     assert json.loads((REFERENCE / "claims.json").read_text()) == decided

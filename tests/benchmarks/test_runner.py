@@ -16,7 +16,7 @@ from ablations.plan.wanted import Plan, make_plan
 from ablations.store.results import Results
 from ablations.tasks.cache import announce
 
-QUESTIONS = ["norm", "scale"]
+QUESTIONS = ["norm/g2p", "scale/g2p"]
 PRELOAD = ["torch", "ablations.preload"]  # as `python -m ablations run` has it
 
 pytestmark = pytest.mark.usefixtures("all_cores")

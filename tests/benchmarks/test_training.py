@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ablations.measure.timing import TimingConfig, time_blocks
-from ablations.plan.profile import read_profile
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
+from ablations.spec import read_profile
 from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.train.loop import CURVE_POINTS, Trainer

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import nn
 
-from ablations.plan.profile import read_profile
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
+from ablations.spec import read_profile
 from ablations.tasks import TASK, Task
 from ablations.train.settings import TrainConfig
 from model.build import build

@@ -10,10 +10,10 @@ from toy_trials import CALL
 
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
-from ablations.plan.profile import Profile
 from ablations.plan.wanted import Plan, Want
 from ablations.runner import run
 from ablations.signals import exit_code, stoppable
+from ablations.spec import Profile
 from ablations.store.results import Results
 from ablations.store.schema import FAILED
 from ablations.store.stamp import Stamp

@@ -108,7 +108,7 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def own_plan(ask: Ask) -> Plan:
     variants: dict[str, Any] = {"with": {}, "ours": {"model.norm": PART}}
-    return make_plan([ask(control="ours", variants=variants)], "smoke", {}, [0])
+    return make_plan([ask(baseline="ours", variants=variants)], "smoke", {}, [0])
 
 
 @pytest.mark.parametrize("when", ["before it trains", "while it trains"])

@@ -64,9 +64,9 @@ def test_what_cannot_be_built_is_refused_all_at_once_and_leaves_no_record(
 def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(say: Say) -> None:
     """Fault 26."""
     for words, right in (
-        (["plan", "norm", "model.head=classes"], "a label for each token; choose tokens"),
-        (["plan", "norm", "model.head=bare"], "a label for each token; choose tokens"),
-        (["plan", "listops", "model.head=tokens"], "for each sequence; choose classes"),
+        (["plan", "norm/g2p", "model.head=classes"], "a label for each token; choose tokens"),
+        (["plan", "norm/g2p", "model.head=bare"], "a label for each token; choose tokens"),
+        (["plan", "training/listops", "model.head=tokens"], "for each sequence; choose classes"),
     ):
         code, (line,) = say(*words)
         assert (code, line.endswith(right)) == (2, True), line
@@ -79,7 +79,7 @@ def test_a_grid_of_a_million_is_answered_before_it_is_made(ask: Ask, say: Say) -
     """Fault 30."""
     hundred = {f"{n}": {"train.steps": n + 1} for n in range(100)}
     fifty = dict(list(hundred.items())[:50])
-    vast = ask(across={"a": hundred, "b": hundred, "c": fifty})
+    vast = ask(factors={"a": hundred, "b": hundred, "c": fifty})
     for command in ("plan", "run"):
         code, (line,) = say(command, vast, "--profile", "smoke", "--seeds", "0-0")
         assert code == 2

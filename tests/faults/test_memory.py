@@ -20,7 +20,7 @@ TRILLIONS = {"model.d_model": 1_000_000}  # of weights
 
 @pytest.fixture
 def file(ask: Ask) -> str:
-    return ask(variants={"with": {}, "huge": TRILLIONS}, control="huge")
+    return ask(variants={"with": {}, "huge": TRILLIONS}, baseline="huge")
 
 
 def test_one_variant_too_large_to_allocate_is_out_of_memory_and_the_others_are_trained(

@@ -151,7 +151,7 @@ def test_a_module_that_raises_anything_is_one_line(
         module = f"raises_{name}"
         (tmp_path / f"{module}.py").write_text(source)
         for command in ("plan", "run"):
-            assert main([command, "norm", "--profile", "smoke", "--import", module]) == 2
+            assert main([command, "norm/g2p", "--profile", "smoke", "--import", module]) == 2
             out, err = capsys.readouterr()
             assert out == ""
             assert err.startswith(f"--import {module}: ")

@@ -17,8 +17,8 @@ import torch
 
 from ablations.commands.arguments import cores, machine_of
 from ablations.plan.document import merge_into
-from ablations.plan.question import catalogue
 from ablations.plan.wanted import Plan, make_plan
+from ablations.spec import experiments
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES
@@ -65,8 +65,10 @@ def test_what_is_gone_is_answered_with_what_replaces_it(say: Say, ask: Ask) -> N
         ["run", "norm", "--until", "decided"],
         ["plan", "norm", "--budget=45m"],
         ["status", "--follow"],
-        ["try", "norm:pre", "word", "--figure", "x.svg"],
+        ["plan", "norm", "--arms", "all"],
+        ["try", "norm/g2p:pre", "word", "--figure", "x.svg"],
         ["plan", ask(equal="time")],
+        ["plan", ask(control="with")],
         ["plan", ask(seeds_from=210)],
     ):
         assert " is gone: " in refusal(say, *words)
@@ -75,8 +77,9 @@ def test_what_is_gone_is_answered_with_what_replaces_it(say: Say, ask: Ask) -> N
 def test_results_that_are_a_file_are_one_line_from_every_command(say: Say, tmp_path: Path) -> None:
     file = tmp_path / "a file"
     file.write_text("mine")
-    for command in (["plan", "norm"], ["run", "norm"], ["status"], ["clean"], ["show", "norm:pre"],
-                    ["try", "norm:pre", "word"]):  # fmt: skip
+    asked, meant = "norm/g2p", "norm/g2p:pre"
+    for command in (["plan", asked], ["run", asked], ["status"], ["clean"], ["show", meant],
+                    ["try", meant, "word"]):  # fmt: skip
         for name in (str(file), str(file / "below")):
             line = refusal(say, *command, "--results", name)
             assert line == f"--results {name}: {file} is no folder"
@@ -100,9 +103,13 @@ MISTAKES = [
     (["show"], "ablations show needs trial"),
     (["compare", "results/quick"], "ablations compare needs B"),
     (["plan", "norm", "=2"], "path=value"),
-    (["diff", "norm:pre", "norm:pots"], "no variant 'pots' in norm. Did you mean 'post'?"),
-    (["diff", "norm:pre", "nrm:post"], "no ablation 'nrm'. Did you mean 'norm'?"),
-    (["diff", "norm", "norm:post"], "no variant '' in norm. Choose from: "),
+    (
+        ["diff", "norm/g2p:pre", "norm/g2p:pots"],
+        "no variant 'pots' in norm/g2p. Did you mean 'post'?",
+    ),
+    (["diff", "norm/g2p:pre", "nrm:post"], "no chapter or experiment 'nrm'. Did you mean 'norm'?"),
+    (["diff", "norm/g2p", "norm/g2p:post"], "no variant '' in norm/g2p. Choose from: "),
+    (["diff", "norm:pre", "norm/g2p:post"], "norm is a chapter: name one of norm/g2p, norm/text, "),
     (["run", "--devcies", "2"], "'--devices'"),
     *(
         (["run", option, number], f"{option} {number}: expected a whole number from 1")
@@ -111,7 +118,7 @@ MISTAKES = [
     (["run", "--devices", "2", "--pack", "3"], "--pack and --devices do not go together"),
     (["run", "--device", "cpu:0", "--devices", "2"], "--devices 2: say --device cpu, without a"),
     *(
-        (["plan", "norm", "--profile", "smoke", nested], "")
+        (["plan", "norm/g2p", "--profile", "smoke", nested], "")
         for nested in (
             "model.x=" + "{" * 5_000,
             "model.x=" + "[" * 50_000 + "]" * 50_000,
@@ -174,7 +181,7 @@ OVERRIDES = [
 
 def test_a_value_that_cannot_be_is_refused_without_a_traceback(say: Say) -> None:
     for override in OVERRIDES:
-        code, out, err = say("run", "norm", "--profile", "smoke", override)
+        code, out, err = say("run", "norm/g2p", "--profile", "smoke", override)
         assert (code, out) == (2, ""), override[:30]
         assert 0 < len(err) < 1000
         assert os.listdir() == []
@@ -198,16 +205,16 @@ def test_list_and_status_need_neither_torch_nor_pandas_nor_matplotlib(folder: Re
         check=True,
     )
     assert done.stderr.splitlines()[-1] == "[]"  # after what takes long, where it does
-    assert all(name in done.stdout for name in catalogue())
+    assert all(name in done.stdout for name in experiments())
 
 
 def test_the_list_is_one_json_document(say: Say) -> None:
     rows = document(say, "list")
-    assert [row["name"] for row in rows] == list(catalogue())
-    assert all(row["control"] in row["variants"] for row in rows)
-    assert document(say, "list", "norm") == [row for row in rows if row["name"] == "norm"]
+    assert [row["name"] for row in rows] == list(experiments())
+    assert all(row["baseline"] in row["variants"] for row in rows)
+    assert document(say, "list", "norm") == [row for row in rows if row["chapter"] == "norm"]
     deciding = document(say, "list", "--claim", "norm.pre-better")
-    assert [row["name"] for row in deciding] == ["norm", "text-norm"]
+    assert [row["name"] for row in deciding] == ["norm/g2p", "norm/text"]
 
 
 # plan.
@@ -243,7 +250,7 @@ def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> Non
     assert plan["timing"] == pytest.approx(4 * a_candidate)  # two, the reference and its twin
     assert plan["seconds"] == pytest.approx(plan["training"] + plan["timing"])
     more = {"throughput": {"length": [4, 8], "pass": ["forward", "training"]}}
-    plan = planned(say, ask(measures=["quality", "throughput"], points=more), "--jobs", "4")
+    plan = planned(say, ask(measures=["quality", "throughput"], benchmarks=more), "--jobs", "4")
     assert plan["timing"] == pytest.approx(4 * 4 * a_candidate)  # at four places
 
 

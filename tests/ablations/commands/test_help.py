@@ -9,9 +9,8 @@ import pytest
 
 from ablations.commands import parse, parsers
 from ablations.commands.arguments import names_of
-from ablations.plan.profile import find_profile
-from ablations.plan.question import find, read_ablation
 from ablations.plan.wanted import make_plan
+from ablations.spec import find, find_profile, read_experiment
 from model.arguments import working
 
 EXAMPLES = [
@@ -40,7 +39,7 @@ def check(example: list[str]) -> None:
     if ":" in getattr(options, "trial", ""):
         meant.append(":".join(options.trial.split(":")[:2]))
     for question, _, label in (each.partition(":") for each in meant):
-        assert label in read_ablation(find(question)[1])[0].variants
+        assert label in read_experiment(find(question)[question])[0].variants
         names.append(question)
     if names:
         set_here = getattr(options, "overrides", {}), [300], False, getattr(options, "factors", {})

@@ -40,7 +40,7 @@ FILE = [
 ]
 """What is right in a small experiment, what is written instead, and what that is answered with."""
 
-NO_LINE = ("Did you mean 'per'?", "Did you mean 'model'?", "write ${model.d_model}")
+NO_LINE = ("Did you mean 'model'?", "write ${model.d_model}")
 
 WORDS = [
     ("plans", "no command 'plans'. Did you mean 'plan'?"),
@@ -55,9 +55,9 @@ WORDS = [
     ("run norm --jobs 0", "--jobs 0: expected a whole number from 1"),
     ("run norm --device gpu9", "--device gpu9: not usable here"),
     ("plan norm model.n_head=8", "Did you mean 'model.n_heads'?"),
-    ("plan norm modle.d_model=8", "Did you mean 'model'?"),
-    ("plan norm --seeds 1 model.position=rotery", "Did you mean 'rotary'?"),
-    ("plan norm train.steps=many", "expected a whole number, got 'many'"),
+    ("plan norm/g2p modle.d_model=8", "Did you mean 'model'?"),
+    ("plan norm/g2p --seeds 1 model.position=rotery", "Did you mean 'rotary'?"),
+    ("plan norm/g2p train.steps=many", "expected a whole number, got 'many'"),
     ("status model.depth=2", "status takes no path=value"),
     ("report extra", "ablations report takes no 'extra'"),
     ("figure forrest", "no figure 'forrest'. Did you mean 'forest'?"),

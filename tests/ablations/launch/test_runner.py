@@ -282,7 +282,9 @@ def test_where_a_place_is_added_the_times_of_the_others_stay(
 ) -> None:
     def plan(*lengths: int) -> Plan:
         points = {"throughput": {"length": [*lengths], "batch": [2]}}
-        made = make_plan([ask(measures=["quality", "throughput"], points=points)], "smoke", {}, [0])
+        made = make_plan(
+            [ask(measures=["quality", "throughput"], benchmarks=points)], "smoke", {}, [0]
+        )
         made.profile.timing.update(blocks=2, warmup=1, sample_seconds=0.0)
         return made
 

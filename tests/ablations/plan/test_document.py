@@ -11,24 +11,24 @@ from small import SETTINGS
 from small_plans import BOTH, POST, planned
 
 from ablations.plan.document import document, joined, merge_into
-from ablations.plan.question import catalogue
 from ablations.plan.source import parse_overrides
-from ablations.plan.wanted import draws_of, is_trained, make_plan
+from ablations.plan.wanted import draws_of, make_plan
+from ablations.spec import experiments
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
 Ask = Callable[..., str]
 
 
-def test_every_entry_of_the_catalogue_is_strict_json_that_stands_alone() -> None:
-    plan = make_plan(list(catalogue()), "smoke", {"train.steps": 7}, [0, 1])
+def test_every_experiment_is_strict_json_that_stands_alone() -> None:
+    plan = make_plan(list(experiments()), "smoke", {"train.steps": 7}, [0, 1])
     planned = document(plan)
     assert json.loads(json.dumps(planned, allow_nan=False)) == planned
     for (name, entry), table in zip(planned.items(), plan.tables.values(), strict=True):
         assert entry["control"] in {cell["label"] for cell in entry["cells"]}
         assert {cell["trial"] for cell in entry["cells"]} <= set(plan.wanted)
         asked = table.ablation
-        expected = {0, 1} if is_trained(asked) else {*draws_of(asked)}
+        expected = {0, 1} if asked.is_trained else {*draws_of(asked)}
         assert {cell["seed"] for cell in entry["cells"]} == expected
         assert entry["batches"] == [sorted(expected)]
         assert entry["question"].endswith("?"), name
@@ -88,7 +88,7 @@ DEPTHS = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
 
 
 def test_seeds_that_are_asked_later_join_those_before(ask: Ask, tmp_path: Path) -> None:
-    file = ask(across=DEPTHS)
+    file = ask(factors=DEPTHS)
     for number, runs in enumerate([[[0], [1]], [[2], [0, 1]], [[1, 0], [2, 0]], [[0, 1, 2], [1]]]):
         results = Results(tmp_path / str(number))
         for seeds in runs:

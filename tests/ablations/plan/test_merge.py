@@ -11,11 +11,10 @@ import pytest
 
 from ablations.plan.facts import identity_of
 from ablations.plan.merge import Cell, arms_of, filled
-from ablations.plan.profile import Profile
-from ablations.plan.question import read_ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import get, replaced
+from ablations.spec import Profile, read_experiment
 from model.config import ConfigError
 from model.strict_yaml import Source
 
@@ -29,7 +28,7 @@ def cells(
     seeds: Sequence[int] = (0,),
     profile: Mapping[str, Any] | None = None,
 ) -> list[Cell]:
-    ablation, source = read_ablation(Path(file))
+    ablation, source = read_experiment(Path(file))
     spent = Profile("own", 1, {}, Source("own.yaml", {"g2p": dict(profile or {})}))
     arms = arms_of(ablation, source, spent, overrides or {})
     return filled(arms, lambda arm: arm.cells(seeds))
@@ -85,7 +84,7 @@ def test_a_part_that_replaces_leaves_no_option_of_the_old_one(ask: Ask) -> None:
     assert without == {"name": "none"}
 
 
-def test_a_variant_gets_as_many_steps_as_fit_into_the_time_of_its_control(ask: Ask) -> None:
+def test_a_variant_gets_as_many_steps_as_fit_into_the_time_of_its_baseline(ask: Ask) -> None:
     settings = {**LEAN["settings"], "train.schedule": {"name": "linear", "warmup": 20}}
     file = ask(settings=settings, step_times={"without": 0.8})
     typed = {"train.steps": 100}
@@ -102,7 +101,7 @@ ACROSS = {"size": {"small": {"model.depth": 1}, "large": {"model.depth": 2, "mod
 
 
 def test_every_variant_is_crossed_with_every_level(ask: Ask) -> None:
-    found = cells(ask(across={**ACROSS, "rate": {"plain": None}}), seeds=(0, 1))
+    found = cells(ask(factors={**ACROSS, "rate": {"plain": None}}), seeds=(0, 1))
     assert len(found) == 8
     assert {(cell.label, cell.across["size"]) for cell in found} == {
         (label, size) for label in ("with", "without") for size in ("small", "large")
@@ -115,7 +114,7 @@ def test_every_variant_is_crossed_with_every_level(ask: Ask) -> None:
 def test_what_a_question_varies_cannot_be_set(ask: Ask) -> None:
     for path in ["model.position", "model.position.base", "model.depth", "model.n_heads"]:
         variants = {"with": {"model.position": "sinusoidal"}, "without": {"model.position": "none"}}
-        (problem,) = problems(ask(variants=variants, across=ACROSS), overrides={path: 2})
+        (problem,) = problems(ask(variants=variants, factors=ACROSS), overrides={path: 2})
         assert problem.startswith(f"{path}: ")
 
 
@@ -123,7 +122,7 @@ def test_a_variant_outranks_a_level_and_refers_to_what_the_level_sets(ask: Ask) 
     rival = {"model": {"name": "recurrent", "d_model": "${model.d_model}"}}
     across = {"width": {"narrow": {"model.d_model": 16}, "wide": {"model.d_model": 32}}}
     variants = {"with": {}, "lstm": rival, "own": {"model.d_model": 8}}
-    found = settings_of(ask(variants=variants, across=across), "model.d_model")
+    found = settings_of(ask(variants=variants, factors=across), "model.d_model")
     assert found == [16, 32, 16, 32, 8, 8]
 
 
@@ -195,11 +194,11 @@ def test_a_base_writes_every_value_out() -> None:
 HEAD = """\
 question: Is everything wrong?
 task: g2p
-fixed: all else
-moves: nothing
+held_constant: all else
+changes: nothing
 metric: per
-measures: [quality]
-control: fine
+evaluations: [quality]
+baseline: fine
 """
 
 
@@ -225,7 +224,7 @@ def test_every_problem_of_every_variant_is_told_at_once_by_file_and_line(tmp_pat
           task.words: 200
           train.steps: many
           model.d_model: 32
-        across:
+        factors:
           rate:
             plain: {}
             high: {train.optimiser: {name: adam, rte: 1}}
@@ -259,7 +258,7 @@ def test_a_model_that_does_not_fit_its_task_is_refused_by_what_does_not(ask: Ask
 def test_an_unknown_name_is_answered_with_the_nearest(ask: Ask) -> None:
     for changes, wrong, right in [
         ({"task": "gtp"}, "gtp", "g2p"),
-        ({"control": "wiht"}, "wiht", "with"),
+        ({"baseline": "wiht"}, "wiht", "with"),
         ({"variants": {"with": {}, "x": {"model.postion": 1}}}, "postion", "model.position"),
         ({"variants": {"with": {}, "x": {"model.position": "leanred"}}}, "leanred", "learned"),
         ({"settings": {"modle.depth": 1}}, "modle", "model"),
@@ -281,9 +280,9 @@ def test_an_unknown_name_is_answered_with_the_nearest(ask: Ask) -> None:
     ("line", "text"),
     [
         (1, "question: [a, b]"),
-        (3, "fixed: {a: b}"),
-        (6, "measures: quality"),
-        (7, "control: absent"),
+        (3, "held_constant: {a: b}"),
+        (6, "evaluations: quality"),
+        (7, "baseline: absent"),
         (8, "variants: [fine]"),
         (8, "variants: 3"),
         (9, "  fine: 3"),
@@ -294,8 +293,8 @@ def test_an_unknown_name_is_answered_with_the_nearest(ask: Ask) -> None:
         (10, "settings: {model.n_heads: two}"),
         (10, "settings: {model.norm: no}"),
         (10, "settings: {train.optimiser: [adam]}"),
-        (10, "across: {depth: [1, 2]}"),
-        (10, "across: {depth: {one: 1}}"),
+        (10, "factors: {depth: [1, 2]}"),
+        (10, "factors: {depth: {one: 1}}"),
         (10, "claims: 3"),
         (10, "claims: [3]"),
         (10, "claims: [{statement: it has no id}]"),

@@ -120,7 +120,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
 
 def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
     points = {"throughput": {"length": [4, 8, 16], "pass": ["forward", "training"]}}
-    plan = planned(ask(measures=BOTH, points=points))
+    plan = planned(ask(measures=BOTH, benchmarks=points))
     control, rival = plan.wanted.values()
     pair = ("throughput", control.trial)
     first, *others = rival.timings[pair]

@@ -66,4 +66,4 @@ def test_a_variant_that_changes_nothing_is_told(ask: Ask) -> None:
         "without": {"model.norm": "rms"},
     }
     (note,) = make_plan([ask(variants=variants)], "smoke", {}, [300]).notes
-    assert note == ("small: 'with, too' changes nothing: it is its control, with, in other words")
+    assert note == ("small: 'with, too' changes nothing: it is its baseline, with, in other words")

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_plans import BOTH, planned
+from small_plans import planned
 
 from ablations.plan import tuning
-from ablations.plan.document import merge_into
 from ablations.plan.merge import PlannedArm, arms_of
-from ablations.plan.profile import read_profile
-from ablations.plan.question import read_ablation
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tuning import (
     Choice,
@@ -29,7 +26,8 @@ from ablations.plan.tuning import (
     settings_in,
     trials_of,
 )
-from ablations.plan.wanted import Plan, Scope, make_plan, measures_of
+from ablations.plan.wanted import Plan, make_plan
+from ablations.spec import read_experiment, read_profile
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from model.config import ConfigError
@@ -45,7 +43,7 @@ CELLS = {
 
 
 def arms(file: str) -> list[PlannedArm]:
-    ablation, source = read_ablation(Path(file))
+    ablation, source = read_experiment(Path(file))
     return arms_of(ablation, source, read_profile("smoke"), {})
 
 
@@ -54,7 +52,7 @@ def tried(*losses: tuple[float | None, float | None]) -> list[Tried]:
 
 
 def chosen(file: str, *losses: tuple[float | None, float | None]) -> Choice:
-    ablation, _ = read_ablation(Path(file))
+    ablation, _ = read_experiment(Path(file))
     return choose(arms(file)[0], ablation, "smoke", tried(*losses))
 
 
@@ -83,19 +81,13 @@ def test_an_arm_without_a_setting_tries_the_others(ask: Ask) -> None:
 
 
 def test_a_wrong_grid_is_named_with_its_line(ask: Ask) -> None:
-    tuned, fixed = {"worse": "without", "arms": "tuned"}, {"worse": "without"}
     for changes, wrong in [
         ({"tune": {RATE: 3e-3}}, "tune.train.optimiser.rate: expected a list"),
         ({"tune": {RATE: [3e-3, 3e-3]}}, "two different values"),
         ({"tune": {"model.position": ["none", "learned"]}}, "a variant sets it"),
-        ({"claims": [{"id": "norm.helps", "predicts": [tuned]}]}, "the question names no tune"),
-        (
-            {"tune": {RATE: RATES}, "claims": [{"id": "norm.helps", "predicts": [tuned, fixed]}]},
-            "all arms fixed, or all tuned",
-        ),
     ]:
         with pytest.raises(ConfigError, match=wrong) as raised:
-            read_ablation(Path(ask(**changes)))
+            read_experiment(Path(ask(**changes)))
         assert "small.yaml:" in raised.value.problems[0], changes
 
     with pytest.raises(ConfigError, match=r"tune\.model\.wings: 'with' has no such setting"):
@@ -126,43 +118,20 @@ def test_the_lowest_mean_of_the_fewest_failures_is_chosen_and_an_end_of_the_grid
 
 def test_a_choice_holds_for_its_regime_alone(ask: Ask, tmp_path: Path) -> None:
     file, results = ask(tune={RATE: RATES}), Results(tmp_path / "run")
-    ablation, _ = read_ablation(Path(file))
+    ablation, _ = read_experiment(Path(file))
     made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1), (3, 3))) for arm in arms(file)]
     keep_choices(results, "small", made)
 
     def plan(**overrides: Any) -> Plan:
         return make_plan([file], "smoke", overrides, [300], results=results)
 
-    assert list(plan().tables) == ["small", "small [tuned]"]
-    assert list(plan(**{"train.steps": 6}).tables) == ["small"]
-    assert list(plan(**{RATE: 1e-3}).tables) == ["small"]
-    cells = plan().tables["small [tuned]"].cells
+    assert plan().tables["small"].arms == "tuned"
+    assert plan(**{"train.steps": 6}).tables["small"].arms == "fixed"
+    assert plan(**{RATE: 1e-3}).tables["small"].arms == "fixed"
+    cells = plan().tables["small"].cells
     assert {(c.config["train"]["optimiser"]["rate"], c.role) for c in cells} == {(3e-3, "report")}
     told = ["tuned before their grids had all their values: small (--tune)"]
     assert plan().notes == told, "the fourth rate was not tried"
-
-
-def test_each_claim_stands_in_the_table_whose_arms_decide_it(ask: Ask, tmp_path: Path) -> None:
-    worse = [{"worse": "without", "by": 0.0}]
-    claims = [
-        {"id": "position.needed", "predicts": worse},
-        {"id": "position.learned-equal", "predicts": [{**worse[0], "arms": "tuned"}]},
-    ]
-    file, results = ask(tune={RATE: RATES}, claims=claims), Results(tmp_path / "run")
-
-    def told(**scope: Any) -> dict[str, list[str]]:
-        plan = make_plan([file], "smoke", {}, [300], results=results, scope=Scope(**scope))
-        merge_into(results, plan)
-        entries = results.read_plan()["ablations"].items()
-        return {name: [claim["id"] for claim in entry["claims"]] for name, entry in entries}
-
-    assert told() == {"small": ["position.needed", "position.learned-equal"]}
-    ablation, _ = read_ablation(Path(file))
-    made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1), (3, 3))) for arm in arms(file)]
-    keep_choices(results, "small", made)
-    expected = {"small": ["position.needed"], "small [tuned]": ["position.learned-equal"]}
-    assert told(claims=["position.learned-equal"]) == expected, "also where it is planned alone"
-    assert told() == expected
 
 
 def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Path) -> None:
@@ -180,15 +149,15 @@ def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Pat
 
 # What is committed.
 
-TUNED = sorted(path.stem for path in (FOLDER / "tuned" / "quick").glob("*.yaml"))
+QUICK = FOLDER / "tuned" / "quick"
+TUNED = sorted(str(p.relative_to(QUICK).with_suffix("")) for p in QUICK.glob("*/*.yaml"))
 
 
 def test_committed_choices_are_of_the_question_as_it_stands_at_quick(tmp_path: Path) -> None:
     results = Results(tmp_path)
     plan = make_plan(TUNED, "quick", {}, [300], results=results)
-    assert [note for note in plan.notes if "not tuned" in note] == []
     for name in TUNED:
-        assert f"{name} [tuned]" in plan.tables
+        assert plan.tables[name].arms == "tuned", "every variant that a claim compares"
         for choice in read_choices(committed(name, "quick")):
             values = [each["set"] for each in choice.tried]
             assert choice.chosen in values
@@ -198,9 +167,9 @@ def test_committed_choices_are_of_the_question_as_it_stands_at_quick(tmp_path: P
 def test_the_control_of_every_task_has_the_rate_that_tuning_chose(ask: Ask) -> None:
     for path in (FOLDER / "base").glob("*.yaml"):
         task = path.stem
-        file = ask(task=task, variants={"control": {}}, control="control", settings={},
+        file = ask(task=task, variants={"control": {}}, baseline="control", settings={},
                    tune={RATE: RATES})  # fmt: skip
-        ablation, source = read_ablation(Path(file))
+        ablation, source = read_experiment(Path(file))
         (arm,) = arms_of(ablation, source, read_profile("quick"), {})
         (choice,) = read_choices(FOLDER / "tuned" / "base" / path.name)
         base = read_yaml(path).values
@@ -220,12 +189,20 @@ def test_a_setting_is_tried_by_the_loss_of_the_weights_that_are_kept(
     assert [each.losses for each in found] == [[loss, loss]] * len(RATES)
 
 
-def test_tuned_arms_are_not_timed(ask: Ask, tmp_path: Path) -> None:
-    file, results = ask(tune={RATE: RATES}, measures=BOTH), Results(tmp_path / "run")
-    ablation, _ = read_ablation(Path(file))
-    made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1))) for arm in arms(file)]
-    keep_choices(results, "small", made)
-    tables = make_plan([file], "smoke", {}, [300], results=results).tables.values()
-    found = {table.arms: {name for cell in table.cells for name in measures_of(table, cell)}
-             for table in tables}  # fmt: skip
-    assert found == {"fixed": set(BOTH), "tuned": {"quality"}}
+def test_what_no_claim_compares_may_run_untuned_beside_what_is_tuned(
+    ask: Ask, tmp_path: Path
+) -> None:
+    variants = {"with": {}, "without": {"model.position": "none"}, "rms": {"model.norm": "rms"}}
+    claim = {"id": "position.needed", "predicts": [{"worse": "without"}]}
+    file = ask(tune={RATE: RATES}, variants=variants, claims=[claim])
+    ablation, _ = read_experiment(Path(file))
+    results = Results(tmp_path / "run")
+    for known, kind in (("rms", "fixed"), ("with", "fixed"), ("without", "tuned")):
+        (arm,) = [each for each in arms(file) if each.label == known]
+        keep_choices(results, "small", [choose(arm, ablation, "smoke", tried((2, 2), (1, 1)))])
+        if known == "rms":
+            results.root.joinpath("tuned/small.yaml").unlink()
+        (table,) = make_plan([file], "smoke", {}, [300], results=results).tables.values()
+        assert table.arms == kind
+    rates = {c.label: c.config["train"]["optimiser"]["rate"] for c in table.cells}
+    assert rates == {"with": 3e-3, "without": 3e-3, "rms": 1e-2}

@@ -31,7 +31,7 @@ def test_a_control_that_questions_share_is_wanted_once_a_seed(ask: Ask) -> None:
 
 def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(ask: Ask) -> None:
     across = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
-    plan = planned(ask(measures=BOTH, across=across), seeds=[4, 2])
+    plan = planned(ask(measures=BOTH, factors=across), seeds=[4, 2])
     cells = plan.tables["small"].cells
     controls = {
         cell.across["depth"]: cell.trial for cell in cells if (cell.label, cell.seed) == ("with", 4)
@@ -44,7 +44,7 @@ def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(as
 
 def test_where_two_questions_ask_for_one_time_it_is_taken_at_the_places_of_both(ask: Ask) -> None:
     points = [{"throughput": {"length": lengths}} for lengths in ([4, 8], [8, 12])]
-    files = [ask(f"q{i}", measures=BOTH, points=each) for i, each in enumerate(points)]
+    files = [ask(f"q{i}", measures=BOTH, benchmarks=each) for i, each in enumerate(points)]
     for want in planned(*files).wanted.values():
         (places,) = want.timings.values()
         assert [at["length"] for at in places] == [4, 8, 12]

@@ -12,9 +12,8 @@ import pytest
 
 from ablations.plan.code import code, measure_code
 from ablations.plan.merge import arms_of
-from ablations.plan.profile import read_profile
-from ablations.plan.question import catalogue, read_ablation
 from ablations.plan.resolve import resolve_trial
+from ablations.spec import experiments, read_experiment, read_profile
 from ablations.store.identity import freeze
 from ablations.store.stamp import changed, digest_of, stamp
 from ablations.train.optimiser import OPTIMISER, SCHEDULE, SGD, ConstantRate
@@ -120,7 +119,7 @@ def test_a_part_or_a_model_that_is_not_used_does_not_count() -> None:
 
 
 def sections() -> list[str]:
-    ablation, source = read_ablation(catalogue()["norm"])
+    ablation, source = read_experiment(experiments()["norm/g2p"])
     cell = arms_of(ablation, source, read_profile("smoke"), {})[0].cells([0])[0]
     return [freeze(cell.config[part]) for part in ("model", "task", "train")]
 

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from ablations.plan.merge import arms_of
-from ablations.plan.profile import read_profile
-from ablations.plan.question import catalogue, read_ablation
 from ablations.plan.resolve import resolve_trial
 from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
+from ablations.spec import experiments, read_experiment, read_profile
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
 from ablations.train.loop import Trainer, Training, train
@@ -113,20 +112,20 @@ def test_the_golden_losses_have_not_moved(task: G2P, name: str) -> None:
     assert list(measured.values()) == pytest.approx(GOLDEN[name], rel=1e-4)
 
 
-SHARED = {"position": 0.9, "norm": 0.9, "feedforward": 0.8, "scale": 0.9}
+SHARED = {"positions/g2p": 0.9, "norm/g2p": 0.9, "training/feedforward": 0.8, "scale/g2p": 0.9}
 """Of the weights that either side has; gates have other shapes, and a decoder without a source has
 less besides."""
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_a_variant_and_its_control_start_from_equal_weights(task: G2P, name: str) -> None:
-    ablation, source = read_ablation(catalogue()[name])
+    ablation, source = read_experiment(experiments()[name])
     first = {}
     for arm in arms_of(ablation, source, read_profile("smoke"), {}):
         (cell,) = arm.cells([0])
         model = build(cell.config["model"], task.source_size, task.target_size, cell.seed)
         first[cell.label] = {each: weight for each, weight, _ in logical_parameters(model)}
-    ours = first[ablation.control]
+    ours = first[ablation.baseline]
     for label, theirs in first.items():
         shared = [
             each for each in theirs if each in ours and ours[each].shape == theirs[each].shape

@@ -1,0 +1,158 @@
+"""A prediction as the YAML of an experiment writes it.
+
+    - {worse: none, by: 0.1, because: a tenth of all phones}
+
+One word says what is predicted, of which variant; the rest where it is looked for. All of it is
+registered before the seeds that decide it run: also whether it is about a level or, with a
+threshold, about the rate of seeds that are past it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from ablations.plan.tree import is_number
+from ablations.store.predictions import KINDS, STEPS, Prediction, prediction_of
+from model.config import ConfigError, nearest
+
+COORDINATES = (
+    *("length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed"),
+    "source",
+)
+"""Numbers in a reading's `at`."""
+RETIRED = {
+    "across": "is gone: write factors",
+    "arms": "is gone: an experiment has one table",
+    "role": "does not belong here: list it under 'require'",
+}
+_KEYS = {"across": "factors"}
+_OURS = ("word", "role", "of", "arms")
+_EXPECTED = {
+    "float_type": "expected a number",
+    "finite_number": "expected a finite number",
+    "string_type": "expected a name",
+    "dict_type": "expected coordinates and their values",
+    "greater_than_equal": "must not be negative",
+}
+
+
+def read_prediction(
+    written: Any,
+    place: str,
+    variants: Sequence[str],
+    factors: Mapping[str, Sequence[str]],
+    metric: str,
+    baseline: str,
+    role: str = "predicts",
+    tuned: bool = False,
+) -> Prediction:
+    """A prediction as its YAML writes it; ConfigError lists all that is wrong with it."""
+    if not isinstance(written, Mapping):
+        raise ConfigError([f"{place}: expected a word and a variant, got {str(written)[:60]!r}"])
+    said = [key for key in written if key in KINDS]
+    if len(said) != 1:
+        words = ", ".join(KINDS)
+        raise ConfigError([f"{place}: expected one of {words}; found {len(said)} of them"])
+    word = said[0]
+    problems = []
+    problems += [f"{place}.{key}: {fix}" for key, fix in RETIRED.items() if key in written]
+    given = {key: value for key, value in written.items() if key not in (word, *RETIRED)}
+    if "factors" in given:
+        given["across"] = given.pop("factors")
+    subject = written[word]
+    of = [str(name) for name in (subject if isinstance(subject, list) else [subject])]
+    fields = KINDS[word].model_fields
+    plain = {"metric": metric, **given, "word": word, "role": role, "of": of}
+    plain["arms"] = "tuned" if tuned else "fixed"
+    if "than" in fields:
+        plain.setdefault("than", baseline)
+    problems += _wrong_names(plain, place, variants, factors)
+    problems += _wrong_together(plain, place)
+    try:
+        found = prediction_of(plain)
+    except ValidationError as error:
+        known = [_KEYS.get(name, name) for name in fields if name not in _OURS]
+        problems += [_told(each, place, word, known) for each in error.errors()]
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return found
+
+
+def _told(error: Any, place: str, word: str, known: Sequence[str]) -> str:
+    """One of pydantic's complaints in our words."""
+    name = (*error["loc"], "")[1]
+    name = _KEYS.get(name, name)
+    kind, got = error["type"], repr(error["input"])[:60]
+    if kind == "extra_forbidden":
+        return f"{place}.{name}: does not belong here. {nearest(str(name), known)}"
+    if kind == "missing" and name != "of":
+        return f"{place}: lacks '{name}'"
+    if name == "of":
+        count = "two variants, each once" if word == "crosses" else "one variant"
+        return f"{place}: speaks of {count}"
+    if name == "between":
+        return f"{place}.between: expected [low, high], null for an open end"
+    return f"{place}.{name}: {_EXPECTED.get(kind, error['msg'])}, got {got}"
+
+
+def _wrong_names(
+    plain: Mapping[str, Any],
+    place: str,
+    variants: Sequence[str],
+    factors: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """Variants, factors and levels that the experiment does not have."""
+    word, named = plain["word"], [(plain["word"], name) for name in plain["of"]]
+    named += [(key, plain[key]) for key in ("than", "fails_for") if plain.get(key) is not None]
+    problems = [
+        f"{place}.{key}: no variant '{str(name)[:60]}'. {nearest(str(name)[:60], variants)}"
+        for key, name in named
+        if name not in variants
+    ]
+    if len(set(plain["of"])) < len(plain["of"]):
+        problems.append(f"{place}: speaks of two variants, each once")
+    if plain.get("than") in plain["of"] and plain["than"] in variants:
+        problems.append(f"{place}.{word}: '{plain['than'][:60]}' is compared with itself")
+    along = plain.get("along")
+    if along is not None and along not in (*factors, *COORDINATES):
+        hint = nearest(str(along), (*factors, *COORDINATES))
+        problems.append(f"{place}.along: no factor '{along}'. {hint}")
+    levels = plain.get("across")
+    if isinstance(levels, Mapping):
+        problems += [
+            f"{place}.factors.{factor}: no level '{level}'"
+            for factor, level in levels.items()
+            if level not in factors.get(factor, ())
+        ]
+    return problems
+
+
+def _wrong_together(plain: Mapping[str, Any], place: str) -> list[str]:
+    """Fields of which each may be right, and that do not go together."""
+    problems = []
+    if plain["metric"] == STEPS:
+        level = plain.get("at")
+        if not isinstance(level, Mapping) or not is_number(level.get("loss")):
+            problems.append(f"{place}.metric: {STEPS} needs its level: at: {{loss: 1.0}}")
+        if plain.get("by") or plain.get("threshold") is not None:
+            problems.append(f"{place}: {STEPS} takes no margin and no threshold")
+        if plain["word"] not in ("better", "worse"):
+            problems.append(f"{place}.metric: {STEPS} cannot be told to be '{plain['word']}'")
+    if plain["word"] == "exact" and not (plain.get("fails_for") or plain.get("fails_at")):
+        problems.append(f"{place}: lacks its positive control: fails_for: VARIANT, or fails_at")
+    if plain.get("by") and not plain.get("because"):
+        problems.append(f"{place}.by: say in a word why that size matters: because: …")
+    if plain["word"] == "equal" and not plain.get("because"):
+        problems.append(f"{place}: lacks 'because': say in a word why that size matters")
+    between = plain.get("between")
+    if isinstance(between, list) and not _is_range(between):
+        problems.append(f"{place}.between: expected [low, high], null for an open end")
+    return problems
+
+
+def _is_range(value: list[Any]) -> bool:
+    ends = [end for end in value if end is not None]
+    return len(value) == 2 and bool(ends) and all(map(is_number, ends)) and ends == sorted(ends)

@@ -1,0 +1,527 @@
+"""What the YAML files of `experiments/` and `profiles/` say: chapters, experiments, claims.
+
+A chapter is a folder of experiments. Its `variants.yaml` declares each variant once; an experiment
+measures all of them, some by name, or variants of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablations.plan.source import FOLDER, located, parsed, read_yaml, yaml_text
+from ablations.plan.tree import is_number
+from ablations.predictions import read_prediction
+from ablations.store.identity import DECIDING, freeze
+from ablations.store.predictions import Prediction
+from ablations.store.words import listed, nearest_label
+from model.config import ConfigError, nearest, validate
+from model.strict_yaml import Source
+
+if TYPE_CHECKING:
+    from ablations.measure import Place
+    from ablations.measure.timing import TimingConfig
+
+AXES = ("positions", "norm", "heads", "scale", "smoothing", "rnn")
+CHAPTERS = (*AXES, "speed", "training", "lectures")
+PROFILES = ("smoke", "quick", "full", "gpu")  # from the least on
+COLORS = ("ink", "amber", "plum", "teal", "grey")
+TOKENS = "tokens"  # of a batch: instead of how many sequences it has
+RETIRED = {
+    "control": "write baseline",
+    "fixed": "write held_constant",
+    "moves": "write changes",
+    "measures": "list each under evaluations (of a trained model), probes (of an untrained one) or "
+    "benchmarks (by the clock)",
+    "across": "write factors",
+    "points": "write them below the benchmark: benchmarks: {throughput: {length: [32, 64]}}",
+    "least": "write from",
+    "equal": "write step_times, the measured ratio of each variant's step time to the baseline's",
+    "seeds_from": "reported seeds are the same for every experiment",
+    "chapter": "an experiment is of the chapter in whose folder its file is",
+}
+"""Keys that were, and what to do instead."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody says about attention, put so that a measurement can decide it."""
+
+    id: str
+    statement: str
+    source: str
+
+
+@cache
+def ledger() -> dict[str, Claim]:
+    """Id → claim; ConfigError names the line of one that does not say what, or who says it."""
+    source = read_yaml(FOLDER / "claims.yaml")
+    found, problems = {}, []
+    for name, entry in source.values.items():
+        words = entry if isinstance(entry, dict) else {}
+        told = all(isinstance(text, str) and text.strip() for text in words.values())
+        if set(words) != {"statement", "source"} or not told:
+            problems.append(f"{source.place(name)}: expected a statement and a source")
+            continue
+        found[name] = Claim(name, **words)
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of a chapter's variants."""
+
+    color: str
+    """A role of the palette, such as amber, or `amber dashed`."""
+    changes: str
+    """What changes with it, besides what it sets."""
+    set: dict[str, Any]
+    """{path: value}; each path is replaced whole."""
+
+    def __post_init__(self) -> None:
+        if self.color.removesuffix(" dashed") not in COLORS:
+            raise ConfigError([f"color: no '{self.color}'. {nearest(self.color, COLORS)}"])
+
+
+@dataclass(frozen=True, eq=False)
+class Chapter:
+    """Experiments that share variants, as the `variants.yaml` of their folder says."""
+
+    title: str
+    question: str
+    baseline: str
+    variants: dict[str, Any]
+    """Label → Variant."""
+    source: Any = None
+
+
+def read_chapter(folder: Path) -> Chapter | None:
+    """What a folder's `variants.yaml` says, if there is one."""
+    path = folder / "variants.yaml"
+    return _chapter(*yaml_text(path)) if path.is_file() else None
+
+
+@lru_cache(maxsize=64)
+def _chapter(text: str, name: str) -> Chapter:
+    source = parsed(text, name)
+    problems: list[str] = []
+    variants: dict[str, Variant] = {}
+    try:
+        chapter: Chapter = validate(Chapter, source.values, "")
+        for label, written in chapter.variants.items():
+            try:
+                variants[label] = validate(Variant, written, f"variants.{label}")
+            except ConfigError as error:
+                problems += error.problems
+        if chapter.baseline not in chapter.variants:
+            hint = nearest_label(chapter.baseline, chapter.variants)
+            problems.append(f"baseline: no variant '{chapter.baseline}'. {hint}")
+        if problems:
+            raise ConfigError(problems)
+    except ConfigError as error:
+        raise located(error, [("", source)]) from None
+    return replace(chapter, variants=variants, source=source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One question, the variants that are compared to answer it, and what is measured."""
+
+    question: str
+    task: str
+    metric: str
+    """The score of the task that decides."""
+    held_constant: str
+    baseline: str
+    """The variant that the others are compared with."""
+    variants: dict[str, Any]
+    """Label → {path: value}; each path is replaced whole."""
+    changes: str
+    """What changes with the variants, besides what they set."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """{path: value} for every variant."""
+    factors: dict[str, Any] = field(default_factory=dict)
+    """Factor → level → {path: value}; every variant is crossed with every level."""
+    evaluations: list[str] = field(default_factory=list)
+    probes: list[str] = field(default_factory=list)
+    benchmarks: dict[str, Any] = field(default_factory=dict)
+    """Benchmark → coordinate → values: where it is timed, each with each; `tokens` instead of
+    `batch` is a batch of so many tokens. A profile may leave some lengths out."""
+    tune: dict[str, Any] = field(default_factory=dict)
+    """Path → values: the settings that are tried for every variant, each with each."""
+    step_times: dict[str, Any] = field(default_factory=dict)
+    """Variant → how long a step of it takes, in steps of the baseline: it gets equal time, so its
+    steps and its warm-up are divided by that."""
+    from_: Any = None
+    """The smallest profile that has it; asked for by its own name it runs at any."""
+    claims: list[Any] = field(default_factory=list)
+    """Of each claim that is decided here its id, and what it `predicts`."""
+    chapter: Any = None
+    """The Chapter whose variants these are; None where they are its own."""
+
+    def __post_init__(self) -> None:
+        if self.baseline not in self.variants:
+            hint = nearest_label(self.baseline, self.variants)
+            raise ConfigError([f"baseline: no variant '{self.baseline}'. {hint}"])
+        problems = [
+            f"factors.{factor}: expected levels, got {levels!r}"
+            for factor, levels in self.factors.items()
+            if not isinstance(levels, Mapping)
+        ]
+        crossings = {f"factors.{name}": levels for name, levels in self.factors.items()}
+        problems += [
+            f"{place}.{label}: expected {{path: value}}, got {paths!r}"
+            for place, options in ({"variants": self.variants} | crossings).items()
+            for label, paths in (options.items() if isinstance(options, Mapping) else ())
+            if not isinstance(paths or {}, Mapping)
+        ]
+        problems += [
+            f"tune.{path}: expected a list of two different values or more, got {values!r}"
+            for path, values in self.tune.items()
+            if not isinstance(values, list) or len({repr(v) for v in values}) < max(2, len(values))
+        ]
+        problems += [
+            f"tune.{path}: a variant sets it, so it cannot be tuned for each of them"
+            for path in self.tune
+            if path in self._set_paths
+        ]
+        problems += [
+            f"benchmarks.{name}: expected {{coordinate: [values]}}, got {given!r}"
+            for name, given in self.benchmarks.items()
+            if not isinstance(given or {}, Mapping)
+        ]
+        problems += [
+            f"step_times.{label}: expected a variant and a number above 0, got {ratio!r}"
+            for label, ratio in self.step_times.items()
+            if label not in self.variants or not is_number(ratio) or ratio <= 0
+        ]
+        if self.from_ not in (None, *PROFILES):
+            problems.append(f"from: expected one of {', '.join(PROFILES)}, got {self.from_!r}")
+        if problems:
+            raise ConfigError(problems)
+        self.predictions  # noqa: B018 (a ConfigError says what is wrong with one)
+
+    @property
+    def measures(self) -> list[str]:
+        return [*self.evaluations, *self.probes, *self.benchmarks]
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether its models are trained: to count, probe or time them needs no training."""
+        return bool(self.evaluations) or not (self.probes or self.benchmarks)
+
+    def check_measures(self) -> None:
+        """ConfigError where a measure is unknown, or is listed as one of another kind."""
+        from ablations.measure import Measure, Probe, Timing, discover
+
+        kinds = {"evaluations": Measure, "probes": Probe, "benchmarks": Timing}
+        for key, kind in kinds.items():
+            for name in getattr(self, key):
+                part = discover().part(name, key)
+                if not issubclass(part, kind):
+                    right = next(each for each, its in kinds.items() if issubclass(part, its))
+                    raise ConfigError([f"{key}: '{name}' belongs under {right}"])
+
+    @cached_property
+    def predictions(self) -> list[tuple[Claim, list[Prediction]]]:
+        """What each claim predicts here, in the order of the file."""
+        problems: list[str] = []
+        found: dict[str, tuple[Claim, list[Prediction]]] = {}
+        for index, written in enumerate(self.claims):
+            place = f"claims.{index}"
+            try:
+                claim, predictions = self._predicted(written, place)
+            except ConfigError as error:
+                problems += error.problems
+                continue
+            if claim.id in found:
+                problems.append(f"{place}.id: '{claim.id}' stands twice")
+            found[claim.id] = claim, predictions
+        if problems:
+            raise ConfigError(problems)
+        return list(found.values())
+
+    def _predicted(self, written: Any, place: str) -> tuple[Claim, list[Prediction]]:
+        if not isinstance(written, Mapping) or written.keys() - {"require"} != {"id", "predicts"}:
+            raise ConfigError([f"{place}: expected an id and what it predicts, got {written!r}"])
+        problems, predictions = [], []
+        if (name := str(written["id"])[:100]) not in ledger():
+            problems.append(f"{place}.id: no claim '{name}'. {nearest(name, ledger())}")
+        levels = {factor: list(options) for factor, options in self.factors.items()}
+        asked = (list(self.variants), levels, self.metric, self.baseline)
+        for key, role in (("predicts", "predicts"), ("require", "requires")):
+            given = written.get(key, [])
+            if not isinstance(given, list) or (key == "predicts" and not given):
+                problems.append(f"{place}.{key}: expected a list of predictions")
+                continue
+            for index, each in enumerate(given):
+                try:
+                    found = read_prediction(
+                        each, f"{place}.{key}.{index}", *asked, role, bool(self.tune)
+                    )
+                except ConfigError as error:
+                    problems += error.problems
+                else:
+                    predictions.append(found)
+        if problems:
+            raise ConfigError(problems)
+        return ledger()[name], predictions
+
+    def is_for(self, profile: str) -> bool:
+        """Whether this profile is large enough for it."""
+        return self.from_ is None or PROFILES.index(profile) >= PROFILES.index(self.from_)
+
+    def compares(self, label: str, levels: Mapping[str, str]) -> bool:
+        """Whether a claim looks at this variant at these levels."""
+        return any(p.looks_at(label, levels) for _, each in self.predictions for p in each)
+
+    def written_in(self, label: str, source: Source) -> tuple[str, Source]:
+        """Where a variant's settings are written: the path above them, and the file."""
+        if self.chapter is None:
+            return f"variants.{label}.", source
+        return f"variants.{label}.set.", self.chapter.source
+
+    @property
+    def _set_paths(self) -> set[str]:
+        """Each path that a variant or a level names."""
+        options = [self.variants, *self.factors.values()]
+        every = [paths for each in options if isinstance(each, Mapping) for paths in each.values()]
+        return {path for paths in every if isinstance(paths, Mapping) for path in paths}
+
+    def varies(self, path: str) -> bool:
+        """Whether a variant or a level replaces this path, or the baseline something above it.
+
+        Below a path that only another variant replaces (a whole model, say) a setting still holds
+        for the baseline.
+        """
+        ours = set(self.variants[self.baseline] or {})
+        above = {path[: match.start()] for match in re.finditer(r"\.", path)}
+        return path in self._set_paths or bool(above & ours)
+
+
+def crossed(experiment: Experiment, given: Mapping[str, Mapping[str, Any]]) -> Experiment:
+    """The same experiment at every level of some more settings: path → level → value."""
+    factors = dict(experiment.factors)
+    for path, levels in sorted(given.items(), key=lambda item: item[0].count(".")):
+        for does, varied in (
+            ("varies", experiment.varies(path)),
+            ("tunes", path in experiment.tune),
+        ):
+            if varied:
+                fix = "so it cannot be crossed with it"
+                raise ConfigError([f"{path}: this experiment {does} it, {fix}"])
+        name = path.rpartition(".")[2]
+        factors[path if name in factors else name] = {
+            level: {path: value} for level, value in levels.items()
+        }
+    return replace(experiment, factors=factors)
+
+
+def experiments() -> dict[str, Path]:
+    """Name → file, by chapter; in each its sweeps of the two tasks come first."""
+    return {
+        f"{chapter}/{path.stem}": path
+        for chapter in CHAPTERS
+        for path in sorted(
+            (FOLDER / "experiments" / chapter).glob("*.yaml"),
+            key=lambda path: (path.stem not in ("g2p", "text"), path.stem),
+        )
+        if path.stem != "variants"
+    }
+
+
+def find(word: str) -> dict[str, Path]:
+    """Experiments by name: one, those of a chapter, or a file of the user's own."""
+    known = experiments()
+    if word in known:
+        return {word: known[word]}
+    if word in CHAPTERS:
+        return {name: path for name, path in known.items() if name.startswith(f"{word}/")}
+    if word.endswith((".yaml", ".yml")):
+        return {re.sub(r"[^\w.-]", "_", Path(word).stem)[:100]: Path(word)}
+    word = word[:100]
+    if inside := [name for name in known if name.endswith(f"/{word}")]:
+        hint = f"Did you mean one of {listed(inside)}?" if inside[1:] else nearest(word, inside)
+    else:
+        hint = nearest(word, [*CHAPTERS, *known])
+        hint = hint if len(hint) < 200 else "`python -m ablations list` names them all."
+    raise ConfigError([f"no chapter or experiment '{word}'. {hint}"])
+
+
+def chosen(words: Collection[str], profile: str) -> tuple[list[str], list[str]]:
+    """The experiments that words ask for, without words all; and those of a named chapter that are
+    too large for this profile."""
+    asked: dict[str, None] = {}
+    left_out: dict[str, None] = {}
+    for word in words or CHAPTERS:
+        for name, path in find(word).items():
+            is_in = word not in CHAPTERS or read_experiment(path)[0].is_for(profile)
+            (asked if is_in else left_out)[name if word in CHAPTERS else word] = None
+    return list(asked), [name for name in left_out if name not in asked]
+
+
+def read_experiment(path: Path) -> tuple[Experiment, Source]:
+    return _experiment(*yaml_text(path), read_chapter(path.parent))
+
+
+@lru_cache(maxsize=512)
+def _experiment(text: str, name: str, chapter: Chapter | None) -> tuple[Experiment, Source]:
+    source = parsed(text, name)
+    if gone := [key for key in RETIRED if key in source.values]:
+        raise ConfigError([f"{source.place(key)}: {key} is gone: {RETIRED[key]}" for key in gone])
+    try:
+        values, chapter = _with_variants(source.values, chapter)
+        return replace(validate(Experiment, values, ""), chapter=chapter), source
+    except ConfigError as error:
+        raise located(error, [("", source)]) from None
+
+
+def _with_variants(
+    written: Mapping[str, Any], chapter: Chapter | None
+) -> tuple[dict[str, Any], Chapter | None]:
+    """An experiment's keys with its variants' settings, and the chapter they are of, if any."""
+    values = {"from_" if key == "from" else key: value for key, value in written.items()}
+    if isinstance(own := values.get("variants"), Mapping) or chapter is None:
+        if chapter is not None and chapter.baseline in (own or ()):
+            values.setdefault("baseline", chapter.baseline)
+        return values, None
+    labels = list(chapter.variants) if own is None else own
+    if not isinstance(labels, list) or not labels:
+        raise ConfigError([f"variants: expected names, or {{label: {{path: value}}}}, got {own!r}"])
+    problems = [
+        f"variants: no '{label}' in {chapter.source.name}. {nearest_label(label, chapter.variants)}"
+        for label in map(str, labels)
+        if label not in chapter.variants
+    ]
+    if problems:
+        raise ConfigError(problems)
+    used = {label: chapter.variants[label] for label in chapter.variants if label in labels}
+    told = [f"{name}: {each.changes}" for name, each in used.items() if each.changes != "nothing"]
+    values = {"baseline": chapter.baseline, "changes": "; ".join(told) or "nothing", **values}
+    return {**values, "variants": {label: each.set for label, each in used.items()}}, chapter
+
+
+def places(benchmark: str, experiment: Experiment, timing: TimingConfig) -> list[Place]:
+    """Where an experiment is timed: each coordinate with each, as far as a profile goes."""
+    from ablations.measure import discover
+
+    part: Any = discover().part(benchmark)
+    given = experiment.benchmarks.get(benchmark) or {}
+    _check_places(benchmark, given, part)
+    wanted = {**part.places, **given}
+    if TOKENS in given and "batch" not in given:
+        wanted["batch"] = []
+    walked = _thinned(wanted.pop(part.along), timing)
+    batches = [{"batch": batch} for batch in wanted.pop("batch", [])]
+    batches += [{TOKENS: tokens} for tokens in wanted.pop(TOKENS, [])]
+    batches = batches if "batch" in part.places else [{}]
+    rest = [
+        dict(zip(wanted, values, strict=True)) for values in itertools.product(*wanted.values())
+    ]
+    found: list[Place] = []
+    for batch, others, far in itertools.product(batches, rest, walked):
+        # A budget of tokens makes the batch at this length.
+        filled = {"batch": max(1, batch[TOKENS] // far)} if TOKENS in batch else {}
+        found.append({part.along: far, **batch, **others, **filled})
+    return list({freeze(at): at for at in found}.values())
+
+
+def _thinned(values: Sequence[int], timing: TimingConfig) -> list[int]:
+    """So many of the values as a profile allows, its ends among them."""
+    inside = [v for v in values if timing.longest is None or v <= timing.longest]
+    inside = inside or list(values[:1])
+    if timing.lengths is None or len(inside) <= timing.lengths:
+        return inside
+    last, parts = len(inside) - 1, timing.lengths - 1
+    return [inside[round(i * last / parts)] for i in range(timing.lengths)]
+
+
+def _check_places(benchmark: str, given: Mapping[str, Any], part: Any) -> None:
+    problems, known = [], part.places
+    words = [*known, *([TOKENS] if "batch" in known else [])]
+    for name, values in given.items():
+        place = f"benchmarks.{benchmark}.{name}"
+        if name not in words:
+            problems.append(f"{place}: is no coordinate of it. {nearest(str(name), words)}")
+        elif not isinstance(values, list) or not values:
+            problems.append(f"{place}: expected a list of values, got {values!r}")
+        elif name in part.words:
+            problems += [
+                f"{place}: no '{str(word)[:40]}'. {nearest(str(word)[:40], part.words[name])}"
+                for word in values
+                if word not in part.words[name]
+            ]
+        else:
+            whole = all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in values)
+            if not whole or sorted(set(values)) != values:
+                problems.append(f"{place}: expected whole numbers that rise, got {values!r}")
+    if problems:
+        raise ConfigError(problems)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much to spend."""
+
+    name: str
+    seeds: int
+    """How many of the reported seeds, from the first."""
+    timing: dict[str, Any]
+    settings: Source
+    """Task → {path: value}."""
+    required: Sequence[str] = ()
+    """Paths that no task may leave at its base's size: smoke, which exists to be small, names the
+    steps. Others let a task that they do not name run as its base says."""
+    most: Mapping[str, float] = field(default_factory=dict)
+    """Path → the most that an experiment may spend there, whatever it says itself."""
+    times: Mapping[str, float] = field(default_factory=dict)
+    """Path → how many times what an experiment sets there itself is spent."""
+
+    def multiplied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """An experiment's own settings at this profile."""
+        return {
+            path: round(value * self.times[path])
+            if path in self.times and is_number(value)
+            else value
+            for path, value in settings.items()
+        }
+
+    def of(self, task: str, given: Collection[str]) -> dict[str, Any]:
+        """The paths it sets for a task; refused where one that it requires is not `given` either,
+        by the experiment or on the command line."""
+        found: dict[str, Any] = self.settings.values.get(task) or {}
+        for path in self.required:
+            if path not in found and path not in given:
+                raise ConfigError(
+                    [f"{self.settings.place(task)}: no {path} for the task '{task}', which would "
+                     f"run at full size; add `{task}: {{{path}: …}}` to "
+                     f"ablations/profiles/{self.name}.yaml, or write {path}=… on the command line"]
+                )  # fmt: skip
+        return found
+
+
+def find_profile(name: str) -> Path:
+    known = {path.stem: path for path in (FOLDER / "profiles").glob("*.yaml")}
+    if name not in known:
+        raise ConfigError([f"no profile '{name[:100]}'. {nearest(name[:100], known)}"])
+    return known[name]
+
+
+def read_profile(name: str) -> Profile:
+    source = read_yaml(find_profile(name))
+    values = dict(source.values)
+    seeds, timing, required = values.pop("seeds"), values.pop("timing"), values.pop("required", ())
+    most, times = values.pop("most", {}), values.pop("times", {})
+    if not isinstance(seeds, int) or not 1 <= seeds <= len(DECIDING):
+        raise ConfigError(
+            [f"{source.place('seeds')}: expected 1 to {len(DECIDING)} seeds, got {seeds!r}"]
+        )
+    rest = Source(source.name, values, source.lines)
+    return Profile(name, seeds, timing, rest, required, most, times)
