@@ -15,7 +15,7 @@ usage() {
 ./run_all.sh [smoke|quick|full|gpu] [--results DIR] [key=value ...]
     set up, run the catalogue at that profile (default: quick), write the report;
     run again, it goes on where it stopped. DIR is results/<profile> unless given.
-    All other words go to `python -m ablations run`.
+    All other words go to `ablations run`.
 ./run_all.sh test [...]     lint, types and tests; further words go to pytest
 ./run_all.sh soak [...]     the long fault and statistics tests
 ./run_all.sh bench [...]    the benchmarks
@@ -187,7 +187,7 @@ sweep() {
     attend "$python" -m ablations run --profile "$profile" --results "$results" \
         ${words[@]+"${words[@]}"} || code=$?
     ((code <= 1)) || exit "$code"
-    attend "$python" -m analysis report --results "$results" || report=$?  # tells what was written
+    attend "$python" -m ablations report --results "$results" || report=$?  # tells what was written
     exit $((code ? code : report))
 }
 

@@ -1,4 +1,4 @@
-"""The command line: python -m ablations list | plan | run | status | clean | diff | show | try."""
+"""python -m ablations: the program `ablations` where its script is not installed."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import sys
 if __name__ == "__main__":
     from ablations.commands import main
 
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -37,7 +37,7 @@ def publish(evidence: Evidence, to: Path) -> list[Path]:
     before; only files that were published before are replaced or removed."""
     root = evidence.loaded.root
     if not (root / report.PAGE).is_file():
-        raise ValueError(f"no report in {root}: python -m analysis report --results {root}")
+        raise ValueError(f"no report in {root}: ablations report --results {root}")
     before = _published(to)
     contents = _contents(evidence)
     size = sum(map(len, contents.values()))

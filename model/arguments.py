@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from model.config import ConfigError, nearest
@@ -21,25 +21,22 @@ PATIENCE = 1.0  # second of silence
 NO_MEMORY = re.compile(r"out of memory|can't allocate memory", re.IGNORECASE)  # in torch's words
 
 
-def print_commands(program: str, words: str, meanings: Mapping[str, str]) -> None:
-    """What to type where no command was named."""
-    print(f"{program} COMMAND {words}\n")
-    width = max(map(len, meanings)) + 2
-    for name, meaning in meanings.items():
-        print(f"  {name:<{width}}{meaning}")
-    print(f"\n{program} COMMAND --help lists a command's options.")
-
-
 class Parser(argparse.ArgumentParser):
-    """A wrong option is answered with the nearest right one."""
+    """A wrong word is answered with the nearest right one."""
 
     def error(self, message: str) -> Any:
-        known = [option for action in self._actions for option in action.option_strings]
-        wrong = re.search(r"unrecognized arguments: (\S+)", message)
-        if wrong:
-            message = f"no option '{wrong[1]}'. {nearest(wrong[1], known)}"
+        actions = {option: each for each in self._actions for option in each.option_strings}
+        if wrong := re.match(r"unrecognized arguments: (.+)", message):
+            word = wrong[1].split()[0][:100]
+            message = f"{self.prog} takes no '{word}'"
+            if word.startswith("-"):
+                message = f"no option '{word}'. {nearest(word, actions)}"
+        elif wrong := re.match(r"argument (\S+): invalid choice: '(.*?)' ", message):
+            option, word = wrong[1], wrong[2][:100]
+            message = f"{option}: no '{word}'. {nearest(word, actions[option].choices or ())}"
+        message = message.replace("the following arguments are required:", f"{self.prog} needs")
         message = re.sub(r"argument (--\w+): (?=\1)", "", message)  # which the type has said too
-        raise ConfigError([message])
+        raise ConfigError([message.removeprefix("argument ")])
 
 
 def complain(line: str) -> None:

@@ -39,7 +39,7 @@ case "$1 $2 ${3-}" in
         [[ ${HOLD-} != run ]] || hold
         exit "${RUN_CODE:-0}"
         ;;
-    "-m analysis report") echo "$5/report/index.html" && exit "${REPORT_CODE:-0}" ;;
+    "-m ablations report") echo "$5/report/index.html" && exit "${REPORT_CODE:-0}" ;;
 esac
 """
 BROKEN_SHIM = "#!/usr/bin/env bash\necho 'shim: version not installed' >&2\nexit 127\n"
@@ -229,7 +229,7 @@ def test_a_set_up_that_was_killed_is_begun_again(house: House, made_before: bool
     assert killed.wait(PATIENCE) == -signal.SIGKILL
     assert house.run("smoke").returncode == 0
     assert len(house.calls("-m", "venv")) == 2
-    assert len(house.calls("-m", "ablations")) == 1 + made_before
+    assert len(house.calls("-m", "ablations", "run")) == 1 + made_before
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -262,24 +262,24 @@ def test_results_and_overrides_are_passed_on(house: House) -> None:
     done = house.run("full", words[0], "--results", "my results", *words[1:])
     assert done.returncode == 0
     assert house.calls("-m", "ablations") == [
-        ["run", "--profile", "full", "--results", "my results", *words]
+        ["run", "--profile", "full", "--results", "my results", *words],
+        ["report", "--results", "my results"],
     ]
-    assert house.calls("-m", "analysis") == [["report", "--results", "my results"]]
 
 
 def test_results_go_to_a_folder_named_after_the_profile(house: House) -> None:
     for words, profile in ([], "quick"), (["smoke"], "smoke"), (["train.steps=5"], "quick"):
         done = house.run(*words)
         folder = str(house.root / "results" / profile)
-        called = ["run", "--profile", profile, "--results", folder]
-        assert house.calls("-m", "ablations")[-1][:5] == called
+        called = ["--profile", profile, "--results", folder]
+        assert house.calls("-m", "ablations", "run")[-1][:4] == called
         assert done.stdout.splitlines()[-1] == f"{folder}/report/index.html"
 
 
 def test_failed_trials_are_reported_and_anything_worse_stops(house: House) -> None:
     for code, reports in ((0, 1), (1, 2), (2, 2), (3, 2), (137, 2)):
         assert house.run("smoke", RUN_CODE=str(code)).returncode == code
-        assert len(house.calls("-m", "analysis")) == reports
+        assert len(house.calls("-m", "ablations", "report")) == reports
     assert house.run("smoke", REPORT_CODE="4").returncode == 4
 
 
@@ -290,7 +290,7 @@ def test_sigterm_reaches_the_run_and_no_report_follows(house: House) -> None:
     assert house.hear() == b""
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGTERM
-    assert not house.calls("-m", "analysis")
+    assert not house.calls("-m", "ablations", "report")
 
 
 def test_a_mistake_or_a_call_for_help_is_answered_before_any_set_up(house: House) -> None:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from analysis.contrasts import Evidence
 
 MOST = 40  # claims, and lines of the table
-PROCESSES = 2  # that draw
+PROCESSES = 2  # that draw: a figure takes a third of a second
 _ARM = ("question", "variant", "score", "difference", "interval", "n", "mark")
 
 
 def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) -> None:
-    """What `analysis claims` says of each claim of the plan, or of each that was asked for; of
+    """What `ablations claims` says of each claim of the plan, or of each that was asked for; of
     questions that have none, a line for each arm."""
     with working("Deciding"):
         from ablations.plan.document import titles
@@ -43,13 +43,13 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
     for claim in decided[:MOST]:
         print("\n" + "\n".join(lines(claim)))
     if len(decided) > MOST:
-        rest = f"python -m analysis claims --results {results.root}"
+        rest = f"ablations claims --results {results.root}"
         print(f"and {len(decided) - MOST} more: {rest}")
     if arms:
         print()
         print_columns(_ARM, arms[:MOST], ("score", "difference", "n"))
         if len(arms) > MOST:
-            rest = f"python -m analysis report --results {results.root}"
+            rest = f"ablations report --results {results.root}"
             print(f"and {len(arms) - MOST} more: {rest}")
 
 

@@ -261,8 +261,9 @@ def plan_of(options: Namespace, tuning: bool = False) -> Plan:
 
 def import_modules(options: Namespace) -> None:
     """Parts of the user's own register themselves."""
+    if options.imports and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # and it stays: workers look where this process does
     for module in options.imports:
-        sys.path.insert(0, os.getcwd())
         try:
             importlib.import_module(module)
         except (KeyboardInterrupt, MemoryError):
@@ -270,5 +271,3 @@ def import_modules(options: Namespace) -> None:
         except BaseException as error:  # whatever a module of the user's raises: SystemExit, too
             what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise ConfigError([f"--import {module}: {what}"]) from None
-        finally:
-            sys.path.pop(0)

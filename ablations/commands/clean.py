@@ -8,14 +8,13 @@ asked for later are taken from them.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablations.commands.arguments import as_json, place, results_of
+from ablations.commands.arguments import place, results_of
 from ablations.leases import Leases
 from ablations.store.files import is_left
 from ablations.store.record import TRAINED, Record
@@ -28,7 +27,6 @@ _WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned"
 
 def arguments(parser: ArgumentParser) -> None:
     place(parser)
-    as_json(parser)
     parser.add_argument("--yes", action="store_true", help="delete what is listed")
 
 
@@ -50,12 +48,6 @@ def act(options: Namespace) -> int:
         with Leases(results.root / "leases").locked():  # now nothing can begin: look again
             found = [each for each in litter(results) if _delete(each)]
     total = sum(each.size for each in found)
-    if options.json:
-        files = [
-            {"path": str(each.path), "reason": each.reason, "bytes": each.size} for each in found
-        ]
-        print(json.dumps({"deleted": options.yes, "bytes": total, "files": files}, indent=1))
-        return 0
     for each in found:
         print(f"{in_bytes(each.size):>9}  {each.path}  {each.reason}")
     if not found:

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Collection, Sequence
 
 from ablations.store.words import in_one_line
 
 WIDEST = 80  # characters of a cell; longer names are cut
+PIPED = 10_000  # columns where nobody looks
 
 
 def print_columns(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
 ) -> None:
     """Print rows under their headings; the columns named in `right` are aligned to the right."""
-    from rich.cells import cell_len, set_cell_size
+    from rich.console import Console
+    from rich.table import Table
 
-    told = [list(headings), *([_cut(in_one_line(cell)) for cell in row] for row in rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*told, strict=True)]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in headings:
+        table.add_column(
+            in_one_line(heading),
+            justify="right" if heading in right else "left",
+            no_wrap=True,
+            max_width=WIDEST,
+        )
+    for row in rows:
+        table.add_row(*map(in_one_line, row))
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    for row in told:
-        cells = [
-            " " * (width - cell_len(cell)) + cell
-            if heading in right
-            else set_cell_size(cell, width)
-            for heading, cell, width in zip(headings, row, widths, strict=True)
-        ]
-        line = "  ".join(cells).rstrip()
-        print(set_cell_size(line, shutil.get_terminal_size().columns) if is_terminal else line)
-
-
-def _cut(cell: str) -> str:
-    return cell if len(cell) <= WIDEST else f"{cell[: WIDEST - 1]}…"
+    width = None if is_terminal else PIPED
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
+    with console.capture() as made:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in made.get().splitlines()))

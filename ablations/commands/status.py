@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
-from ablations.commands.trial_list import PlacedTrial, places, print_places
+from ablations.commands.trial_list import Place, places, print_places, score
 from ablations.store.record import TRAINED, WHOLE, Record
 from ablations.store.results import Asked, Results
 from ablations.store.schema import STATUSES, RecordError
@@ -34,7 +34,7 @@ def act(options: Namespace) -> int:
         state = look(results, asked)
         found = placed(results, state, asked)
         if options.json:
-            trials = [each.document(results) for each in found]
+            trials = [{**each, "score": score(each, results)} for each in found]
             print(json.dumps({**state.document(), "trials": trials}, indent=1, ensure_ascii=False))
             return 0
         print(state.text())
@@ -124,7 +124,7 @@ def look(results: Results, names: Sequence[str] = ()) -> Picture:
     return Picture(counts, stale_by, unmeasured, *told)
 
 
-def placed(results: Results, state: Picture, names: Sequence[str]) -> list[PlacedTrial]:
+def placed(results: Results, state: Picture, names: Sequence[str]) -> list[Place]:
     """The cells of the named ablations, as they were found."""
     plan = results.read_plan()
     tables = list(dict.fromkeys(table for name in names for table in _tables(results, name)))

@@ -11,6 +11,7 @@ from ablations.measure.timing import TimingConfig
 from ablations.plan.code import code, measure_code
 from ablations.plan.facts import cost_facts, model_facts
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
+from ablations.plan.source import located
 from ablations.plan.tuning import Choice, choices, regime, trials_of, untried
 from ablations.spec import (
     Experiment,
@@ -164,7 +165,7 @@ def make_plan(
             fix = "name fewer experiments, levels or seeds, or add --large"
             raise ConfigError([f"{told}{LARGE:,}; {fix}"])
     plan = Plan(profile, dict(overrides), crossings, {}, {})
-    problems: dict[str, None] = {}
+    problems: dict[str, list[str]] = {}  # each with the experiments that have it
     for name, (ablation, source) in read.items():
         try:
             ablation.check_measures()
@@ -179,18 +180,25 @@ def make_plan(
             for table in tables:
                 metrics = metrics_of(table.ablation, table.cells)
                 if (asked := table.ablation.metric) not in metrics:
-                    raise ConfigError([f"metric: no '{asked}'. {nearest(asked, metrics)}"])
+                    problem = f"metric: no '{asked}'. {nearest(asked, metrics)}"
+                    raise located(ConfigError([problem]), [("", source)])
                 for benchmark in table.ablation.benchmarks:
                     places(benchmark, table.ablation, timing)
         except ConfigError as error:
-            problems |= dict.fromkeys(f"{name}: {problem}" for problem in error.problems)
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(name)
             continue
         for table in tables:
             plan.tables[table.word] = table
             _want(plan, table)
         plan.notes += _same_as_baseline(tables)
     if problems:
-        raise ConfigError(list(problems))
+        raise ConfigError(
+            [
+                f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {problem}"
+                for problem, names in problems.items()
+            ]
+        )
     if plan.partly_tuned:
         told = listed(plan.partly_tuned)
         plan.notes.append(f"tuned before their grids had all their values: {told} (--tune)")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from model.arguments import complain as complain
-from model.arguments import guarded as guarded
-
 
 def quoted(name: str) -> str:
     """The name, in quotes where its own commas would read as those of a list."""

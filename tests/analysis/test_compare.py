@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from analysis.__main__ import main
+from ablations.commands import main
 from analysis.compare import compare, lines
 from analysis.contrasts import gather
 

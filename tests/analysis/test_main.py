@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import analysis
-from analysis.__main__ import main
+from ablations.commands import main
 from analysis.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -60,25 +60,6 @@ def test_claims_are_told_in_lines_or_as_one_strict_document(
     assert second["verdict"] == "not run"
 
 
-MISTAKES = [
-    (["figure", "forrest"], "did you mean 'forest'"),
-    (["figure"], "which figure? one of: "),
-    (["reprot"], "did you mean 'report'"),
-    (["report", "extra"], "report takes no name"),
-    (["publish"], "--to OUT"),
-    (["compare"], "compare takes two results folders"),
-    ([], "required: command"),
-]
-
-
-def test_a_mistake_is_answered_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, answer in MISTAKES:
-        assert run(*words) == 2
-        out, err = capsys.readouterr()
-        assert answer in err
-        assert (out, err.count("\n")) == ("", 1)
-
-
 COMMANDS: list[list[Any]] = [
     ["report", "--results", "{}"],
     ["claims", "--results", "{}"],
@@ -97,7 +78,7 @@ def test_a_file_no_folder_and_no_plan_are_refused_in_one_line(
     file.write_text("precious")
     empty.mkdir()
     for place, answer in (
-        (file, "is a file"),
+        (file, "is no folder"),
         (tmp_path / "nowhere", "no results folder"),
         (empty, "no plan in"),
     ):
@@ -133,7 +114,7 @@ def test_the_report_needs_no_torch_and_a_wrong_command_no_pandas(small: Any) -> 
     script = (
         "import sys\n"
         "import analysis\n"
-        "from analysis.__main__ import main\n"
+        "from ablations.commands import main\n"
         "assert main(['reprot']) == 2\n"
         "assert not {'pandas', 'scipy', 'matplotlib'} & set(sys.modules)\n"
         f"assert main(['report', '--results', {str(small.root)!r}]) == 0\n"

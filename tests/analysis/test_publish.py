@@ -11,10 +11,10 @@ from urllib.parse import unquote
 
 import pytest
 
+from ablations.commands import main
 from ablations.store.results import Results
 from ablations.store.stamp import ROOT
 from analysis import report
-from analysis.__main__ import main
 from analysis.claims import claims
 from analysis.contrasts import Evidence, gather
 from analysis.load import load
@@ -156,7 +156,7 @@ def test_a_file_as_target_too_many_bytes_and_a_missing_report_are_refused(
     with pytest.raises(ValueError, match="too many to keep"):
         publish(held, tmp_path / "kept")
     (small / report.PAGE).unlink()
-    with pytest.raises(ValueError, match="python -m analysis report"):
+    with pytest.raises(ValueError, match="ablations report"):
         publish(held, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 

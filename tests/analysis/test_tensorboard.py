@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 import sys
@@ -11,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ablations.commands import main
 from ablations.store.record import Reading
-from analysis.__main__ import main
 from analysis.load import load
 from analysis.tensorboard import MISSING, safe, write
 
@@ -48,8 +47,8 @@ def test_a_run_holds_the_curve_of_its_trial(
 ) -> None:
     pytest.importorskip("tensorboardX", reason="an extra: pip install -e '.[tensorboard]'")
     to = tmp_path / "events"
-    assert main(["tensorboard", "--results", str(trained.root), "--to", str(to), "--json"]) == 0
-    runs = [Path(path) for path in json.loads(capsys.readouterr().out)["paths"]]
+    assert main(["tensorboard", "--results", str(trained.root), "--to", str(to)]) == 0
+    runs = [Path(path) for path in capsys.readouterr().out.splitlines()]
     assert len(runs) == 4
     assert all(run.resolve().is_relative_to(to.resolve()) for run in runs)
     assert len(list(to.rglob("*tfevents*"))) == 4

@@ -61,9 +61,6 @@ def test_what_cannot_be_built_is_refused_all_at_once_and_leaves_no_record(
             assert re.match(r"small: \S+\.yaml:\d+: ", line)
 
 
-# Names.
-
-
 def test_a_head_that_answers_otherwise_than_the_task_asks_is_refused(say: Say) -> None:
     """Fault 26."""
     for words, right in (

@@ -18,7 +18,6 @@ from ablations.plan.wanted import make_plan
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from analysis.__main__ import main as analyse
 from model.config import ConfigError
 
 PLACES = ("report", "figures", "tables", "claims.json")
@@ -57,7 +56,7 @@ def test_whatever_a_label_is_no_file_is_made_outside_of_the_results_folder(
         given: Any = {"data": DATA, "readings": [scored], "measures": {"quality": {}}}
         results.write(Record(trial_of(own), "ok", own, **given))
     before = files(tmp_path)
-    assert analyse(["report", "--results", str(results.root)]) == 0
+    assert main(["report", "--results", str(results.root)]) == 0
     inside = results.root.relative_to(tmp_path)
     made = files(tmp_path) - before
     assert made
@@ -83,9 +82,8 @@ def test_a_pickle_in_place_of_a_record_or_a_plan_is_refused_and_not_run(
     with pytest.raises(RecordError, match=f"{TRIAL}.json"):
         results.read(TRIAL)
     results.plan_file.write_bytes(trap)
-    for act in (main, analyse):
-        command = "status" if act is main else "report"
-        assert act([command, "--results", str(results.root)]) == 2
+    for command in ("status", "report"):
+        assert main([command, "--results", str(results.root)]) == 2
         assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "sprung").exists()
     pickle.loads(trap)
@@ -170,7 +168,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
     kept = results.read(bad.trial)
     assert kept is not None
     assert kept.status == "error"
-    assert analyse(["report", "--results", str(results.root)]) == 0
+    assert main(["report", "--results", str(results.root)]) == 0
     stored = [path for path in results.root.rglob("*") if path.is_file()]
     assert len(stored) > 4
     assert [path for path in stored if SECRET.encode() in path.read_bytes()] == []

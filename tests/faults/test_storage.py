@@ -17,12 +17,12 @@ from small import DATA, config, plan_document, trial_of
 from sweep_jobs import toy_plan
 from toy_trials import CALL, starts
 
+from ablations.commands import main
 from ablations.launch.local import LocalLauncher
 from ablations.plan.missing import missing
 from ablations.runner import run as sweep
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from analysis.__main__ import main as analyse
 from analysis.load import load
 
 LONG = 60.0  # seconds until a test gives up; none should come near it
@@ -198,7 +198,7 @@ def test_a_report_during_a_sweep_is_whole_and_says_that_it_is_partial(
     for _ in range(10):
         loaded = load(tmp_path)
         assert (loaded.done(), loaded.unreadable) == ((7, 10), {})
-    assert analyse(["report", "--results", str(tmp_path)]) == 0
+    assert main(["report", "--results", str(tmp_path)]) == 0
     assert capsys.readouterr().err == ""
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert "This report is partial: 7 of 10 trials are done." in " ".join(page.split())

@@ -7,14 +7,17 @@ import time
 
 import pytest
 
-import ablations.commands
-from ablations.commands import COMMANDS
+from ablations.commands import parse, parsers
 from ablations.commands.arguments import names_of
 from ablations.plan.wanted import make_plan
 from ablations.spec import find, find_profile, read_experiment
 from model.arguments import working
 
-EXAMPLES = [example for command in COMMANDS.values() for example in command.examples]
+EXAMPLES = [
+    shlex.split(line)[1:]
+    for parser in parsers()[1].values()
+    for line in (parser.epilog or "").splitlines()[1:]
+]
 
 
 def test_every_word_of_an_example_means_something() -> None:
@@ -23,10 +26,12 @@ def test_every_word_of_an_example_means_something() -> None:
         check(example)
 
 
-def check(example: str) -> None:
-    command, options = ablations.commands._parse(shlex.split(example))
-    assert command == example.split()[0]
+def check(example: list[str]) -> None:
+    options = parse(example)
+    assert options.command == example[0]
     find_profile(getattr(options, "profile", "quick"))
+    if options.command == "describe":
+        return
     names = [name for name in getattr(options, "names", []) if not name.endswith(".yaml")]
     if hasattr(options, "claim"):
         assert names_of(options) == list(options.names) or options.claim

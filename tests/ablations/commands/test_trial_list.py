@@ -59,7 +59,7 @@ def test_each_trial_stands_by_question_variant_and_seed_with_its_outcome_and_sco
     write(results, 3, "error", reason="bad luck", env=other, readings=none_at_last)
     lines = told(capsys, results).partition("\n\n")[2].splitlines()
     assert [line.split() for line in lines] == [
-        ["question", "variant", "seed", "trial", "outcome", "score"],
+        ["experiment", "variant", "seed", "trial", "outcome", "score"],
         ["position", "with", "200", trial(0), "ok", "0.25", "edits/phone"],
         ["201", trial(1), "waiting", "—"],
         ["'none,", "causal'", "200", trial(2), "stuck", "1.5", "edits/phone"],
