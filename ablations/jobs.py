@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ablations.config import FOLDER
 from ablations.launch import Job, Outcome
 from ablations.leases import HOST
 from ablations.plan.estimate import PROCESS, memory_of
 from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
-from ablations.plan.source import FOLDER
 from ablations.plan.wanted import Plan, Want
 from ablations.store.identity import freeze
 from ablations.store.record import TRAINED, Reading, Record

@@ -14,9 +14,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ablations.plan.tree import is_number
 from ablations.store.predictions import KINDS, STEPS, Prediction, prediction_of
-from model.config import ConfigError, nearest
+from model.config import ConfigError, is_number, nearest
 
 COORDINATES = (
     *("length", "position", "tokens_over_width", "batch", "depth", "d_head", "past", "removed"),

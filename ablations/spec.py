@@ -14,13 +14,12 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablations.plan.source import FOLDER, located, parsed, read_yaml, yaml_text
-from ablations.plan.tree import is_number
+from ablations.config import FOLDER, located, parsed, read_yaml, yaml_text
 from ablations.predictions import read_prediction
 from ablations.store.identity import DECIDING, freeze
 from ablations.store.predictions import Prediction
 from ablations.store.words import listed, nearest_label
-from model.config import ConfigError, nearest, validate
+from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ import torch
 import torch._dynamo  # every optimiser loads it: here that happens once, in the server
 from torch import nn
 
+from ablations.facts import identity_of
 from ablations.launch import Changed
 from ablations.measure import Probe, discover
 from ablations.measure.session import Watch, time_session
 from ablations.measure.timing import TimingConfig
-from ablations.plan.facts import identity_of
 from ablations.plan.missing import needs_weights
 from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record

@@ -32,6 +32,13 @@ def nearest(word: str, names: Iterable[str]) -> str:
     return f"Did you mean '{close[0]}'?" if close else f"Choose from: {', '.join(names)}."
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number: `.inf` and `.nan` are left for `validate` to refuse."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 @cache
 def _hints(config: Any) -> dict[str, Any]:
     return get_type_hints(config)

@@ -6,7 +6,7 @@ import json
 from argparse import ArgumentParser, Namespace
 
 from ablations.commands.arguments import as_json, names, names_of
-from ablations.plan.source import FOLDER
+from ablations.config import FOLDER
 from ablations.spec import CHAPTERS, experiments, find, read_chapter, read_experiment
 from ablations.store.words import listed, quoted
 

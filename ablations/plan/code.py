@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 
-from ablations.plan.facts import model_facts, task_facts
+from ablations.facts import model_facts, task_facts
 from ablations.store.stamp import Stamp, stamp
 
 # Where training's numbers go and how they are scored, not where they come from.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ablations.plan.facts import cost_facts, model_facts, task_facts
+from ablations.facts import cost_facts, model_facts, task_facts
 from ablations.plan.merge import Cell
 from model.build import build
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ablations.plan.facts import decisive_parts, model_facts
-from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, located, read_yaml
-from ablations.plan.tree import get, is_number, referred, replaced
+from ablations.config import FOLDER, located, read_yaml, resolve_trial
+from ablations.facts import decisive_parts, model_facts
+from ablations.plan.tree import get, referred, replaced
 from ablations.spec import Experiment, Profile
 from ablations.store.identity import freeze, identity
 from ablations.store.identity import settings as settings_of
-from model.config import ConfigError, nearest
+from model.config import ConfigError, is_number, nearest
 from model.strict_yaml import Source
 
 MATCHED = "matched"  # as it is referred to: d_model: "${matched}"

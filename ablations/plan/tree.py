@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +9,6 @@ from typing import Any
 from model.config import ConfigError
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number: `.inf` and `.nan` are left for `validate` to refuse."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def get(tree: Mapping[str, Any], path: str) -> Any:

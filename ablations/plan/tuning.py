@@ -24,15 +24,15 @@ from typing import Any
 
 import yaml
 
+from ablations.config import FOLDER, located, parsed, yaml_text
 from ablations.plan.merge import Cell, PlannedArm
-from ablations.plan.source import FOLDER, located, parsed, yaml_text
-from ablations.plan.tree import get, is_number
+from ablations.plan.tree import get
 from ablations.spec import Experiment, experiments
 from ablations.store.files import write_atomic
 from ablations.store.identity import TUNING, freeze
 from ablations.store.results import Results
 from ablations.store.words import quoted
-from model.config import ConfigError, validate
+from model.config import ConfigError, is_number, validate
 
 Setting = dict[str, Any]
 Grid = dict[str, list[Any]]

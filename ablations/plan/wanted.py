@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ablations.config import located
+from ablations.facts import cost_facts, model_facts
 from ablations.measure import Place, discover, is_timing, quantities_of
 from ablations.measure.timing import TimingConfig
 from ablations.plan.code import code, measure_code
-from ablations.plan.facts import cost_facts, model_facts
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
-from ablations.plan.source import located
 from ablations.plan.tuning import Choice, choices, regime, trials_of, untried
 from ablations.spec import (
     Experiment,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ablations.plan.facts import model_facts
+from ablations.facts import model_facts
 from ablations.plan.wanted import Want
 
 

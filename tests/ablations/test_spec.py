@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from small import question
 
+from ablations.config import FOLDER
 from ablations.measure.timing import TimingConfig
-from ablations.plan.source import FOLDER
 from ablations.plan.wanted import make_plan
 from ablations.spec import (
     AXES,

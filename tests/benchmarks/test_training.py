@@ -17,9 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.measure.timing import TimingConfig, time_blocks
-from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
 from ablations.spec import read_profile
 from ablations.store.identity import freeze

@@ -9,8 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, read_yaml
+from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.plan.tree import replaced
 from ablations.spec import read_profile
 from ablations.tasks import TASK, Task

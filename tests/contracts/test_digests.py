@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from task_subjects import OWN_FILES, WITH_OWN_FILES, task_subject
 
-from ablations.plan.facts import identity_of
+from ablations.facts import identity_of
 from ablations.tasks import TASK
 
 DIGESTS = {

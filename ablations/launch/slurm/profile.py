@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ablations.config import located, read_yaml
 from ablations.launch import Job
-from ablations.plan.source import located, read_yaml
 from model.config import ConfigError, too_small, validate
 
 _START = 60.0  # seconds that a job may need until its function is called

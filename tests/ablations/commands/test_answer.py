@@ -13,7 +13,7 @@ import torch
 
 from ablations.commands import main
 from ablations.commands.answer import LONGEST, answer
-from ablations.plan.resolve import resolve_trial
+from ablations.config import resolve_trial
 from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ablations.plan import facts, resolve
+from ablations import config, facts
 from model.norm import NORM
 
 PAGE = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def shown(name: str) -> str:
 def forget() -> None:
     sys.modules.pop("my_parts", None)
     NORM.parts.pop("peak", None)
-    for room in (facts, resolve):
+    for room in (facts, config):
         for value in vars(room).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()

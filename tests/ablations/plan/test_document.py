@@ -10,8 +10,8 @@ import pytest
 from small import SETTINGS
 from small_plans import BOTH, POST, planned
 
+from ablations.config import parse_overrides
 from ablations.plan.document import document, joined, merge_into
-from ablations.plan.source import parse_overrides
 from ablations.plan.wanted import draws_of, make_plan
 from ablations.spec import experiments
 from ablations.store.results import Results

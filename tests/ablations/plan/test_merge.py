@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from ablations.plan.facts import identity_of
+from ablations.config import FOLDER, read_yaml, resolve_trial
+from ablations.facts import identity_of
 from ablations.plan.merge import Cell, arms_of, filled
-from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import get, replaced
 from ablations.spec import Profile, read_experiment
 from model.config import ConfigError

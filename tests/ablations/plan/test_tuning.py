@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from small_plans import planned
 
+from ablations.config import FOLDER, read_yaml
 from ablations.plan import tuning
 from ablations.plan.merge import PlannedArm, arms_of
-from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tuning import (
     Choice,
     Tried,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from ablations.config import resolve_trial
 from ablations.plan.code import code, measure_code
 from ablations.plan.merge import arms_of
-from ablations.plan.resolve import resolve_trial
 from ablations.spec import experiments, read_experiment, read_profile
 from ablations.store.identity import freeze
 from ablations.store.stamp import changed, digest_of, stamp

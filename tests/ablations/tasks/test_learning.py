@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.measure.quality import Quality
-from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, read_yaml
 from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.train.loop import train

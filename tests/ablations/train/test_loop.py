@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.plan.merge import arms_of
-from ablations.plan.resolve import resolve_trial
-from ablations.plan.source import FOLDER, read_yaml
 from ablations.plan.tree import replaced
 from ablations.spec import experiments, read_experiment, read_profile
 from ablations.tasks import Task

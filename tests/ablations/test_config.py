@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ablations.plan.source import parse_overrides, read_yaml
+from ablations.config import parse_overrides, read_yaml
 from ablations.plan.tree import referred, replaced
 from model.config import ConfigError
 from model.strict_yaml import Source, parse_yaml
