@@ -69,7 +69,7 @@ def task_facts(frozen_task: str) -> TaskFacts:
 def model_facts(frozen_model: str, frozen_task: str) -> ModelFacts:
     """ConfigError where the model cannot be built, or does not fit its task."""
     from ablations.plan.resolve import model_on_meta
-    from model.count import parameters
+    from model.flops import parameters
 
     model = model_on_meta(frozen_model, frozen_task)
     modules = sorted({type(module).__module__ for module in model.modules()})
@@ -83,7 +83,7 @@ def cost_facts(frozen_model: str, frozen_task: str) -> CostFacts:
     import torch
 
     from ablations.plan.resolve import model_on_meta
-    from model.count import count
+    from model.flops import count
 
     model, task = model_on_meta(frozen_model, frozen_task), task_facts(frozen_task)
     source_length = None if task.source_size is None else task.longest

@@ -52,7 +52,7 @@ def check_declarations(model: Any, task: TaskFacts) -> None:
     import torch
 
     from model.batch import Batch
-    from model.initialise import logical_parameters
+    from model.init import logical_parameters
 
     try:
         for _ in logical_parameters(model):

@@ -92,7 +92,7 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
     import torch
 
     from model.build import build
-    from model.head import HEAD, Head
+    from model.heads import HEAD, Head
     from model.positions import Position
 
     try:
