@@ -70,7 +70,7 @@ def task_facts(frozen_task: str) -> TaskFacts:
 @cache
 def model_facts(frozen_model: str, frozen_task: str) -> ModelFacts:
     """ConfigError where the model cannot be built, or does not fit its task."""
-    from model.count import parameters
+    from model.flops import parameters
 
     model = model_on_meta(frozen_model, frozen_task)
     modules = sorted({type(module).__module__ for module in model.modules()})
@@ -83,7 +83,7 @@ def cost_facts(frozen_model: str, frozen_task: str) -> CostFacts:
     waits until a trial is sent to a worker, or is compared with another."""
     import torch
 
-    from model.count import count
+    from model.flops import count
 
     model, task = model_on_meta(frozen_model, frozen_task), task_facts(frozen_task)
     source_length = None if task.source_size is None else task.longest
@@ -98,7 +98,7 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
     import torch
 
     from model.build import build
-    from model.head import HEAD, Head
+    from model.heads import HEAD, Head
     from model.positions import Position
 
     try:
@@ -187,7 +187,7 @@ def _check_user_model(model: Any, task: TaskFacts) -> None:
     import torch
 
     from model.batch import Batch
-    from model.initialise import logical_parameters
+    from model.init import logical_parameters
 
     try:
         for _ in logical_parameters(model):

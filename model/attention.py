@@ -8,14 +8,16 @@ B: sequences, H: heads, T: queries, S: keys, K: width of a head.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.batch import Batch
 from model.config import ConfigError
 from model.family import Family
+from model.layers import evaluating
 
 PATH = Family("path")
 MASK = Family("mask")
@@ -207,3 +209,31 @@ class Fused(Path):
             q_BHTK, k_BHSK, v_BHSK, mask, dropout, is_causal=plain_causal, scale=scale
         )
         return y_BHTK, None
+
+
+@torch.inference_mode()
+def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    """B H T S by the name of what attends; the fused path has nothing to show.
+
+    A recurrent model's attention has one head.
+    """
+    found: dict[str, Tensor] = {}
+
+    def watch(name: str) -> Any:
+        def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:
+            found[name.removesuffix(".shown")] = weights_BHTS
+
+        return keep
+
+    hooks = [
+        module.register_forward_hook(watch(name))
+        for name, module in model.named_modules()
+        if isinstance(module, Shown)
+    ]
+    try:
+        with evaluating(model):
+            model(batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found

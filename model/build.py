@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 from torch import nn
 
-import model.mixer
-import model.recurrent
 from model.attention import MASK, PATH, SIMILARITY
-from model.block import Block, Stack
 from model.config import ConfigError
 from model.embedding import Embedding
 from model.family import MODEL
 from model.feedforward import FEEDFORWARD, NoFeedForward
-from model.head import HEAD, Head
-from model.initialise import INITIAL, NoDraws, initialise
+from model.heads import HEAD, Head
+from model.init import INITIAL, NoDraws, initialise
 from model.layers import Joint
-from model.mixer import MIXER, NoMixer
-from model.mixer.attention import Attention
-from model.norm import NORM
+from model.mixers import MIXER, NoMixer, convolution, recurrences, window  # noqa: F401  (they register mixers)
+from model.mixers.attention import Attention
+from model.norms import NORM
 from model.positions import POSITION, Position
-from model.recurrent import CELL, SCORE
 from model.residual import RESIDUAL
+from model.rnn import CELL, SCORE, BidirectionalEncoder, Layers, Recurrent, Seq2Seq
 from model.scale import SCALE
-from model.transformer import Transformer
-
-for folder in (model.mixer, model.recurrent):  # a part is there once its file is
-    for module in pkgutil.iter_modules(folder.__path__, folder.__name__ + "."):
-        importlib.import_module(module.name)
-
-from model.recurrent.language import Layers, Recurrent  # noqa: E402
-from model.recurrent.seq2seq import BidirectionalEncoder, Seq2Seq  # noqa: E402
+from model.transformer import Block, Stack, Transformer
 
 FAMILIES = (
     MODEL, POSITION, NORM, RESIDUAL, MIXER, PATH, MASK, SIMILARITY, SCALE, FEEDFORWARD, HEAD,

@@ -12,10 +12,9 @@ from torch import nn
 
 from model.build import FAMILIES, build, resolve
 from model.config import ConfigError
-from model.count import Cost, count
+from model.flops import Cost, count, signature
 from model.layers import Joint
-from model.meter import signature
-from model.recurrent.cell import Layer
+from model.rnn import Layer
 
 DEFAULT_LENGTH = 512  # for a model that has no max_len
 FLOAT = 4  # bytes

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from model.batch import BOS, EOS, Batch
-from model.evaluating import evaluating
+from model.layers import evaluating
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,3 +30,22 @@ class Joint(nn.Linear):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
         return super().forward(x).split_with_sizes(self.widths, dim=-1)
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Evaluation mode for the block."""
+    with keeping_modes(model):
+        model.eval()
+        yield
+
+
+@contextmanager
+def keeping_modes(model: nn.Module) -> Iterator[None]:
+    """Every module's own mode comes back, a frozen part's too, whatever happens in the block."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, was_training in modes:
+            module.training = was_training

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from model.config import ConfigError
 from model.family import Family
-from model.initialise import Spread
+from model.init import Spread
 
 POSITION = Family("position")
 

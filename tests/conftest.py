@@ -83,7 +83,7 @@ def server() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a busy machine takes, no command says here what it is doing meanwhile."""
-    monkeypatch.setattr("model.arguments.PATIENCE", 3600.0)
+    monkeypatch.setattr("ablations.commands.terminal.PATIENCE", 3600.0)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 
 from ablations.plan.merge import arms_of
 from ablations.spec import experiments, read_experiment, read_profile
-from model import preset
+from model import presets
 from model.build import FAMILIES
 
 ROOT = Path(__file__).parent.parent
@@ -171,8 +171,8 @@ def chosen_parts() -> set[tuple[str, str]]:
             for key, below in value.items():
                 walk(key, below)
 
-    for name in preset.names():
-        walk("model", preset.load(name).model)
+    for name in presets.names():
+        walk("model", presets.load(name).model)
     for path in experiments().values():
         ablation, source = read_experiment(path)
         for arm in arms_of(ablation, source, read_profile("quick"), {}):

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ablations.commands import clean, describe, diff, listing, pages, plan, run, show, status
+from ablations.commands.terminal import BAD_INPUT, Parser, complain, guarded
 from ablations.config import parse_overrides
 from ablations.launch import Changed
 from ablations.signals import exit_code, stoppable
 from ablations.store.schema import RecordError
-from model.arguments import BAD_INPUT, Parser, complain, guarded
 from model.config import ConfigError, nearest
 
 GONE = {

@@ -19,12 +19,13 @@ from ablations.store.results import Results
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
 from ablations.train.weights import load_weights, stamp_for
+from model.attention import attention
 from model.batch import Batch
 from model.build import build
 from model.config import ConfigError
-from model.evaluating import attention, evaluating
 from model.generate import Generator, Question, greedy
-from model.head import Classes, last
+from model.heads import Classes, last
+from model.layers import evaluating
 
 LONGEST = 2000  # tokens: every weight is written out, and there are as many as its square
 

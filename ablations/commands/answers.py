@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from ablations.commands.columns import print_columns
+from ablations.commands.terminal import complain, working
 from ablations.store.words import quoted
-from model.arguments import complain, working
 
 if TYPE_CHECKING:
     from ablations.plan.wanted import Plan

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ablations.commands.terminal import working
 from ablations.spec import PROFILES, chosen, experiments, find_profile, read_experiment
 from ablations.store.identity import DECIDING, TUNING
 from ablations.store.results import Results
 from ablations.store.words import listed
-from model.arguments import working
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:

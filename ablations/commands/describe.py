@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablations.commands.arguments import as_json
-from model import preset
+from model import presets
 from model.config import ConfigError
 
 MEANING = "a model's structure, parameters, FLOPs and memory; no weight is made"
@@ -17,7 +17,7 @@ VOCABULARY = 32_000  # where there is no preset
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="PRESET", help=", ".join(preset.names()))
+    parser.add_argument("names", nargs="*", metavar="PRESET", help=", ".join(presets.names()))
     parser.add_argument("--length", type=_positive, metavar="N", help="default: max_len")
     parser.add_argument(
         "--vocabulary", type=_positive, metavar="N", help=f"default: the preset's or {VOCABULARY}"
@@ -36,9 +36,9 @@ def act(options: argparse.Namespace) -> int:
         raise ConfigError([f"{' and '.join(options.names)}: describe one preset at a time"])
     for path, levels in options.factors.items():
         raise ConfigError([f"{path}={','.join(levels)}: describe one model at a time"])
-    chosen = preset.Preset("transformer", {"name": "transformer"}, VOCABULARY, VOCABULARY)
+    chosen = presets.Preset("transformer", {"name": "transformer"}, VOCABULARY, VOCABULARY)
     if options.names:
-        chosen = preset.load(options.names[0])
+        chosen = presets.load(options.names[0])
     target_size = options.vocabulary or chosen.target_size
     source_size = options.vocabulary or chosen.source_size or target_size
     values = {path.removeprefix("model."): value for path, value in options.overrides.items()}

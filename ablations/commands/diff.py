@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.commands.arguments import as_json, imports, plan_of, profile
 from ablations.commands.columns import print_columns
+from ablations.commands.terminal import working
 from ablations.store.words import listed, nearest_label, quoted
-from model.arguments import working
 from model.config import ConfigError
 
 if TYPE_CHECKING:

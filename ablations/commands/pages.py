@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ablations.commands.answers import renew_page
 from ablations.commands.arguments import as_json, place, results_of
-from model.arguments import complain
+from ablations.commands.terminal import complain
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:

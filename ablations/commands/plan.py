@@ -16,8 +16,8 @@ from ablations.commands.arguments import (
     trials,
 )
 from ablations.commands.columns import print_columns
+from ablations.commands.terminal import working
 from ablations.store.words import quoted
-from model.arguments import working
 
 if TYPE_CHECKING:
     from ablations.plan.merge import Cell

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import Machine, count, duration, plan_of, results_of, trials
 from ablations.commands.launching import launcher_of, launching
+from ablations.commands.terminal import complain
 from ablations.spec import experiments
-from model.arguments import complain
 from model.config import ConfigError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from argparse import ArgumentParser, Namespace
 
 from ablations.commands.arguments import import_modules, imports, place, results_of, seed
 from ablations.commands.naming import trial_of
+from ablations.commands.terminal import working
 from ablations.store.record import Record
 from ablations.store.results import Results
-from model.arguments import working
 from model.config import ConfigError
 
 

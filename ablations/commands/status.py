@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
+from ablations.commands.terminal import working
 from ablations.commands.trial_list import Place, places, print_places, score
 from ablations.store.record import TRAINED, WHOLE, Record
 from ablations.store.results import Asked, Results
 from ablations.store.schema import STATUSES, RecordError
 from ablations.store.stamp import changed
-from model.arguments import working
 from model.config import ConfigError, nearest
 
 STATES = (*STATUSES, "running", "stale", "waiting")

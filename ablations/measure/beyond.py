@@ -15,9 +15,8 @@ from ablations.measure import MEASURE, Measure, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from ablations.tasks.text import Text
-from model.batch import Batch
-from model.evaluating import evaluating
-from model.loss import cross_entropy
+from model.batch import Batch, cross_entropy
+from model.layers import evaluating
 
 BANDS = {1.0: 1, 1.5: 1, 4.0: 4}
 """Where a band ends, in trained lengths, and how many halves of one it holds."""

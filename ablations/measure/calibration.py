@@ -15,7 +15,7 @@ from ablations.measure import MEASURE, Measure, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import IGNORE
-from model.evaluating import evaluating
+from model.layers import evaluating
 
 BINS = 15  # as Guo et al. have it
 QUANTITIES = ("lower edge", "upper edge", "confidence", "accuracy", "count")

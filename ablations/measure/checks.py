@@ -17,15 +17,14 @@ from ablations.measure import MEASURE, Probe, Quantity, Taken
 from ablations.measure.throughput import random_batch
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
-from model import preset
+from model import presets
 from model.attention import MASK, PATH, Path
-from model.batch import Batch
-from model.block import Stack
+from model.batch import Batch, cross_entropy
 from model.build import build, resolve
-from model.evaluating import evaluating
-from model.loss import cross_entropy
+from model.layers import evaluating
 from model.positions import Learned
 from model.scale import SCALE
+from model.transformer import Stack
 
 WIDTH = 64  # of the slide's heads
 PRINTED = {
@@ -84,8 +83,8 @@ class Structure(Probe):
 
     def take(self, config: dict[str, Any], task: Task, device: torch.device) -> Taken:
         readings = []
-        for name in preset.names():
-            chosen = preset.load(name)
+        for name in presets.names():
+            chosen = presets.load(name)
             with torch.device("meta"):
                 model = build(chosen.model, chosen.source_size, chosen.target_size, None)
             stack = next(part for part in model.modules() if isinstance(part, Stack))

@@ -22,12 +22,11 @@ from ablations.measure.throughput import first_mixer, mixer_of
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import positions
-from model.block import Stack
 from model.build import build
-from model.count import count
-from model.meter import signature
-from model.mixer import Context, Mixer
-from model.recurrent.cell import Layer
+from model.flops import count, signature
+from model.mixers import Context, Mixer
+from model.rnn import Layer
+from model.transformer import Stack
 
 WORK_LENGTHS = (64, 128, 256, 512, 1024)
 STEP_LENGTHS = (64, 128, 256)

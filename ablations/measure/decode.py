@@ -15,8 +15,8 @@ from ablations.measure import MEASURE, Place, Quantity, Timing
 from ablations.tasks.task import Task
 from model.batch import BOS
 from model.build import build
-from model.evaluating import evaluating
 from model.generate import Decoding, Generator
+from model.layers import evaluating
 
 KEPT, ANEW = "kept", "anew"  # what is known of earlier tokens: kept, or read again for each token
 SOURCE = 16  # tokens, where a task has a source

@@ -13,9 +13,9 @@ from torch import Tensor
 from ablations.measure import MEASURE, Probe, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
+from model.attention import attention
 from model.batch import BOS, EOS, Batch
 from model.build import build
-from model.evaluating import attention
 from model.transformer import Transformer
 
 SEQUENCES, TOKENS = 64, 16

@@ -14,10 +14,10 @@ from ablations.measure import MEASURE, Probe, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Budget, Task
 from model.batch import Batch
-from model.block import Block
 from model.build import build
-from model.evaluating import evaluating
-from model.mixer import Context
+from model.layers import evaluating
+from model.mixers import Context
+from model.transformer import Block
 
 TOKENS = 1024  # of the batch, about
 

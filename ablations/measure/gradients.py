@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from ablations.measure import MEASURE, Probe, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Budget, Task
-from model.batch import Batch
-from model.block import Stack
+from model.batch import Batch, cross_entropy
 from model.build import build
-from model.evaluating import evaluating
-from model.loss import cross_entropy
+from model.layers import evaluating
+from model.transformer import Stack
 
 DEPTHS = (2, 4, 8, 16, 32)
 TOKENS = 512  # of the batch, about

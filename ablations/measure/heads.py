@@ -20,12 +20,11 @@ from ablations.measure import MEASURE, Measure, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
-from model.attention import Explicit, Infinity
-from model.batch import Batch, positions
-from model.evaluating import attention, evaluating
-from model.initialise import INITIAL, initialise
-from model.loss import cross_entropy
-from model.mixer.attention import Heads
+from model.attention import Explicit, Infinity, attention
+from model.batch import Batch, cross_entropy, positions
+from model.init import INITIAL, initialise
+from model.layers import evaluating
+from model.mixers.attention import Heads
 
 TOKENS = 8192  # of a split that are read, padding too, about
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)

@@ -18,9 +18,8 @@ from ablations.measure import MEASURE, Measure, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
-from model.batch import Batch
-from model.evaluating import evaluating
-from model.loss import cross_entropy
+from model.batch import Batch, cross_entropy
+from model.layers import evaluating
 
 # A tenth of every row's length: the bend of a neighbourhood, not the Hessian of a point. Of two
 # trained text models a hundredth gave two thirds of it, and as much. A smaller step meets few kinks

@@ -18,8 +18,8 @@ from ablations.store.record import Reading
 from ablations.tasks.data.tokens import Tokens
 from ablations.tasks.data.vocabulary import Vocabulary
 from ablations.tasks.task import Task
+from model.attention import attention
 from model.batch import Batch
-from model.evaluating import attention
 
 EXAMPLES = 3
 SHORT = 16  # tokens, of the longer side

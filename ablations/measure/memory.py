@@ -19,7 +19,7 @@ from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from model.batch import positions
 from model.build import build
-from model.mixer import Context
+from model.mixers import Context
 
 LENGTHS = (128, 256, 512, 1024, 2048)
 LEAST = 1 << 20  # bytes: what was free in the heap hides smaller peaks

@@ -19,7 +19,7 @@ from ablations.store.record import Reading
 from ablations.tasks.task import Budget, Task
 from model.batch import IGNORE, PAD, Batch
 from model.build import build
-from model.evaluating import evaluating
+from model.layers import evaluating
 
 OWN, LONGEST = "own", "longest"  # input of the batch, or of all the data
 TOKENS = 2048  # of a batch, about

@@ -17,8 +17,8 @@ from ablations.store.record import Reading
 from ablations.tasks.task import Example, Score, Task
 from ablations.train.step import validate
 from model.batch import IGNORE
-from model.evaluating import evaluating
 from model.generate import Answer, Generator, Question, beam
+from model.layers import evaluating
 
 
 @MEASURE.register("quality")

@@ -14,7 +14,7 @@ from torch import Tensor
 from ablations.measure import MEASURE, Probe, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
-from model.initialise import INITIAL, initialise
+from model.init import INITIAL, initialise
 from model.scale import SCALE, Scale
 
 WIDTHS = (4, 16, 64, 256, 1024)

@@ -16,11 +16,11 @@ from ablations.measure.throughput import random_batch
 from ablations.measure.timing import synchronise
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
-from model import preset
+from model import presets
 from model.build import build
-from model.count import KINDS, count, kinds_of
-from model.evaluating import evaluating
-from model.mixer import Mixer
+from model.flops import KINDS, count, kinds_of
+from model.layers import evaluating
+from model.mixers import Mixer
 
 RATIOS = (0.125, 0.5, 1.0, 2.0, 8.0)  # tokens to d_model
 PROCESSES, CALLS = 3, 5
@@ -72,8 +72,8 @@ class Presets(Probe):
 
     def take(self, config: dict[str, Any], task: Task, device: torch.device) -> Taken:
         readings = []
-        for name in preset.names():
-            chosen = preset.load(name)
+        for name in presets.names():
+            chosen = presets.load(name)
             with torch.device("meta"):
                 model = build(chosen.model, chosen.source_size, chosen.target_size, 0)
             for ratio in RATIOS:

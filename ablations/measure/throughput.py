@@ -17,10 +17,10 @@ from ablations.train.optimiser import OPTIMISER
 from ablations.train.settings import TrainConfig
 from ablations.train.step import compiled, update
 from model.batch import BOS, Batch, positions
-from model.block import Stack
 from model.build import build
-from model.evaluating import evaluating
-from model.mixer import Context, Mixer
+from model.layers import evaluating
+from model.mixers import Context, Mixer
+from model.transformer import Stack
 
 
 @MEASURE.register("throughput")

@@ -26,7 +26,7 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     own file.
     """
     from ablations.train.optimiser import OPTIMISER, SCHEDULE
-    from model.initialise import INITIAL
+    from model.init import INITIAL
 
     written, train = json.loads(frozen_model), json.loads(frozen_train)
     choices = [(OPTIMISER, train["optimiser"]), (SCHEDULE, train["schedule"])]
@@ -34,7 +34,7 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     roots = set(model_facts(frozen_model, frozen_task).modules)
     roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
     roots |= {family.part(choice["name"]).__module__ for family, choice in choices}
-    roots |= {"ablations.train.loop", "model.initialise", *task_facts(frozen_task).modules}
+    roots |= {"ablations.train.loop", "model.init", *task_facts(frozen_task).modules}
     roots = {name for name in roots if not _is_aside(name)}
     return stamp(roots, _is_aside) | stamp([_JOINT, *_SHARED], lambda _: True)
 

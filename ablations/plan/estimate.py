@@ -93,7 +93,7 @@ def rate_of(device: torch.device) -> float | None:
 
     from model.batch import Batch
     from model.build import build
-    from model.count import parameters
+    from model.flops import parameters
 
     if device.type != "cpu":
         return None

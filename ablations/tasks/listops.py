@@ -38,8 +38,8 @@ from ablations.tasks.scoring import some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, Batch
 from model.config import ConfigError, too_small
-from model.evaluating import evaluating
 from model.generate import Question, greedy
+from model.layers import evaluating
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "[MIN": min,

@@ -20,8 +20,8 @@ from ablations.tasks.generated import Generated, each_right, share_right, too_fe
 from ablations.tasks.task import TASK, Decode, Metric
 from model.batch import IGNORE, Batch
 from model.config import ConfigError, too_small
-from model.evaluating import evaluating
 from model.generate import Question
+from model.layers import evaluating
 
 
 class Lookup(Generated):

@@ -27,12 +27,11 @@ from ablations.tasks.data.bible import KING_JAMES, read
 from ablations.tasks.data.lines import read_text
 from ablations.tasks.data.tokens import TOKENS, Tokens
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
-from model.batch import Batch
+from model.batch import Batch, cross_entropy
 from model.config import ConfigError
-from model.evaluating import evaluating
 from model.family import choice
 from model.generate import Generator, Question, greedy
-from model.loss import cross_entropy
+from model.layers import evaluating
 
 SPLITS = {"train": "characters", "valid": "valid_characters", "test": "test_characters"}
 EVALUATION_TOKENS = 8192

@@ -28,12 +28,11 @@ from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Stopped
 from ablations.train.weights import Average, named, restore
 from model.attention import Explicit, Fused, Infinity
-from model.batch import IGNORE, PAD, Batch
+from model.batch import IGNORE, PAD, Batch, cross_entropy
 from model.embedding import Embedding
-from model.evaluating import evaluating
-from model.loss import cross_entropy
-from model.mixer.attention import Heads
-from model.recurrent.cell import Layer
+from model.layers import evaluating
+from model.mixers.attention import Heads
+from model.rnn import Layer
 
 _LEAST = 1e-6  # added to a norm before it divides, as torch's own clipping does
 _FILL = {"labels": IGNORE, "inputs": PAD, "source": PAD, "segments": 0}

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from ablations.tasks.task import Task
 from ablations.train.ddp import ALONE, Devices
 from ablations.train.settings import TrainConfig
-from model.batch import Batch
-from model.evaluating import evaluating
-from model.loss import cross_entropy
+from model.batch import Batch, cross_entropy
+from model.layers import evaluating
 
 
 def compiled(model: nn.Module, config: TrainConfig) -> Callable[[Batch], Tensor]:

@@ -27,7 +27,7 @@ from ablations.train.unfinished import Keeper
 from ablations.train.weights import save_weights
 from model.batch import BOS, EOS, IGNORE, Batch
 from model.build import build
-from model.evaluating import evaluating
+from model.layers import evaluating
 
 DIGITS = 5
 SIZES = {"train": 120, "valid": 24, "test": 24}

@@ -16,7 +16,7 @@ from analysis.compare import compare, lines
 from analysis.contrasts import gather
 
 LUCK = {300: 0.0, 301: 0.012, 302: -0.02, 303: 0.007}
-ENV = {"commit": "1" * 7, "code": {"model/norm.py": "aaa"}, "numerics": "torch 2, AVX512"}
+ENV = {"commit": "1" * 7, "code": {"model/norms.py": "aaa"}, "numerics": "torch 2, AVX512"}
 OLD = {"pre": 0.30, "post": 0.40}
 PER = {"name": "per", "split": "valid", "better": "lower", "label": "phone error rate"}
 
@@ -105,7 +105,7 @@ def test_a_rise_is_better_where_more_is_better_and_two_seeds_decide_nothing(
 
 
 OTHERWISE: dict[str, dict[str, Any]] = {
-    "code": {"env": {**ENV, "code": {"model/norm.py": "bbb"}}},
+    "code": {"env": {**ENV, "code": {"model/norms.py": "bbb"}}},
     "torch": {"env": {**ENV, "numerics": "torch 3, NEON"}},
     "data": {},
     "settings": {},

@@ -149,7 +149,7 @@ def test_a_measure_that_this_table_does_not_ask_for_is_not_read_and_makes_nothin
         Reading(name, "1", 0.3, "valid", {"step": 9}, measure=name)
         for name in ("quality", "calibration")
     )
-    taken = {"quality": {}, "calibration": {"model/norm.py": "before"}}
+    taken = {"quality": {}, "calibration": {"model/norms.py": "before"}}
     folder.record("control", 0, readings=[asked, not_asked], measures=taken)
     loaded = load(folder.root)
     assert list(loaded.readings["metric"]) == ["quality"]

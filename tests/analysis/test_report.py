@@ -182,7 +182,7 @@ def test_the_page_is_the_same_when_made_again_and_tells_machines_and_code_apart(
     folder: Any,
 ) -> None:
     folder.ablation("width", ["64", "128"], seeds=[300])
-    stale = {"code": {"model/norm.py": "before"}}
+    stale = {"code": {"model/norms.py": "before"}}
     folder.record("64", 300, 0.25, env={"torch": "2.13.0", "device": "cpu", "commit": "a"})
     other = {"torch": "2.12.0", "device": "cpu", "commit": "b"}
     folder.record("128", 300, 0.20, env={**other, **stale})

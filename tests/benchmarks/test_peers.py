@@ -16,7 +16,7 @@ import torch
 
 from ablations.measure.timing import TimingConfig, time_blocks
 from analysis.stats import ratio_ends
-from model.count import flops_per_token
+from model.flops import flops_per_token
 
 # Other libraries' warnings are their own business here.
 pytestmark = pytest.mark.filterwarnings("ignore")

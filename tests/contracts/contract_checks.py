@@ -19,7 +19,7 @@ from contract_subjects import TARGET_SIZE, Subject
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.initialise import logical_parameters
+from model.init import logical_parameters
 
 
 def assert_same(actual: Any, expected: Any, sentence: str, tolerance: float = 1e-9) -> None:

@@ -16,7 +16,7 @@ from torch import nn
 from model.build import FAMILIES, build, resolve
 from model.config import ConfigError
 from model.family import MODEL, Family, NoOptions
-from model.initialise import INITIAL
+from model.init import INITIAL
 from model.positions import POSITION
 
 SOURCE_SIZE, TARGET_SIZE = 11, 9

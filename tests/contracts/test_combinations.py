@@ -25,9 +25,9 @@ from model.attention import MASK, PATH, SIMILARITY
 from model.build import build
 from model.config import ConfigError
 from model.feedforward import FEEDFORWARD
-from model.mixer import MIXER
-from model.mixer.attention import Heads
-from model.norm import NORM
+from model.mixers import MIXER
+from model.mixers.attention import Heads
+from model.norms import NORM
 from model.positions import POSITION
 from model.residual import RESIDUAL
 from model.scale import SCALE

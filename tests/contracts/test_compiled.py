@@ -19,7 +19,7 @@ from torch._dynamo.utils import counters
 
 from model.attention import PATH, Path
 from model.family import MODEL
-from model.mixer import MIXER
+from model.mixers import MIXER
 from model.positions import POSITION
 
 # The library's own, where a graph breaks: it looks at gradients of what is no leaf.

@@ -18,7 +18,7 @@ from ablations.measure import (
     memory,
     share,
 )
-from model import preset
+from model import presets
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landscape, "PLACES", [-1.0, 0.0, 1.0])
     monkeypatch.setattr(share, "RATIOS", (0.5, 2.0))
     monkeypatch.setattr(share, "PROCESSES", 1)
-    monkeypatch.setattr(preset, "names", lambda: ["gpt2", "transformer-base"])
+    monkeypatch.setattr(presets, "names", lambda: ["gpt2", "transformer-base"])
 
 
 @pytest.mark.parametrize("name", discover().parts)

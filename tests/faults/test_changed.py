@@ -25,7 +25,7 @@ from ablations.runner import run
 from ablations.store.results import Results
 from ablations.store.stamp import PROJECT, ROOT, changed, loaded_otherwise, note_loaded, stamp
 from ablations.worker import run_trials
-from model.norm import NORM
+from model.norms import NORM
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -33,7 +33,7 @@ Ask = Callable[..., str]
 PART = "norm_of_ours"
 SOURCE = f'''
 from pathlib import Path
-from model.norm import NORM, LayerNorm
+from model.norms import NORM, LayerNorm
 
 @NORM.register("{PART}")
 class Ours(LayerNorm):
@@ -165,7 +165,7 @@ import sys
 from pathlib import Path
 
 os.chdir(sys.argv[2])
-part = Path("model/norm.py")
+part = Path("model/norms.py")
 written = part.read_text()
 part.write_text(written.replace("config.eps, elementwise", "2 * config.eps, elementwise", 1))
 import ablations.worker  # as it is while the file says something else
@@ -195,5 +195,5 @@ def test_code_that_was_edited_and_put_back_before_the_plan_trains_nothing(
     question = ask(measures=[])
     driver = start(drivers, "-c", DRIVER, question, str(tmp_path), path=path)
     out, err = driver.communicate(timeout=LONG)
-    assert out.startswith("model/norm.py changed since this sweep began"), err
+    assert out.startswith("model/norms.py changed since this sweep began"), err
     assert out.endswith("0 records\n")

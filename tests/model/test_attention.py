@@ -13,8 +13,8 @@ from torch import Tensor
 
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import positions
-from model.mixer import MIXER, Context
-from model.mixer.attention import Attention
+from model.mixers import MIXER, Context
+from model.mixers.attention import Attention
 from model.positions import POSITION
 from model.scale import SCALE
 

@@ -14,8 +14,8 @@ from ablations.commands import main
 from model.attention import PATH
 from model.batch import Batch
 from model.build import build
-from model.count import Cost, count, flops_per_token, parameters
-from model.mixer import MIXER
+from model.flops import Cost, count, flops_per_token, parameters
+from model.mixers import MIXER
 from model.positions import POSITION
 from model.residual import RESIDUAL
 

@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch import nn
 
+from model.attention import attention
 from model.batch import Batch
 from model.build import build
-from model.count import count
-from model.evaluating import attention, evaluating
+from model.flops import count
 from model.generate import Question, beam, greedy, sample
+from model.layers import evaluating
 
 TOKENS = torch.tensor([[3, 4, 5]])
 QUESTION = Question(prompt=TOKENS)

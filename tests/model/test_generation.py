@@ -17,7 +17,7 @@ from model.attention import MASK
 from model.batch import BOS, EOS, Batch
 from model.build import build
 from model.generate import Decoding, Question, beam, generate, greedy, sample
-from model.mixer import MIXER
+from model.mixers import MIXER
 from model.positions import POSITION
 
 SOURCE_SIZE, TARGET_SIZE, MAX_NEW = 8, 6, 5

@@ -13,8 +13,8 @@ from slow_formulas import Vector, add, gelu, layer_norm, linear
 from model.batch import Batch
 from model.build import build
 from model.config import ConfigError
-from model.head import HEAD
-from model.norm import NORM
+from model.heads import HEAD
+from model.norms import NORM
 
 LENGTHS = [4, 1, 3]
 SOURCE = torch.tensor([[3, 7, 4, 5], [6, 0, 0, 0], [5, 4, 3, 0]])

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from model.build import build
-from model.initialise import INITIAL, initialise, logical_parameters
-from model.recurrent.cell import LSTM
+from model.init import INITIAL, initialise, logical_parameters
+from model.rnn import LSTM
 
 
 def drawn(choice: object, role: str, shape: tuple[int, ...]) -> torch.Tensor:

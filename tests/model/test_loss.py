@@ -6,8 +6,7 @@ import torch
 from given_weights import assert_equals, random
 from slow_formulas import cross_entropy as by_hand
 
-from model.batch import BOS, EOS, IGNORE, PAD, Batch, positions
-from model.loss import cross_entropy
+from model.batch import BOS, EOS, IGNORE, PAD, Batch, cross_entropy, positions
 
 LABELS = [[3, IGNORE, 0], [IGNORE, 4, 1]]
 

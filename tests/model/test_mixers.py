@@ -18,9 +18,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.build import build
-from model.initialise import logical_parameters
-from model.mixer import MIXER, Context, Mixer
-from model.mixer.recurrent import scan
+from model.init import logical_parameters
+from model.mixers import MIXER, Context, Mixer
+from model.mixers.recurrences import scan
 from model.positions import POSITION, Position
 from model.scale import SCALE
 

@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from model.batch import Batch
 from model.build import build
-from model.mixer import Context
+from model.mixers import Context
 from model.positions import POSITION
 
 SIZES = {"d_model": 16, "n_heads": 2, "depth": 3, "max_len": 32}

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from model.build import build, resolve
-from model.count import parameters
-from model.preset import load, names
+from model.flops import parameters
+from model.presets import load, names
 
 PUBLISHED = {
     "gpt2": 124_439_808,

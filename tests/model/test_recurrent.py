@@ -9,7 +9,7 @@ from given_weights import calls, randomised
 
 from model.batch import Batch
 from model.build import build
-from model.recurrent import CELL, SCORE
+from model.rnn import CELL, SCORE
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
 MODELS: list[dict[str, Any]] = [

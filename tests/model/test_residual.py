@@ -13,7 +13,7 @@ from slow_formulas import Vector, add, layer_norm
 from torch import Tensor
 
 from model.build import build
-from model.norm import NORM
+from model.norms import NORM
 from model.residual import RESIDUAL
 
 WIDTH, SUBLAYERS = 6, 3

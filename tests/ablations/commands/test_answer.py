@@ -21,9 +21,9 @@ from ablations.tasks.cache import load_task
 from ablations.train.loop import train
 from ablations.train.settings import TrainConfig
 from ablations.train.weights import load_weights, save_weights, stamp_for
+from model.attention import attention
 from model.batch import EOS, Batch
 from model.build import build
-from model.evaluating import attention
 
 Trained = tuple[Results, Record]
 

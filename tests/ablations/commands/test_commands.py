@@ -325,7 +325,7 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
     wants = list(plan.wanted.values())
     for want, status in zip(wants, (*STATUSES, "ok", "ok"), strict=False):
         reason = None if status == "ok" else f"was {status}\nand more"
-        code = want.code if want is not wants[7] else {"model/norm.py": "other"}
+        code = want.code if want is not wants[7] else {"model/norms.py": "other"}
         results.write(
             Record(
                 want.trial,

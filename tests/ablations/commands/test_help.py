@@ -9,9 +9,9 @@ import pytest
 
 from ablations.commands import parse, parsers
 from ablations.commands.arguments import names_of
+from ablations.commands.terminal import working
 from ablations.plan.wanted import make_plan
 from ablations.spec import find, find_profile, read_experiment
-from model.arguments import working
 
 EXAMPLES = [
     shlex.split(line)[1:]
@@ -49,14 +49,14 @@ def check(example: list[str]) -> None:
 def test_what_takes_long_says_what_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("model.arguments.PATIENCE", 0.0)
+    monkeypatch.setattr("ablations.commands.terminal.PATIENCE", 0.0)
     with working("Counting sheep"):
         told = ""
         while not told:  # as soon as the other thread comes to it
             time.sleep(0)
             told = capsys.readouterr().err
     assert told == "Counting sheep …\n"
-    monkeypatch.setattr("model.arguments.PATIENCE", 3600.0)
+    monkeypatch.setattr("ablations.commands.terminal.PATIENCE", 3600.0)
     with working("Counting sheep"):
         pass
     assert capsys.readouterr().err == ""

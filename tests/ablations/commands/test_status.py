@@ -19,7 +19,7 @@ TRIALS = [f"{digit}" * 12 for digit in range(6)]
 CONFIG = {"model": {"name": "m"}, "task": {}, "train": {}}
 
 
-NOW, OTHER = {}, {"model/norm.py": "other"}  # which code made a record
+NOW, OTHER = {}, {"model/norms.py": "other"}  # which code made a record
 
 
 @pytest.fixture

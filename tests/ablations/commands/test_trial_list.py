@@ -54,7 +54,7 @@ def test_each_trial_stands_by_question_variant_and_seed_with_its_outcome_and_sco
 ) -> None:
     write(results, 0, readings=[per(0.9, 10), per(0.25, 20), per(0.1, 5)])
     write(results, 2, "stuck", reason="no better", readings=[per(1.5, 20)])
-    other = {"code": {"model/norm.py": "other"}}
+    other = {"code": {"model/norms.py": "other"}}
     none_at_last = [per(0.3, 10), per(None, 20)]
     write(results, 3, "error", reason="bad luck", env=other, readings=none_at_last)
     lines = told(capsys, results).partition("\n\n")[2].splitlines()

@@ -90,8 +90,8 @@ def test_a_training_asks_for_a_core_and_an_accelerator_for_each_device(
 def test_a_process_that_has_imported_other_code_trains_nothing(plan: Plan, tmp_path: Path) -> None:
     job = job_of(plan, Results(tmp_path / "out"), "cpu")
     (asked,) = job.payload["trials"]
-    other = {**job.payload, "trials": [{**asked, "code": {"model/norm.py": "0" * 12}}]}
-    with pytest.raises(Changed, match=r"model/norm\.py changed"):
+    other = {**job.payload, "trials": [{**asked, "code": {"model/norms.py": "0" * 12}}]}
+    with pytest.raises(Changed, match=r"model/norms\.py changed"):
         train_rank(other, lambda *_: None, Notice())
 
 

@@ -148,7 +148,7 @@ def test_the_code_that_travels_names_the_tasks_of_the_sweep() -> None:
         with zipfile.ZipFile(io.BytesIO(packed(["worker_jobs"]))) as file:
             names = file.namelist()
             assert json.loads(file.read("tasks.json")) == told
-    assert {"model/norm.py", "ablations/worker.py", "worker_jobs.py"} <= {*names}
+    assert {"model/norms.py", "ablations/worker.py", "worker_jobs.py"} <= {*names}
 
 
 @pytest.mark.usefixtures("cluster")

@@ -224,7 +224,7 @@ def test_a_stale_record_is_named_and_made_anew_when_asked(
     run(plan, results, here, "cpu")
     trial = next(iter(plan.wanted))
     stale = held(results, trial)
-    stale.env["code"] = {"model/norm.py": "other"}
+    stale.env["code"] = {"model/norms.py": "other"}
     results.write(stale)
     here.jobs.clear()
     run(plan, results, here, "cpu")

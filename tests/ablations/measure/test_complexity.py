@@ -17,8 +17,8 @@ from torch import Tensor
 from ablations.measure.complexity import longest_path, operations
 from ablations.measure.throughput import first_mixer
 from model.build import build
-from model.count import count
-from model.mixer import Context, Mixer
+from model.flops import count
+from model.mixers import Context, Mixer
 
 REACH = 8
 LAYERS: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from ablations.measure import Place, decode
 from ablations.measure.decode import ANEW, KEPT, Decode, Generation
 from model.batch import Batch
 from model.build import build
-from model.evaluating import evaluating
+from model.layers import evaluating
 
 CPU = torch.device("cpu")
 RECURRENT = {"name": "recurrent", "kind": "decoder", "d_model": 8, "depth": 2, "cell": "lstm"}

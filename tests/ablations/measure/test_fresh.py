@@ -16,7 +16,7 @@ from ablations.tasks.strings import Copy
 from ablations.tasks.task import Budget
 from model.batch import Batch, positions
 from model.build import build
-from model.mixer import Context
+from model.mixers import Context
 
 CPU = torch.device("cpu")
 

@@ -32,7 +32,7 @@ from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from ablations.train.step import validate
 from model.batch import Batch
-from model.mixer.attention import Heads
+from model.mixers.attention import Heads
 
 CPU = torch.device("cpu")
 few = settings(max_examples=25)

@@ -16,7 +16,7 @@ from ablations.store.record import Reading
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.batch import Batch
-from model.evaluating import evaluating
+from model.layers import evaluating
 
 CPU = torch.device("cpu")
 

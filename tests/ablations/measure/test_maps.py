@@ -12,9 +12,9 @@ from ablations.measure.maps import SHORT, WHOLE, Maps, examples, single
 from ablations.store.record import Reading
 from ablations.tasks import TASK
 from ablations.tasks.task import Task
+from model.attention import attention
 from model.batch import BOS, Batch
 from model.build import build
-from model.evaluating import attention
 
 CPU = torch.device("cpu")
 LAYERS = ["encoder.blocks.0.mixer", "decoder.blocks.0.mixer", "decoder.blocks.0.cross"]

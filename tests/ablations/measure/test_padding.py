@@ -13,7 +13,7 @@ from ablations.plan.wanted import Want
 from ablations.tasks.cache import load_task
 from model.batch import IGNORE, PAD, Batch
 from model.build import build
-from model.evaluating import evaluating
+from model.layers import evaluating
 
 CPU = torch.device("cpu")
 

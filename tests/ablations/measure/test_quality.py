@@ -19,7 +19,7 @@ from ablations.store.record import Reading
 from ablations.tasks.scoring import METRICS, score
 from ablations.tasks.task import Task
 from model.batch import PAD, Batch
-from model.evaluating import evaluating
+from model.layers import evaluating
 
 CPU = torch.device("cpu")
 

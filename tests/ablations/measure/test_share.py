@@ -14,11 +14,11 @@ from torch import nn
 from ablations.measure import share
 from ablations.measure.share import Presets, Share
 from ablations.store.record import Reading
-from model import preset
+from model import presets
 from model.build import build
-from model.count import count
 from model.feedforward import FEEDFORWARD
-from model.mixer import Mixer
+from model.flops import count
+from model.mixers import Mixer
 
 CPU = torch.device("cpu")
 
@@ -89,7 +89,7 @@ def test_time_that_a_part_sleeps_is_that_parts(
 
 
 def test_published_models_have_the_shares_of_their_papers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preset, "names", lambda: ["gpt2"])
+    monkeypatch.setattr(presets, "names", lambda: ["gpt2"])
     monkeypatch.setattr(share, "RATIOS", (0.5, 8.0))
     readings = Presets().take(transformer(), TEXT, CPU).readings
     for metric in ("preset_flops_share", "preset_parameter_share"):

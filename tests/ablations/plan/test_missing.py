@@ -53,7 +53,7 @@ def test_a_record_of_other_code_is_stale_and_made_anew_only_when_asked(
     plan: Plan, results: Results
 ) -> None:
     old, new = plan.wanted.values()
-    results.write(record_of(old, env={"code": {"model/norm.py": "other"}}))
+    results.write(record_of(old, env={"code": {"model/norms.py": "other"}}))
     results.write(record_of(new))
     expected = {"train": [], "measure": [], "stale": [old.trial], "failed": []}
     assert lacks(plan, results) == lacks(plan, results, "failed") == expected
@@ -114,7 +114,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
     assert untimed(rival, timed(control.trial), plan.wanted) == {}
     other = timed(control.trial, {"ablations/measure/timing.py": "before"})
     assert untimed(rival, other, plan.wanted) == lacking
-    beside = {**beside, "model/norm.py": "x"}  # which has changed since
+    beside = {**beside, "model/norms.py": "x"}  # which has changed since
     assert untimed(rival, timed(control.trial), plan.wanted) == lacking
 
 
@@ -166,7 +166,7 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_without_training(
     expected = {"train": [], "measure": [kept.trial], "stale": [lost.trial], "failed": []}
     assert lacks(plan, results) == expected
     assert lacks(plan, results, "stale") == {**expected, "train": [lost.trial]}
-    results.write(record_of(kept, env={"code": {"model/norm.py": "x"}}, measures=OTHER))
+    results.write(record_of(kept, env={"code": {"model/norms.py": "x"}}, measures=OTHER))
     keep_weights(kept, results)  # of other code's training, too
     stale = [want.trial for want in (kept, lost)]
     assert lacks(plan, results) == {**expected, "measure": [], "stale": stale}

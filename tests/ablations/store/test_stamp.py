@@ -23,7 +23,7 @@ Rewrite = Callable[[str], str]
 PART = '''
 """A part from elsewhere."""
 from torch import nn
-from model.norm import LayerNorm
+from model.norms import LayerNorm
 
 class Part(nn.Module):
     """It doubles."""
@@ -75,7 +75,7 @@ def test_code_counts(rewrite: Rewrite) -> None:
             ("x * self.factor", "self.factor * x"),
             ("factor: int", "factor: float"),
             ("return x", "return 'x'"),
-            ("from model.norm import LayerNorm", "from model.residual import PreNorm"),
+            ("from model.norms import LayerNorm", "from model.residual import PreNorm"),
         )
     ]
     assert len({rewrite(PART), *edited}) == 6
@@ -95,11 +95,10 @@ def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None
     counted = files()
     assert counted >= {
         "model/transformer.py",
-        "model/block.py",
         "model/build.py",
-        "model/mixer/__init__.py",
-        "model/initialise.py",
-        "model/loss.py",
+        "model/mixers/__init__.py",
+        "model/init.py",
+        "model/batch.py",
         "ablations/train/loop.py",
         "ablations/train/optimiser.py",
         "ablations/tasks/g2p.py",
@@ -110,12 +109,12 @@ def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None
 
 
 def test_a_part_or_a_model_that_is_not_used_does_not_count() -> None:
-    assert not {name for name in files() if name.startswith("model/recurrent")}
-    assert "model/mixer/window.py" not in files()
-    assert "model/mixer/window.py" in files(mixer={"name": "window", "reach": 2})
+    assert not {name for name in files() if name.startswith("model/rnn")}
+    assert "model/mixers/window.py" not in files()
+    assert "model/mixers/window.py" in files(mixer={"name": "window", "reach": 2})
     counted = files(model={"name": "recurrent", "d_model": 8})
-    assert "model/recurrent/seq2seq.py" in counted
-    assert not counted & {"model/transformer.py", "model/block.py", "model/mixer/attention.py"}
+    assert "model/rnn.py" in counted
+    assert not counted & {"model/transformer.py", "model/mixers/attention.py"}
 
 
 def sections() -> list[str]:
@@ -151,7 +150,7 @@ def test_the_users_own_optimiser_and_schedule_count_where_they_are_used(
 
 def test_a_file_that_was_edited_or_is_gone_is_named() -> None:
     now = code(*sections())
-    assert changed({**now, "model/norm.py": "0" * 12}) == ["model/norm.py"]
+    assert changed({**now, "model/norms.py": "0" * 12}) == ["model/norms.py"]
     assert changed({**now, "model/of_then.py": "0" * 12}) == ["model/of_then.py"]
 
 

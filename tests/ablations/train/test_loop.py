@@ -22,7 +22,7 @@ from ablations.train.step import update, validate
 from model.batch import IGNORE, Batch
 from model.build import build
 from model.config import ConfigError
-from model.initialise import logical_parameters
+from model.init import logical_parameters
 
 CPU = torch.device("cpu")
 torch.set_num_threads(1)

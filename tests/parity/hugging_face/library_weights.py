@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from model.batch import Batch
 from model.build import build
-from model.preset import load
+from model.presets import load
 
 Table = Mapping[str, str | tuple[str, ...]]
 Weights = Mapping[str, Tensor]

@@ -21,8 +21,7 @@ from library_weights import (
     trained,
 )
 
-from model.batch import IGNORE, Batch
-from model.loss import cross_entropy
+from model.batch import IGNORE, Batch, cross_entropy
 
 GPT2_TABLE = {
     "decoder.embedding.tokens": "transformer.wte",

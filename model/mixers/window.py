@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from model.attention import Path, Similarity
 from model.batch import positions
 from model.config import ConfigError
-from model.mixer import MIXER, Context, MixerState
-from model.mixer.attention import Attention
+from model.mixers import MIXER, Context, MixerState
+from model.mixers.attention import Attention
 from model.positions import Position
 from model.scale import Scale
 

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model import rnn
 from model.config import ConfigError
 from model.layers import Joint
-from model.mixer import MIXER, Context, Mixer, MixerState
-from model.recurrent import CellState, RecurrentLayer, cell
+from model.mixers import MIXER, Context, Mixer, MixerState
+from model.rnn import CellState, RecurrentLayer
 
 
 class Recurrence(Mixer):
@@ -44,8 +45,8 @@ class Recurrence(Mixer):
             y_BTD, after = self.ahead.run(x_BTD, state or zero)
             return y_BTD, None if state is None else after
         ahead, _ = self.ahead.run(x_BTD, zero)
-        back, _ = self.back.run(cell.reverse(x_BTD, context.lengths), zero)
-        return torch.cat((ahead, cell.reverse(back, context.lengths)), dim=-1), None
+        back, _ = self.back.run(rnn.reverse(x_BTD, context.lengths), zero)
+        return torch.cat((ahead, rnn.reverse(back, context.lengths)), dim=-1), None
 
 
 class OfCells(Recurrence):
@@ -61,21 +62,21 @@ class OfCells(Recurrence):
 class RNNMixer(OfCells):
     """h = tanh(W x + U h'): everything passes through every step (Elman 1990)."""
 
-    Config, layer = cell.Form, cell.RNN
+    Config, layer = rnn.Form, rnn.RNN
 
 
 @MIXER.register("gru")
 class GRUMixer(OfCells):
     """Gates decide what of the state stays (Cho et al. 2014)."""
 
-    Config, layer = cell.Form, cell.GRU
+    Config, layer = rnn.Form, rnn.GRU
 
 
 @MIXER.register("lstm")
 class LSTMMixer(OfCells):
     """Gates around a cell that nothing else touches (Hochreiter & Schmidhuber 1997)."""
 
-    Config, layer = cell.LSTM.Config, cell.LSTM
+    Config, layer = rnn.LSTM.Config, rnn.LSTM
 
 
 def scan(keep_BTH: Tensor, add_BTH: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ConfigError
-from model.mixer import MIXER, Context, Mixer, MixerState
+from model.mixers import MIXER, Context, Mixer, MixerState
 
 
 @MIXER.register("convolution")

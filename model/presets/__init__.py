@@ -9,7 +9,7 @@ from typing import Any
 from model.config import ConfigError, nearest
 from model.strict_yaml import parse_yaml
 
-FOLDER = Path(__file__).parent / "presets"
+FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)

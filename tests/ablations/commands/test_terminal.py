@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.arguments import guarded
+from ablations.commands.terminal import guarded
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def raising(error: BaseException) -> Callable[[], int]:
@@ -76,5 +76,6 @@ def test_a_fault_of_ours_is_not_hidden() -> None:
 
 def test_the_door_of_every_command_imports_nothing_heavy() -> None:
     heavy = ("torch", "numpy", "pandas", "rich")
-    program = f"import sys, model.arguments; sys.exit(bool(sys.modules.keys() & set({heavy})))"
+    door = "ablations.commands.terminal"
+    program = f"import sys, {door}; sys.exit(bool(sys.modules.keys() & set({heavy})))"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

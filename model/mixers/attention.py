@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from model.attention import Path, Shown, Similarity
 from model.config import ConfigError
 from model.layers import Joint
-from model.mixer import MIXER, Context, Mixer, MixerState
+from model.mixers import MIXER, Context, Mixer, MixerState
 from model.positions import Position
 from model.scale import Scale
 

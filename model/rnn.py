@@ -1,0 +1,416 @@
+"""The recurrent language model: a stack of layers that reads on and says what comes next.
+
+B: sequences, T: positions, H: hidden width, V: vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.attention import Shown
+from model.batch import Batch, positions
+from model.config import ConfigError, too_small
+from model.embedding import Embedding
+from model.family import MODEL, Family, choice
+from model.generate import Decoding
+from model.heads import Head, last
+from model.init import INITIAL, Role
+from model.layers import Dropout, Joint
+
+CELL = Family("cell")
+SCORE = Family("score")
+
+CellState: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hidden vector is first
+
+
+class RecurrentLayer(Protocol):
+    """One recurrent layer, whatever its gates."""
+
+    hidden_size: int
+
+    def start(self, like_BH: Tensor) -> CellState: ...
+
+    def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]: ...
+
+
+ROLES: dict[str, Role] = {
+    "weight_ih_l0": "weight",
+    "weight_hh_l0": "weight",
+    "bias_ih_l0": 0.0,
+    "bias_hh_l0": 0.0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How a layer gets from one position to the next; the numbers are the same."""
+
+    form: Literal["kernel", "steps"] = "kernel"
+    """One library call for the whole sequence, or a loop with every gate in the open."""
+
+
+class Layer(nn.RNNBase):
+    """One layer over a whole sequence; the library keeps two biases, zero at the start."""
+
+    Config = Form
+    gates: ClassVar[tuple[str, ...]]
+    kept: ClassVar[int] = 1  # tensors in the state
+    weight_ih_l0: Tensor
+    weight_hh_l0: Tensor
+    bias_ih_l0: Tensor
+    bias_hh_l0: Tensor
+
+    def __init__(self, config: Form, d_in: int, d_hidden: int) -> None:
+        super().__init__(d_in, d_hidden, batch_first=True)  # type: ignore[arg-type,call-arg]
+        self.in_steps = config.form == "steps"
+        self.roles: dict[str, Role] = dict(ROLES)
+        self.splits = {name: [(gate, d_hidden) for gate in self.gates] for name in ROLES}
+
+    def start(self, like_BH: Tensor) -> CellState:
+        """Zeros, B H each: the hidden vector, and whatever else a layer keeps."""
+        return tuple(like_BH.new_zeros(like_BH.shape) for _ in range(self.kept))
+
+    def run(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
+        """All hidden vectors, and the state after the last position."""
+        if self.in_steps:
+            return self.run_steps(x_BTD, state)
+        given = tuple(part[None].contiguous() for part in state)
+        y_BTH, after = self(x_BTD, given if self.kept > 1 else given[0])
+        return y_BTH, tuple(part[0] for part in (after if self.kept > 1 else (after,)))
+
+    def run_steps(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
+        input_BTG = F.linear(x_BTD, self.weight_ih_l0, self.bias_ih_l0)  # needs no loop
+        outputs = []
+        for input_BG in input_BTG.unbind(1):
+            recalled_BG = F.linear(state[0], self.weight_hh_l0, self.bias_hh_l0)
+            state = self.step(input_BG, recalled_BG, state)
+            outputs.append(state[0])
+        return torch.stack(outputs, dim=1), state
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
+        """The state one position on, from W x + b, U h + c and the state before."""
+        raise NotImplementedError
+
+
+@CELL.register("rnn")
+class RNN(Layer, nn.RNN):
+    """h = tanh(W x + b + U h' + c), with h' the hidden vector before (Elman 1990)."""
+
+    gates: ClassVar = ("new",)
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
+        return (torch.tanh(input_BG + recalled_BG),)
+
+
+@CELL.register("gru")
+class GRU(Layer, nn.GRU):
+    """h = (1 − z) n + z h': z decides what stays, and n is the news (Cho et al. 2014).
+
+    r and z = σ(W x + b + U h' + c), n = tanh(W x + b + r (U h' + c)), each with its own weights.
+    The library resets after the product with U, not before it as the paper does.
+    """
+
+    gates: ClassVar = ("reset", "update", "new")
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
+        r_input, z_input, n_input = input_BG.chunk(3, dim=-1)
+        r_recalled, z_recalled, n_recalled = recalled_BG.chunk(3, dim=-1)
+        reset = torch.sigmoid(r_input + r_recalled)
+        update = torch.sigmoid(z_input + z_recalled)
+        new = torch.tanh(n_input + reset * n_recalled)
+        return ((1 - update) * new + update * state[0],)
+
+
+@CELL.register("lstm")
+class LSTM(Layer, nn.LSTM):
+    """c = f c' + i g, h = o tanh(c): a cell forgets, takes in and shows (Hochreiter et al. 1997).
+
+    i, f and o = σ(W x + b + U h' + c), g = tanh of the same, each with its own weights. The
+    forget gate is that of Gers et al. 2000.
+    """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Form):
+        forget_bias: float = 0.0
+        """What the forget gate's two biases sum to before training: 1 lets a cell remember from
+        the start (Gers et al. 2000, Jozefowicz et al. 2015)."""
+
+    gates: ClassVar = ("input", "forget", "cell", "output")
+    kept: ClassVar = 2
+
+    def __init__(self, config: Config, d_in: int, d_hidden: int) -> None:
+        super().__init__(config, d_in, d_hidden)
+        self.roles["forget.bias_ih_l0"] = config.forget_bias
+
+    def step(self, input_BG: Tensor, recalled_BG: Tensor, state: CellState) -> CellState:
+        take, forget, new, show = (input_BG + recalled_BG).chunk(4, dim=-1)
+        cell = torch.sigmoid(forget) * state[1] + torch.sigmoid(take) * torch.tanh(new)
+        return torch.sigmoid(show) * torch.tanh(cell), cell
+
+
+def reverse(x_BT: Tensor, lengths_B: Tensor | None) -> Tensor:
+    """Each sequence backwards, its padding left where it is."""
+    if lengths_B is None:
+        return x_BT.flip(1)
+    at_T = positions(x_BT.shape[1], x_BT)
+    from_BT = torch.where(at_T < lengths_B[:, None], lengths_B[:, None] - 1 - at_T, at_T)
+    index = from_BT.reshape(from_BT.shape + (1,) * (x_BT.dim() - 2)).expand_as(x_BT)
+    return x_BT.gather(1, index)
+
+
+class Layers(nn.Module):
+    """Embedding and recurrent layers; dropout on the way up, never through time (Zaremba 2014)."""
+
+    def __init__(
+        self, embedding: Embedding, cells: Sequence[RecurrentLayer], dropout: float
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.cells: Sequence[RecurrentLayer] = nn.ModuleList(cells)  # type: ignore[arg-type,assignment]
+        self.dropout = Dropout(dropout)
+
+    def start(self, sequences: int) -> list[CellState]:
+        """Each layer's state before the first token of text that nothing precedes."""
+        table = self.embedding.tokens.weight
+        return [cell.start(table.new_empty(sequences, cell.hidden_size)) for cell in self.cells]
+
+    def forward(
+        self, tokens_BT: Tensor, states: Sequence[CellState]
+    ) -> tuple[Tensor, list[CellState]]:
+        """The top layer's hidden vectors, and each layer's state after the last token."""
+        x_BTH = self.embedding(tokens_BT, positions(tokens_BT.shape[1], tokens_BT))
+        after = []
+        for cell, state in zip(self.cells, states, strict=True):
+            x_BTH, state = cell.run(x_BTH, state)
+            x_BTH = self.dropout(x_BTH)
+            after.append(state)
+        return x_BTH, after
+
+
+@MODEL.register("recurrent")
+class Recurrent(nn.Module):
+    """model(batch) → logits, one position after the other (Mikolov et al. 2010).
+
+    This is kind=decoder; the encoder-decoder builds on it.
+    """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        kind: Literal["decoder", "encoder_decoder"] = "encoder_decoder"
+        """A language model, or a bidirectional encoder and a decoder that starts from its end."""
+        d_model: int = 64
+        """Width of embeddings and of hidden states."""
+        depth: int = 1
+        """Layers of the encoder and of the decoder."""
+        dropout: float = 0.0
+        """Of embeddings and of what a layer hands upwards."""
+        tied: bool = False
+        """Whether one table serves the target's embedding and the output."""
+        cell: dict[str, Any] = choice(CELL, "lstm")
+        score: dict[str, Any] = choice(SCORE, "dot")
+        """How the decoder of an encoder_decoder reads the source."""
+        initial: dict[str, Any] = choice(INITIAL, "xavier")
+
+        def __post_init__(self) -> None:
+            problems = too_small(self, d_model=1, depth=1)
+            if self.kind == "encoder_decoder" and self.d_model % 2:
+                problems.append(f"d_model={self.d_model}: must be even, half for each direction")
+            if not 0 <= self.dropout < 1:
+                problems.append(f"dropout={self.dropout}: must be from 0 to below 1")
+            if problems:
+                raise ConfigError(problems)
+
+    def __init__(self, decoder: Layers, head: Head) -> None:
+        super().__init__()
+        self.decoder = decoder
+        self.head = head
+
+    def forward(self, batch: Batch) -> Tensor:
+        if batch.inputs is None:
+            raise ValueError("the batch has no inputs: a decoder needs them")
+        self.decoder.embedding.check(batch.inputs, "inputs")
+        decoding = self.begin(len(batch.inputs), 0, batch.source, batch.source_lengths)
+        return self.step(batch.inputs, decoding)[0]
+
+    def begin(
+        self,
+        sequences: int,
+        capacity: int,
+        source_BS: Tensor | None,
+        source_lengths_B: Tensor | None,
+    ) -> Decoding:
+        return Decoding(0, self.decoder.start(sequences))
+
+    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        x_BTH, states = self.decoder(tokens_BT, decoding.states)
+        after = replace(decoding, start=decoding.start + tokens_BT.shape[1], states=states)
+        return self.head(x_BTH, None), after
+
+
+class MemoryScore(nn.Module):
+    """Scores, B T S, in two steps: what needs the source alone is done once for each source."""
+
+    reads = True  # whether the decoder reads the source at all
+
+    def keys(self, memory_BSH: Tensor) -> Tensor:
+        """The positions as they are scored."""
+        return memory_BSH
+
+
+@SCORE.register("none")
+class NoReading(MemoryScore):
+    """One vector a layer stands between source and target (Sutskever et al., Cho et al. 2014)."""
+
+    reads = False
+
+
+@SCORE.register("dot")
+class Dot(MemoryScore):
+    """hᵀ m (Luong et al. 2015)."""
+
+    def forward(self, h_BTH: Tensor, keys_BSH: Tensor) -> Tensor:
+        return h_BTH @ keys_BSH.transpose(1, 2)
+
+
+@SCORE.register("bilinear")
+class Bilinear(Dot):
+    """hᵀ W m (Luong et al. 2015, "general")."""
+
+    def __init__(self, d_hidden: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(d_hidden, d_hidden, bias=False)
+
+    def keys(self, memory_BSH: Tensor) -> Tensor:
+        return self.project(memory_BSH)
+
+
+@SCORE.register("mlp")
+class MLP(MemoryScore):
+    """vᵀ tanh(W h + U m) (Bahdanau et al. 2015)."""
+
+    def __init__(self, d_hidden: int) -> None:
+        super().__init__()
+        self.state = nn.Linear(d_hidden, d_hidden, bias=False)
+        self.memory = nn.Linear(d_hidden, d_hidden, bias=False)
+        self.weigh = nn.Linear(d_hidden, 1, bias=False)
+
+    def keys(self, memory_BSH: Tensor) -> Tensor:
+        return self.memory(memory_BSH)
+
+    def forward(self, h_BTH: Tensor, keys_BSH: Tensor) -> Tensor:
+        met_BTSH = torch.tanh(self.state(h_BTH)[:, :, None] + keys_BSH[:, None])
+        return self.weigh(met_BTSH)[..., 0]
+
+
+class BidirectionalEncoder(nn.Module):
+    """Layers that read the source both ways, half the width each (Schuster & Paliwal 1997).
+
+    Backwards means reversed within the real length, so that padding is never read first; the
+    library's packed sequences do the same at twice the time on a CPU.
+    """
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        layers: Sequence[tuple[RecurrentLayer, RecurrentLayer]],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        ahead, back = zip(*layers, strict=True)
+        self.forwards: Sequence[RecurrentLayer] = nn.ModuleList(ahead)  # type: ignore[assignment]
+        self.backwards: Sequence[RecurrentLayer] = nn.ModuleList(back)  # type: ignore[assignment]
+        self.dropout = Dropout(dropout)
+
+    def forward(self, source_BS: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        """B S H: each position in its context; and of each layer B H, where both ways end."""
+        x_BSH = self.embedding(source_BS, positions(source_BS.shape[1], source_BS))
+        ends = []
+        for ahead, back in zip(self.forwards, self.backwards, strict=True):
+            zero = ahead.start(x_BSH.new_empty(len(x_BSH), ahead.hidden_size))
+            ahead_BSH, _ = ahead.run(x_BSH, zero)
+            turned_BSH, _ = back.run(reverse(x_BSH, lengths_B), zero)
+            back_BSH = reverse(turned_BSH, lengths_B)
+            ends.append(torch.cat((last(ahead_BSH, lengths_B), back_BSH[:, 0]), dim=-1))
+            x_BSH = self.dropout(torch.cat((ahead_BSH, back_BSH), dim=-1))
+        return x_BSH, ends
+
+
+class Seq2Seq(Recurrent):
+    """A bidirectional encoder, and a language model that starts where it ended and may look back.
+
+    Each state of decoder layer l (hidden; with an LSTM, cell too) starts as tanh(W e + b), where
+    e = [→h; ←h] are the last hidden vectors of encoder layer l, forwards at the sequence's real
+    end and backwards at its first token (Cho et al. 2014, Bahdanau et al. 2015). An LSTM's cells
+    are not handed on: under padding the library's fast kernel does not give them.
+
+    Above its top layer the decoder reads r = Σ softmax(score(h, m)) m over the memory, and answers
+    from tanh(W [h; r] + b) (Luong et al. 2015). Reading comes after the recurrence, also for
+    Bahdanau's score, so that all positions are computed at once. Without reading it answers from
+    tanh(W h + b): nothing else changes, so scores differ in their attention alone.
+    """
+
+    def __init__(
+        self,
+        encoder: BidirectionalEncoder,
+        bridges: Sequence[Joint],
+        decoder: Layers,
+        score: MemoryScore,
+        combine: nn.Linear,
+        head: Head,
+        dropout: float,
+    ) -> None:
+        super().__init__(decoder, head)
+        self.shown = Shown()
+        self.encoder = encoder
+        self.bridges = nn.ModuleList(bridges)
+        self.score = score
+        self.combine = combine
+        self.dropout = Dropout(dropout)
+
+    def begin(
+        self,
+        sequences: int,
+        capacity: int,
+        source_BS: Tensor | None,
+        source_lengths_B: Tensor | None,
+    ) -> Decoding:
+        if source_BS is None:
+            raise ValueError("the batch has no source: an encoder needs one")
+        self.encoder.embedding.check(source_BS, "source")
+        memory_BSH, ends = self.encoder(source_BS, source_lengths_B)
+        layers = [
+            tuple(torch.tanh(state_BH) for state_BH in bridge(end_BH))
+            for bridge, end_BH in zip(self.bridges, ends, strict=True)
+        ]
+        states = (layers, self.score.keys(memory_BSH))
+        return Decoding(0, states, memory_BSH, source_lengths_B)
+
+    def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
+        layers, keys_BSH = decoding.states
+        x_BTH, layers = self.decoder(tokens_BT, layers)
+        if self.score.reads:
+            assert decoding.memory is not None
+            read_BTH = self.read(x_BTH, keys_BSH, decoding.memory, decoding.memory_lengths)
+            x_BTH = torch.cat((x_BTH, read_BTH), dim=-1)
+        answer_BTH = self.dropout(torch.tanh(self.combine(x_BTH)))
+        start, states = decoding.start + tokens_BT.shape[1], (layers, keys_BSH)
+        return self.head(answer_BTH, None), replace(decoding, start=start, states=states)
+
+    def read(
+        self, h_BTH: Tensor, keys_BSH: Tensor, memory_BSH: Tensor, lengths_B: Tensor | None
+    ) -> Tensor:
+        """What the decoder takes from the memory at each of its positions."""
+        scores_BTS = self.score(h_BTH, keys_BSH)
+        if lengths_B is not None:
+            padded_BS = positions(memory_BSH.shape[1], memory_BSH) >= lengths_B[:, None]
+            scores_BTS = scores_BTS.masked_fill(padded_BS[:, None], float("-inf"))
+        weights_BTS = scores_BTS.softmax(dim=-1)
+        self.shown(weights_BTS[:, None])
+        return weights_BTS @ memory_BSH
