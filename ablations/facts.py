@@ -153,12 +153,12 @@ def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
 
 def _all_parts_are_ours() -> bool:
     """Whether every registered component is this project's: the user has imported none."""
-    from ablations.train.optimiser import OPTIMISER, SCHEDULE
+    from ablations.train.optimizer import OPTIMIZER, SCHEDULE
     from model.build import FAMILIES
 
     return all(
         part.__module__.startswith(("model.", "ablations."))
-        for family in (*FAMILIES, TASK, OPTIMISER, SCHEDULE)
+        for family in (*FAMILIES, TASK, OPTIMIZER, SCHEDULE)
         for part in family.parts.values()
     )
 

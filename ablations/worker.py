@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # every optimiser loads it: here that happens once, in the server
+import torch._dynamo  # every optimizer loads it: here that happens once, in the server
 from torch import nn
 
 from ablations.facts import identity_of

@@ -14,7 +14,7 @@ from model.embedding import Embedding
 from model.family import MODEL
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.heads import HEAD, Head
-from model.init import INITIAL, NoDraws, initialise
+from model.init import INIT, NoDraws, initialise
 from model.layers import Joint
 from model.mixers import MIXER, NoMixer, convolution, recurrences, window  # noqa: F401  (they register mixers)
 from model.mixers.attention import Attention
@@ -27,7 +27,7 @@ from model.transformer import Block, Stack, Transformer
 
 FAMILIES = (
     MODEL, POSITION, NORM, RESIDUAL, MIXER, PATH, MASK, SIMILARITY, SCALE, FEEDFORWARD, HEAD,
-    INITIAL, CELL, SCORE,
+    INIT, CELL, SCORE,
 )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def build(written: Any, source_size: int | None, target_size: int, seed: int | N
     with NoDraws():
         built = assemble(config, source_size, target_size)
     if seed is not None:
-        initialise(built, INITIAL.build(config.initial), seed)
+        initialise(built, INIT.build(config.init), seed)
     return built
 
 

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from model.config import ConfigError
 from model.family import Family
 
-INITIAL = Family("initial")
+INIT = Family("init")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Initial:
         raise NotImplementedError
 
 
-@INITIAL.register("normal")
+@INIT.register("normal")
 class Normal(Initial):
     """N(0, std²) everywhere (GPT-2, BERT)."""
 
@@ -64,7 +64,7 @@ class Normal(Initial):
     embedding = weight
 
 
-@INITIAL.register("xavier")
+@INIT.register("xavier")
 class Xavier(Initial):
     """U(±√(6 / (inputs + outputs))) (Glorot & Bengio 2010); embeddings N(0, 1/d)."""
 
@@ -76,7 +76,7 @@ class Xavier(Initial):
         return torch.randn(shape, generator=generator) * shape[-1] ** -0.5
 
 
-@INITIAL.register("unit_variance")
+@INIT.register("unit_variance")
 class Unit(Initial):
     """N(0, 1/inputs): unit variance in, unit variance out; embeddings N(0, 1)."""
 

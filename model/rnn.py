@@ -20,7 +20,7 @@ from model.embedding import Embedding
 from model.family import MODEL, Family, choice
 from model.generate import Decoding
 from model.heads import Head, last
-from model.init import INITIAL, Role
+from model.init import INIT, Role
 from model.layers import Dropout, Joint
 
 CELL = Family("cell")
@@ -215,7 +215,7 @@ class Recurrent(nn.Module):
         cell: dict[str, Any] = choice(CELL, "lstm")
         score: dict[str, Any] = choice(SCORE, "dot")
         """How the decoder of an encoder_decoder reads the source."""
-        initial: dict[str, Any] = choice(INITIAL, "xavier")
+        init: dict[str, Any] = choice(INIT, "xavier")
 
         def __post_init__(self) -> None:
             problems = too_small(self, d_model=1, depth=1)

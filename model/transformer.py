@@ -20,7 +20,7 @@ from model.family import MODEL, choice
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
 from model.heads import HEAD, Head
-from model.init import INITIAL
+from model.init import INIT
 from model.mixers import MIXER, Context, Mixer, MixerState
 from model.norms import NORM
 from model.positions import POSITION
@@ -157,7 +157,7 @@ class Transformer(nn.Module):
         scale: dict[str, Any] = choice(SCALE, "sqrt_d_head")
         feedforward: dict[str, Any] = choice(FEEDFORWARD, "relu")
         head: dict[str, Any] = choice(HEAD, "tokens")
-        initial: dict[str, Any] = choice(INITIAL, "xavier")
+        init: dict[str, Any] = choice(INIT, "xavier")
 
         def __post_init__(self) -> None:
             problems = too_small(self, d_model=1, depth=1, n_heads=1, max_len=1, segments=0)

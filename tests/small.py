@@ -18,7 +18,7 @@ SETTINGS = {
     "model.depth": 1,
     "train.steps": 4,
     "train.batch_tokens": 256,
-    "train.parts": 1,
+    "train.micro_batches": 1,
     "train.schedule": {"name": "linear", "warmup": 2},
     "train.evaluations": 2,
 }

@@ -63,7 +63,7 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
         "", "norm", "--claim position.needed")  # fmt: skip
     add("plan", plan.act, plan.arguments, "what would run, with parameters and time",
         "", "positions --profile smoke", "positions/g2p model.d_model=32,64,128",
-        "norm/g2p --seeds 3 train.optimiser.rate=3e-3 model.d_model=32")  # fmt: skip
+        "norm/g2p --seeds 3 train.optimizer.lr=3e-3 model.d_model=32")  # fmt: skip
     add("run", run.act, run.arguments, "run what is missing",
         "positions norm/g2p --profile smoke", "--claim position.needed --seeds 10",
         "heads/text --seeds 0-4 --results results/mine",

@@ -135,7 +135,7 @@ class Penalty(Probe):
         train = config["train"]
 
         def loss(probability: float) -> float:
-            return loss_at(probability, train["smoothing"], train["smoothing_over"])
+            return loss_at(probability, train["label_smoothing"], train["label_smoothing_over"])
 
         turning = least(loss)
         rise = loss(SURE) - loss(turning)

@@ -40,8 +40,8 @@ class Gradients(Probe):
     def take(self, config: dict[str, Any], task: Task, device: torch.device) -> Taken:
         (batch,) = next(task.steps(config["seed"], Budget(TOKENS)))
         smoothing = {
-            "smoothing": config["train"]["smoothing"],
-            "over": config["train"]["smoothing_over"],
+            "smoothing": config["train"]["label_smoothing"],
+            "over": config["train"]["label_smoothing_over"],
         }
         readings = []
         for depth in DEPTHS:

@@ -22,7 +22,7 @@ from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.attention import Explicit, Infinity, attention
 from model.batch import Batch, cross_entropy, positions
-from model.init import INITIAL, initialise
+from model.init import INIT, initialise
 from model.layers import evaluating
 from model.mixers.attention import Heads
 
@@ -186,7 +186,7 @@ def first_divergence(model: nn.Module, batches: Sequence[Batch]) -> float | None
     """
     fresh, drawn = deepcopy(model), []
     for seed in range(DRAWS):
-        initialise(fresh, INITIAL.build("xavier"), seed)
+        initialise(fresh, INIT.build("xavier"), seed)
         drawn.append(divergence(fresh, batches))
     known = [each for each in drawn if each is not None]
     return sum(known) / len(known) if known else None

@@ -14,7 +14,7 @@ from torch import Tensor
 from ablations.measure import MEASURE, Probe, Quantity, Taken
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
-from model.init import INITIAL, initialise
+from model.init import INIT, initialise
 from model.scale import SCALE, Scale
 
 WIDTHS = (4, 16, 64, 256, 1024)
@@ -62,7 +62,7 @@ def drawn_scores(
     scale: Scale = SCALE.build(
         model["scale"], d_head=width, n_heads=heads, d_model=heads * width, depth=model["depth"]
     )
-    initialise(scale, INITIAL.build(model["initial"]), seed)
+    initialise(scale, INIT.build(model["init"]), seed)
     q_BHTK = torch.randn(DRAWS, heads, QUERIES, width, generator=generator)
     k_BHSK = torch.randn(DRAWS, heads, KEYS, width, generator=generator)
     q_BHTK, factor = scale.scaled(q_BHTK)

@@ -13,7 +13,7 @@ from torch import nn
 
 from ablations.measure import MEASURE, Place, Quantity, Timing
 from ablations.tasks.task import Task
-from ablations.train.optimiser import OPTIMISER
+from ablations.train.optimizer import OPTIMIZER
 from ablations.train.settings import TrainConfig
 from ablations.train.step import compiled, update
 from model.batch import BOS, Batch, positions
@@ -50,10 +50,10 @@ class Throughput(Timing):
 
             return call
         model.train()
-        optimiser = OPTIMISER.build(settings.optimiser, parameters=model.parameters())
+        optimizer = OPTIMIZER.build(settings.optimizer, parameters=model.parameters())
 
         def step() -> None:
-            update(forward, [moved], data.tokens, optimiser, settings)
+            update(forward, [moved], data.tokens, optimizer, settings)
 
         return step
 

@@ -25,12 +25,12 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     A part that the trial does not use does not count; one from a user's own module counts with its
     own file.
     """
-    from ablations.train.optimiser import OPTIMISER, SCHEDULE
-    from model.init import INITIAL
+    from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+    from model.init import INIT
 
     written, train = json.loads(frozen_model), json.loads(frozen_train)
-    choices = [(OPTIMISER, train["optimiser"]), (SCHEDULE, train["schedule"])]
-    choices += [(INITIAL, written["initial"])] if "initial" in written else []
+    choices = [(OPTIMIZER, train["optimizer"]), (SCHEDULE, train["schedule"])]
+    choices += [(INIT, written["init"])] if "init" in written else []
     roots = set(model_facts(frozen_model, frozen_task).modules)
     roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
     roots |= {family.part(choice["name"]).__module__ for family, choice in choices}

@@ -8,7 +8,7 @@ from ablations.plan.wanted import Want
 
 def can_pack(want: Want) -> str | None:
     """Why a trial cannot be packed with other seeds, in a word; None if it can."""
-    from ablations.train.optimiser import OPTIMISER
+    from ablations.train.optimizer import OPTIMIZER
 
     if not want.trained:
         return "untrained"
@@ -19,7 +19,7 @@ def can_pack(want: Want) -> str | None:
         return "compiled"
     modules = model_facts(want.frozen["model"], want.frozen["task"]).modules
     homes = {name.split(".")[0] for name in modules}
-    homes |= {OPTIMISER.part(train["optimiser"]["name"]).__module__.split(".")[0]}
+    homes |= {OPTIMIZER.part(train["optimizer"]["name"]).__module__.split(".")[0]}
     if homes - {"torch", "model", "ablations"}:
         return "own"  # nobody knows whether its lanes stay apart
     return None

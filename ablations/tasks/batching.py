@@ -111,8 +111,8 @@ class Padded:
             pools = np.array_split(order_N, max(1, round(len(self) / size)))
             for pool in pools:
                 ranked = pool[np.argsort(self._rank_N[pool], kind="stable")]
-                batches = self._cut(ranked, budget.part, budget.parts)
-                steps = -(-len(batches) // budget.parts)
+                batches = self._cut(ranked, budget.part, budget.micro_batches)
+                steps = -(-len(batches) // budget.micro_batches)
                 strata = [batches[index : index + steps] for index in range(0, len(batches), steps)]
                 shuffled = [generator.permutation(len(stratum)) for stratum in strata]
                 for step in range(steps):
@@ -200,14 +200,14 @@ class Windows:
         count = max(1, self.tokens // self.length - 1)
         places = min(self.length, self.tokens - count * self.length + 1)
         part = max(1, budget.part // self.length)
-        steps = -(-count // (part * budget.parts))
+        steps = -(-count // (part * budget.micro_batches))
         epoch, first = divmod(start, steps)
         while True:
             digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
             generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
             place = int(generator.integers(places))
             starts_N = torch.from_numpy(place + self.length * generator.permutation(count))
-            for starts_B in starts_N.split(part * budget.parts)[first:]:
+            for starts_B in starts_N.split(part * budget.micro_batches)[first:]:
                 yield tuple(self._batch(each_B, self.length) for each_B in starts_B.split(part))
             epoch, first = epoch + 1, 0
 

@@ -50,13 +50,13 @@ class Budget:
 
     tokens: int
     """Of a step: source and target positions, padding too."""
-    parts: int = 1
+    micro_batches: int = 1
     """Batches of like length that make up a step, from short ones to long ones."""
 
     @property
     def part(self) -> int:
         """Tokens of one batch, about; a longer sequence is a batch of its own."""
-        return max(1, self.tokens // self.parts)
+        return max(1, self.tokens // self.micro_batches)
 
 
 class Task:

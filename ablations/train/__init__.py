@@ -1,1 +1,1 @@
-"""One trial: the loop, its optimisers and schedules, and what is kept to go on from."""
+"""One trial: the loop, its optimizers and schedules, and what is kept to go on from."""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
 from ablations.train.ddp import ALONE, Devices
-from ablations.train.optimiser import OPTIMISER, SCHEDULE
+from ablations.train.optimizer import OPTIMIZER, SCHEDULE
 from ablations.train.settings import TrainConfig
 from ablations.train.step import compiled, update, validate
 from ablations.train.unfinished import Keeper
@@ -66,9 +66,9 @@ class Trainer:
     ) -> None:
         self.model, self.task, self.config, self.seed = model, task, config, seed
         self.device, self.devices = device, devices
-        self.optimiser = OPTIMISER.build(config.optimiser, parameters=model.parameters())
+        self.optimizer = OPTIMIZER.build(config.optimizer, parameters=model.parameters())
         self.schedule = SCHEDULE.build(config.schedule, steps=config.steps)
-        self.peaks = [group["lr"] for group in self.optimiser.param_groups]
+        self.peaks = [group["lr"] for group in self.optimizer.param_groups]
         self.average = None if config.average is None else Average(model, config.average)
         self.forward = devices.joined(compiled(model, config))
         self.training = Training()
@@ -104,7 +104,7 @@ class Trainer:
 
     def learn(self, parts: Sequence[Batch]) -> Tensor:
         """One step; the norm of its gradient."""
-        for group, peak in zip(self.optimiser.param_groups, self.peaks, strict=True):
+        for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * self.schedule.share(self.step)
         tokens = sum(part.tokens for part in parts)
         self.devices.begin(self.seed, self.step)
@@ -113,7 +113,7 @@ class Trainer:
             self.forward,
             shares,
             tokens / self.devices.count,
-            self.optimiser,
+            self.optimizer,
             self.config,
             self.devices.in_turn,
         )
@@ -128,7 +128,7 @@ class Trainer:
         mean = float(losses.mean())
         self.training.note("loss", "nats/token", mean, self.step, "train")
         self.training.note("gradient_norm", "1", float(norm), self.step, "train")
-        self.training.note("rate", "1", self.optimiser.param_groups[0]["lr"], self.step, "train")
+        self.training.note("lr", "1", self.optimizer.param_groups[0]["lr"], self.step, "train")
         report(self.step / self.config.steps, f"loss {mean:.2f}")
         if not math.isfinite(mean):
             first = self.step - len(losses) + 1 + int((~losses.isfinite()).nonzero()[0])
@@ -217,12 +217,12 @@ class Trainer:
         """Weights, moments, running means, curves and every generator's state."""
         slots = {
             f"{parameter}/{slot}": value
-            for parameter, slots in self.optimiser.state_dict()["state"].items()
+            for parameter, slots in self.optimizer.state_dict()["state"].items()
             for slot, value in slots.items()
         }
         groups = {
             "model": named(self.model),
-            "optimiser": {key: value for key, value in slots.items() if isinstance(value, Tensor)},
+            "optimizer": {key: value for key, value in slots.items() if isinstance(value, Tensor)},
             "best": self.best or {},
             "average": {} if self.average is None else self.average.weights,
             "recent": {"losses": torch.stack(self.recent)} if self.recent else {},
@@ -232,8 +232,8 @@ class Trainer:
             "step": self.step,
             "readings": [vars(reading) for reading in self.training.readings],
             "best_loss": None if self.best is None else self.best_loss,
-            "optimiser": {
-                key: value for key, value in slots.items() if key not in groups["optimiser"]
+            "optimizer": {
+                key: value for key, value in slots.items() if key not in groups["optimizer"]
             },
         }
         return {
@@ -247,11 +247,11 @@ class Trainer:
             group, _, name = key.partition(":")
             groups.setdefault(group, {})[name] = tensor
         restore(self.model, groups["model"])
-        optimiser = self.optimiser.state_dict()
-        for key, value in {**groups.get("optimiser", {}), **facts["optimiser"]}.items():
+        optimizer = self.optimizer.state_dict()
+        for key, value in {**groups.get("optimizer", {}), **facts["optimizer"]}.items():
             parameter, _, slot = key.partition("/")
-            optimiser["state"].setdefault(int(parameter), {})[slot] = value
-        self.optimiser.load_state_dict(optimiser)
+            optimizer["state"].setdefault(int(parameter), {})[slot] = value
+        self.optimizer.load_state_dict(optimizer)
         if "best" in groups:
             self.best, self.best_loss = groups["best"], facts["best_loss"]
         if self.average is not None:

@@ -23,7 +23,7 @@ from torch.func import functional_call, vmap
 
 from ablations.tasks.task import Task
 from ablations.train.loop import CURVE_POINTS, Trainer, Training, _spread, score_step
-from ablations.train.optimiser import OPTIMISER
+from ablations.train.optimizer import OPTIMIZER
 from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Stopped
 from ablations.train.weights import Average, named, restore
@@ -57,12 +57,12 @@ class Pack:
         self.going = list(self.lanes)  # those whose loss is a number
         self.model = written_out(copy.deepcopy(models[0]))
         # Before its weights are stacked: which of them decay is told by their dimensions.
-        self.optimiser = OPTIMISER.build(config.optimiser, parameters=self.model.parameters())
+        self.optimizer = OPTIMIZER.build(config.optimizer, parameters=self.model.parameters())
         _stack(self.model, models)
         self.places = _places(self.model)
         self.average = None if config.average is None else Average(self.model, config.average)
         for lane in self.lanes:
-            lane.optimiser = self.optimiser  # whose rate it notes
+            lane.optimizer = self.optimizer  # whose rate it notes
         self.step = 0
 
     def run(
@@ -94,9 +94,9 @@ class Pack:
     def learn(self, given: Sequence[Sequence[Batch]]) -> Tensor:
         """One step of every lane, each from its own parts; the norms of their gradients."""
         first = self.lanes[0]
-        for group, peak in zip(self.optimiser.param_groups, first.peaks, strict=True):
+        for group, peak in zip(self.optimizer.param_groups, first.peaks, strict=True):
             group["lr"] = peak * first.schedule.share(self.step)
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         tokens_P = torch.tensor([sum(part.tokens for part in parts) for parts in given])
         tokens_P = tokens_P.to(self.device)
         total_P = torch.zeros(len(self.lanes), device=self.device)
@@ -106,7 +106,7 @@ class Pack:
             loss_P.sum().backward()  # no lane's loss depends on the weights of another
             total_P += loss_P.detach()
         norm_P = self.clip()
-        self.optimiser.step()
+        self.optimizer.step()
         if self.average is not None:
             self.average.follow(self.step)
         for lane, loss in zip(self.lanes, total_P.unbind(), strict=True):
@@ -194,7 +194,7 @@ def _ask_nothing(*_: object) -> None:
 
 @torch.no_grad()
 def _stack(model: nn.Module, models: Sequence[nn.Module]) -> None:
-    """Give the model the weights of all, P first: tied ones stay one, and the optimiser's."""
+    """Give the model the weights of all, P first: tied ones stay one, and the optimizer's."""
     each = [dict(other.named_parameters()) for other in models]
     for name, parameter in model.named_parameters():
         parameter.data = torch.stack([weights[name] for weights in each])
@@ -230,7 +230,9 @@ def _loss(
         logits = logits.float() if half else logits  # inside vmap no rule of autocast's does that
         if config is None:
             return cross_entropy(logits, batch.labels)
-        return cross_entropy(logits, batch.labels, config.smoothing, config.smoothing_over)
+        return cross_entropy(
+            logits, batch.labels, config.label_smoothing, config.label_smoothing_over
+        )
 
 
 class LaneBatch(Batch):

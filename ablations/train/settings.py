@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ablations.tasks.task import Budget
-from ablations.train.optimiser import OPTIMISER, SCHEDULE
+from ablations.train.optimizer import OPTIMIZER, SCHEDULE
 from model.config import ConfigError
 from model.family import choice
 
-MOST = 10_000_000  # steps, tokens of a step, parts or evaluations: what is more is a slip
+MOST = 10_000_000  # steps, tokens of a step, micro_batches or evaluations: what is more is a slip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,15 +21,15 @@ class TrainConfig:
     steps: int = 1000
     batch_tokens: int = 2048
     """Source and target tokens of a step, about."""
-    parts: int = 1
+    micro_batches: int = 1
     """Batches of like length that a step is made of; their gradients are added up."""
-    optimiser: dict[str, Any] = choice(OPTIMISER, "adam")
+    optimizer: dict[str, Any] = choice(OPTIMIZER, "adam")
     schedule: dict[str, Any] = choice(SCHEDULE, "linear")
     clip: float | None = 1.0
     """The largest norm of the gradient; null for any."""
-    smoothing: float = 0.0
+    label_smoothing: float = 0.0
     """Label smoothing of the training loss. Validation is never smoothed."""
-    smoothing_over: Literal["all", "other"] = "all"
+    label_smoothing_over: Literal["all", "other"] = "all"
     """Which words share it: all, or all but the right one."""
     evaluations: int = 5
     """How often the validation loss is taken, the last time at the end."""
@@ -45,11 +45,11 @@ class TrainConfig:
     def __post_init__(self) -> None:
         problems = [
             f"{name}={value}: must be from 1 to {MOST:,}"
-            for name in ("steps", "batch_tokens", "parts", "evaluations")
+            for name in ("steps", "batch_tokens", "micro_batches", "evaluations")
             if not 1 <= (value := getattr(self, name)) <= MOST
         ]
-        if not 0 <= self.smoothing < 1:
-            problems.append(f"smoothing={self.smoothing}: must be from 0 to below 1")
+        if not 0 <= self.label_smoothing < 1:
+            problems.append(f"label_smoothing={self.label_smoothing}: must be from 0 to below 1")
         if self.clip is not None and not 0 < self.clip < math.inf:
             problems.append(f"clip={self.clip}: must be positive, or null for none")
         if self.average is not None and not 0 < self.average < 1:
@@ -59,4 +59,4 @@ class TrainConfig:
 
     @property
     def budget(self) -> Budget:
-        return Budget(self.batch_tokens, self.parts)
+        return Budget(self.batch_tokens, self.micro_batches)

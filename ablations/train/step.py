@@ -23,26 +23,28 @@ def update(
     model: Callable[[Batch], Tensor],
     parts: Sequence[Batch],
     tokens: float,
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     config: TrainConfig,
     in_turn: Callable[[Sequence[Batch]], Iterable[Batch]] = iter,
 ) -> tuple[Tensor, Tensor]:
     """One step: the loss per label of all parts together, and the norm of its gradient."""
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     total = parts[0].labels.new_zeros((), dtype=torch.float32)
     half = config.precision == "bfloat16"
     for batch in in_turn(parts):
         with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half):
             logits = model(batch)
-            summed = cross_entropy(logits, batch.labels, config.smoothing, config.smoothing_over)
+            summed = cross_entropy(
+                logits, batch.labels, config.label_smoothing, config.label_smoothing_over
+            )
         loss = summed / tokens
         loss.backward()
         total += loss.detach()
-    every = [p for group in optimiser.param_groups for p in group["params"]]
+    every = [p for group in optimizer.param_groups for p in group["params"]]
     norm = nn.utils.get_total_norm([p.grad for p in every if p.grad is not None])
     if config.clip is not None:
         nn.utils.clip_grads_with_norm_(every, config.clip, norm)
-    optimiser.step()
+    optimizer.step()
     return total, norm
 
 

@@ -27,10 +27,10 @@ SEED = 3
 CONFIG = TrainConfig(
     steps=20,
     batch_tokens=60,
-    parts=3,
-    optimiser={"name": "adam", "rate": 1e-2, "eps": 1e-6},  # or noise where a gradient is 0 counts
+    micro_batches=3,
+    optimizer={"name": "adam", "lr": 1e-2, "eps": 1e-6},  # or noise where a gradient is 0 counts
     clip=0.5,
-    smoothing=0.1,
+    label_smoothing=0.1,
     average=0.9,
 )
 

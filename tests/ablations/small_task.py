@@ -106,7 +106,7 @@ def train_in(folder: Path, death: float = math.inf) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     results, model = Results(folder), small_model(1, dropout=0.2, tied="all")
-    config = TrainConfig(steps=30, batch_tokens=60, parts=2, average=0.9, select="best")
+    config = TrainConfig(steps=30, batch_tokens=60, micro_batches=2, average=0.9, select="best")
     keeper = Keeper(results.unfinished("small"), {}, seconds=0.0)
     training = train(model, Backwards(), config, 1, torch.device("cpu"), report, keeper)
     save_weights(model, results.weights("small"), {"trial": "small", "code": "1"})

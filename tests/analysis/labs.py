@@ -181,7 +181,7 @@ def counts(power: int) -> list[Reading]:
 
 STEPS = (0, 100, 200, 300)
 LOSS = {"name": "loss", "split": "valid", "better": "lower", "label": "loss", "unit": "nats/token"}
-RATE = "train.optimiser.rate"
+RATE = "train.optimizer.lr"
 CHOSEN = {"both": 1e-2, "no warm-up": 3e-3, "no decay": 3e-2}
 WORTH = {"no positions": 0.2, "one head": 0.03, "no scale": -0.02, "no dropout": 0.01}
 PER = {"name": "per", "split": "test", "better": "lower", "label": "phone error rate"}

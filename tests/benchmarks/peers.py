@@ -61,7 +61,7 @@ def ours(size: Size) -> Peer:
     choice = {
         "name": "transformer", "kind": "decoder", **sizes, "max_len": size.length,
         "tied": "output", "embedding_scale": False, "position": "learned", "feedforward": "gelu",
-        "head": {"name": "tokens", "bias": False}, "initial": "normal",
+        "head": {"name": "tokens", "bias": False}, "init": "normal",
     }  # fmt: skip
     return built_here(choice, "path fused")
 
@@ -134,17 +134,17 @@ PEERS = {
 
 
 def training_step(peer: Peer, tokens_BT: Tensor) -> Callable[[], None]:
-    """Forward, backward and update; the same loss, optimiser and data for all."""
-    optimiser = torch.optim.AdamW(peer.model.parameters(), lr=1e-4, fused=True)
+    """Forward, backward and update; the same loss, optimizer and data for all."""
+    optimizer = torch.optim.AdamW(peer.model.parameters(), lr=1e-4, fused=True)
     inputs_BT, labels_BT = tokens_BT[:, :-1].contiguous(), tokens_BT[:, 1:].contiguous()
     peer.model.train()
 
     def step() -> None:
         logits_BTV = peer.logits(inputs_BT)
         loss = F.cross_entropy(logits_BTV.reshape(-1, VOCABULARY), labels_BT.reshape(-1))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
     return step
 

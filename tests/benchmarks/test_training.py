@@ -24,7 +24,7 @@ from ablations.spec import read_profile
 from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
 from ablations.train.loop import CURVE_POINTS, Trainer
-from ablations.train.optimiser import OPTIMISER
+from ablations.train.optimizer import OPTIMIZER
 from ablations.train.settings import TrainConfig
 from analysis.stats import ratio_ends
 from model.batch import IGNORE, Batch
@@ -75,21 +75,21 @@ def bare(
 ) -> Callable[[], None]:
     """A training as a script would write it, on batches that are ready-made."""
     model.train()
-    optimiser = OPTIMISER.build(train.optimiser, parameters=model.parameters())
+    optimizer = OPTIMIZER.build(train.optimizer, parameters=model.parameters())
     counted = iter([(parts, sum(batch.tokens for batch in parts)) for parts in ready])
 
     def call() -> None:
         for parts, labels in islice(counted, steps):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             for batch in parts:
                 loss = F.cross_entropy(
                     model(batch).flatten(0, 1), batch.labels.flatten(), ignore_index=IGNORE,
-                    reduction="sum", label_smoothing=train.smoothing,
+                    reduction="sum", label_smoothing=train.label_smoothing,
                 )  # fmt: skip
                 (loss / labels).backward()
             if train.clip is not None:
                 nn.utils.clip_grad_norm_(model.parameters(), train.clip)
-            optimiser.step()
+            optimizer.step()
 
     return call
 

@@ -16,7 +16,7 @@ from torch import nn
 from model.build import FAMILIES, build, resolve
 from model.config import ConfigError
 from model.family import MODEL, Family, NoOptions
-from model.init import INITIAL
+from model.init import INIT
 from model.positions import POSITION
 
 SOURCE_SIZE, TARGET_SIZE = 11, 9
@@ -145,9 +145,9 @@ def around(family: Family, name: str, kind: str | None = None, **changes: Any) -
     has_positions = any(place.metadata.get("family") is POSITION for place in places)
     is_free = has_positions and family is not POSITION
     pairs = []
-    if family not in (MODEL, INITIAL):
+    if family not in (MODEL, INIT):
         pairs.append(tiny(_default(family)))
-    if family is not INITIAL:  # only a rule of initialisation may look at the depth
+    if family is not INIT:  # only a rule of initialisation may look at the depth
         pairs.append(tiny(choice, depth=1))
     if is_free:
         pairs.append({**written, "position": "learned"})

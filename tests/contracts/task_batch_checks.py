@@ -21,7 +21,7 @@ from ablations.train.loop import train
 from model.batch import IGNORE, Batch
 from model.config import ConfigError
 
-LARGE = Budget(20_000, parts=2)  # an epoch of any smoke task is a few such steps
+LARGE = Budget(20_000, micro_batches=2)  # an epoch of any smoke task is a few such steps
 
 
 def is_cheap_to_build(subject: TaskSubject) -> None:

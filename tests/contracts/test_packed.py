@@ -19,7 +19,7 @@ from model.batch import IGNORE, Batch
 from model.build import build
 
 CPU = torch.device("cpu")
-STILL = {"name": "sgd", "rate": 1e-30}  # so that gradients can be compared after a step
+STILL = {"name": "sgd", "lr": 1e-30}  # so that gradients can be compared after a step
 SHAPES = [((6, 3, 5), (5, 7, 4)), ((4, 4), (6, 6)), ((2,), (3,))]
 
 
@@ -66,7 +66,7 @@ SUBJECTS = [
 
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_a_part_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
-    config = TrainConfig(optimiser=STILL, clip=None)
+    config = TrainConfig(optimizer=STILL, clip=None)
     models = [moved(subject, seed) for seed in range(len(SHAPES))]
     batches = [labelled(subject, model, seed) for seed, model in enumerate(models)]
     pack = Pack(models, None, config, range(len(SHAPES)), CPU)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
     "model.norm.eps=0.0": {"norm": {"name": "rms", "eps": 0}},
     "model.scale: no scale 'sqrt'": {"scale": "sqrt"},
     "model.feedforward.ratio=0.0": {"feedforward": {"name": "gelu", "ratio": 0}},
-    "model.initial.std=-1.0": {"initial": {"name": "normal", "std": -1}},
+    "model.init.std=-1.0": {"init": {"name": "normal", "std": -1}},
     "model.mixer.reach=0": {"mixer": {"name": "window", "reach": 0}},
     "model.mixer.kernel=0": {"mixer": {"name": "convolution", "kernel": 0}},
     "model.mixer.form: ": {"mixer": {"name": "gru", "form": "loop"}},

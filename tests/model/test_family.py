@@ -182,7 +182,7 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
         "tokens": {"bias": True, "transform": False, "scale": 1.0},
         "classes": {"pool": "first", "transform": False},
     },
-    "initial": {"normal": {"std": 0.02}},
+    "init": {"normal": {"std": 0.02}},
     "cell": {
         "rnn": {"form": "kernel"},
         "gru": {"form": "kernel"},

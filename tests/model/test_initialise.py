@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from model.build import build
-from model.init import INITIAL, initialise, logical_parameters
+from model.init import INIT, initialise, logical_parameters
 from model.rnn import LSTM
 
 
 def drawn(choice: object, role: str, shape: tuple[int, ...]) -> torch.Tensor:
-    return getattr(INITIAL.build(choice), role)(shape, torch.Generator().manual_seed(0))
+    return getattr(INIT.build(choice), role)(shape, torch.Generator().manual_seed(0))
 
 
 def test_xavier_weights_are_uniform_up_to_the_bound_of_glorot() -> None:
@@ -91,7 +91,7 @@ def test_a_forget_gates_biases_sum_to_what_was_asked_for_and_no_other_moves() ->
 def test_a_value_depends_on_the_seed_and_on_the_name_of_its_parameter() -> None:
     def linear(name: str, seed: int) -> torch.Tensor:
         model = nn.ModuleDict({name: nn.Linear(3, 3)})
-        initialise(model, INITIAL.build("normal"), seed)
+        initialise(model, INIT.build("normal"), seed)
         return model[name].weight.data
 
     torch.testing.assert_close(linear("a", 0), linear("a", 0), rtol=0, atol=0)
@@ -112,7 +112,7 @@ def test_a_tied_weight_is_drawn_once_under_the_name_of_the_embedding() -> None:
 
 def test_a_parameter_without_a_role_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="Bilinear declares no role for its parameter 'weight'"):
-        initialise(nn.Bilinear(2, 2, 2), INITIAL.build("normal"), 0)
+        initialise(nn.Bilinear(2, 2, 2), INIT.build("normal"), 0)
 
 
 # In a model: tokens, sinusoids and learned positions, before training.
@@ -148,7 +148,7 @@ def tokens_alone(model: Any) -> Tensor:
 def test_tokens_start_at_the_stated_size() -> None:
     for rule in RULES:
         for scale in [True, False]:
-            model = made(initial=RULES[rule], embedding_scale=scale, position="none")
+            model = made(init=RULES[rule], embedding_scale=scale, position="none")
             expected = TOKEN_SIZES[rule] * (D**0.5 if scale else 1)
             assert rms(tokens_alone(model)) == pytest.approx(expected, rel=0.02)
 
@@ -156,7 +156,7 @@ def test_tokens_start_at_the_stated_size() -> None:
 def test_learned_positions_start_at_the_size_that_is_asked_for() -> None:
     for rule in RULES:
         for std in [0.02, SINUSOID, 1.0]:
-            model = made(initial=RULES[rule], position={"name": "learned", "std": std})
+            model = made(init=RULES[rule], position={"name": "learned", "std": std})
             assert rms(positions_alone(model)) == pytest.approx(std, rel=0.02)
 
 

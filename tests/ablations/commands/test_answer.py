@@ -233,7 +233,7 @@ def test_what_cannot_be_asked_is_one_line(
 def test_a_diverged_trial_says_why_it_answers_nothing(
     tmp_path: Path, refusal: Callable[..., str]
 ) -> None:
-    wild = {"optimiser": {"name": "sgd", "rate": 1e30}, "clip": None}
+    wild = {"optimizer": {"name": "sgd", "lr": 1e30}, "clip": None}
     results, record = trained(tmp_path, STRINGS, BOTH, **wild)
     assert record.status == "diverged"
     assert f"diverged ({record.reason}): it answers nothing" in refusal(results, "3 1")

@@ -175,7 +175,7 @@ def test_a_name_of_any_shape_is_a_label_never_a_path(say: Say) -> None:
 OVERRIDES = [
     *("train=5", "model=5", "model.n_heads=???", "train.clip=.nan", "model.norm.eps=1e999"),
     *("train.steps=0", "train.steps=.inf", "model.d_model=1e18", "model.n_heads=" + "9" * 5000),
-    *("question=4", "model.n_heads=${oc.env:HOME}", "train.optimiser=[1]"),
+    *("question=4", "model.n_heads=${oc.env:HOME}", "train.optimizer=[1]"),
 ]
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("server")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     file = tmp_path_factory.mktemp("question") / "small.yaml"
     file.write_text(json.dumps(question(variants={"with": {}})))
-    settings = {"train.steps": 30, "train.parts": 3, "train.batch_tokens": 120}
+    settings = {"train.steps": 30, "train.micro_batches": 3, "train.batch_tokens": 120}
     return make_plan([str(file)], "smoke", settings, [0])
 
 

@@ -41,7 +41,7 @@ def assert_alike(ours: Record, theirs: Record) -> None:
     places = [(r.measure, r.metric, r.split, r.at) for r in ours.readings]
     assert places == [(r.measure, r.metric, r.split, r.at) for r in theirs.readings]
     for one, other in zip(ours.readings, theirs.readings, strict=True):
-        if one.metric in ("loss", "gradient_norm", "rate"):
+        if one.metric in ("loss", "gradient_norm", "lr"):
             assert one.value == pytest.approx(other.value, rel=1e-3), one.metric
 
 

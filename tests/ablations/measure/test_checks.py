@@ -76,7 +76,7 @@ def test_appended_positions_count_in_the_width() -> None:
 
 
 def turning(smoothing: float, over: str = "all") -> dict[str, float | None]:
-    config = {"train": {"smoothing": smoothing, "smoothing_over": over}}
+    config = {"train": {"label_smoothing": smoothing, "label_smoothing_over": over}}
     return {r.metric: r.value for r in Penalty().take(config, TEXT, CPU).readings}
 
 

@@ -18,7 +18,7 @@ from model.batch import IGNORE, Batch
 from model.build import build
 
 CPU = torch.device("cpu")
-TRAIN = {"smoothing": 0.1, "smoothing_over": "all"}
+TRAIN = {"label_smoothing": 0.1, "label_smoothing_over": "all"}
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
         return told
 
     monkeypatch.setattr(ablations.measure.throughput, "update", watched)
-    config = {**RECURRENT, "train": {"optimiser": {"name": "adam"}}}
+    config = {**RECURRENT, "train": {"optimizer": {"name": "adam"}}}
     at: Place = {"length": 7, "batch": 3, "pass": "training"}
     discover().build("throughput").prepare(config, task, CPU, at)()
     ((source, labels, tokens, moved),) = seen
@@ -296,7 +296,7 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
     monkeypatch.setitem(MEASURE.parts, "planted", Planted)
     results = Results(tmp_path / "out")
     plan = make_plan(
-        [ask(measures=["quality", "planted"])], "smoke", {"train.optimiser.rate": 1e6}, [7]
+        [ask(measures=["quality", "planted"])], "smoke", {"train.optimizer.lr": 1e6}, [7]
     )
     assert run(plan, results, here, "cpu") == {"diverged": 2}
     for trial in plan.wanted:

@@ -42,7 +42,7 @@ def test_every_experiment_is_strict_json_that_stands_alone() -> None:
 
 
 def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:
-    words = ["train.clip=null", "model.tied=output", "train.optimiser={name: adam, rate: 1e-3}"]
+    words = ["train.clip=null", "model.tied=output", "train.optimizer={name: adam, lr: 1e-3}"]
     words.append("model.d_model=16,32")
     given = parse_overrides(words)
     plan = make_plan([ask()], "smoke", given[0], [0], factors=given[1])

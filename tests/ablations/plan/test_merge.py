@@ -150,7 +150,7 @@ def test_another_way_to_write_the_same_is_the_same_trial() -> None:
         ("model.position", {"base": 10000, "name": "sinusoidal"}),
         ("model.norm", "layer"),
         ("model.feedforward", {"bias": True, "name": "relu"}),
-        ("train.optimiser", {"name": "adam", "rate": 0.01}),
+        ("train.optimizer", {"name": "adam", "lr": 0.01}),
         ("task", {"name": "g2p", **SEEDED}),
     ]:
         assert id_of((path, value)) == id_of()
@@ -164,8 +164,8 @@ def test_another_setting_is_another_trial() -> None:
         ("train.steps", 601),
         ("train.clip", None),
         ("train.evaluations", 6),
-        ("train.optimiser.beta2", 0.99),
-        ("train.smoothing", 0.1),
+        ("train.optimizer.beta2", 0.99),
+        ("train.label_smoothing", 0.1),
         ("task.words", 201),
         ("task.test_words", 41),
         ("task.split", "word"),
@@ -226,7 +226,7 @@ def test_every_problem_of_every_variant_is_told_at_once_by_file_and_line(tmp_pat
         factors:
           rate:
             plain: {}
-            high: {train.optimiser: {name: adam, rte: 1}}
+            high: {train.optimizer: {name: adam, lrr: 1}}
         """,
     )
     found = problems(file)
@@ -236,7 +236,7 @@ def test_every_problem_of_every_variant_is_told_at_once_by_file_and_line(tmp_pat
         11: ("model.position", "'sinusodal'", "'sinusoidal'"),
         15: ("model.position.bsae", "'model.position.base'"),
         18: ("train.steps", "many"),
-        23: ("train.optimiser.rte", "'train.optimiser.rate'"),
+        23: ("train.optimizer.lrr", "'train.optimizer.lr'"),
     }.items():
         (problem,) = [each for each in found if each.startswith(f"{file}:{line}: ")]
         assert all(word in problem for word in words)
@@ -262,7 +262,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(ask: Ask) -> None:
         ({"variants": {"with": {}, "x": {"model.position": "leanred"}}}, "leanred", "learned"),
         ({"settings": {"modle.depth": 1}}, "modle", "model"),
         ({"settings": {"train.stesp": 1}}, "stesp", "train.steps"),
-        ({"settings": {"train.rate": 1}}, "train.rate", "train.optimiser.rate"),
+        ({"settings": {"train.lr": 1}}, "train.lr", "train.optimizer.lr"),
         ({"settings": {"train.warmup": 1}}, "train.warmup", "train.schedule.warmup"),
         ({"settings": {"model.steps": 1}}, "model.steps", "train.steps"),
         ({"settings": {"model.norm.epsilon": 1}}, "model.norm.epsilon", "model.norm.eps"),
@@ -291,7 +291,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(ask: Ask) -> None:
         (10, "settings: {model: 3}"),
         (10, "settings: {model.n_heads: two}"),
         (10, "settings: {model.norm: no}"),
-        (10, "settings: {train.optimiser: [adam]}"),
+        (10, "settings: {train.optimizer: [adam]}"),
         (10, "factors: {depth: [1, 2]}"),
         (10, "factors: {depth: {one: 1}}"),
         (10, "claims: 3"),

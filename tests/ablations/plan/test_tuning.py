@@ -33,7 +33,7 @@ from ablations.store.results import Results
 from model.config import ConfigError
 
 Ask = Callable[..., str]
-RATE = "train.optimiser.rate"
+RATE = "train.optimizer.lr"
 RATES = [1e-3, 3e-3, 1e-2, 3e-2]
 CELLS = {
     "with": {},
@@ -66,7 +66,7 @@ def test_every_arm_tries_every_setting_with_both_seeds_and_no_other(ask: Ask) ->
             (s, r) for r in RATES for s in (100, 101)
         ]
         assert {c.role for c in cells} == {"tune"}
-        assert [c.config["train"]["optimiser"]["rate"] for c in cells[::2]] == RATES
+        assert [c.config["train"]["optimizer"]["lr"] for c in cells[::2]] == RATES
 
 
 def test_an_arm_without_a_setting_tries_the_others(ask: Ask) -> None:
@@ -82,7 +82,7 @@ def test_an_arm_without_a_setting_tries_the_others(ask: Ask) -> None:
 
 def test_a_wrong_grid_is_named_with_its_line(ask: Ask) -> None:
     for changes, wrong in [
-        ({"tune": {RATE: 3e-3}}, "tune.train.optimiser.rate: expected a list"),
+        ({"tune": {RATE: 3e-3}}, "tune.train.optimizer.lr: expected a list"),
         ({"tune": {RATE: [3e-3, 3e-3]}}, "two different values"),
         ({"tune": {"model.position": ["none", "learned"]}}, "a variant sets it"),
     ]:
@@ -129,7 +129,7 @@ def test_a_choice_holds_for_its_regime_alone(ask: Ask, tmp_path: Path) -> None:
     assert plan(**{"train.steps": 6}).tables["small"].arms == "fixed"
     assert plan(**{RATE: 1e-3}).tables["small"].arms == "fixed"
     cells = plan().tables["small"].cells
-    assert {(c.config["train"]["optimiser"]["rate"], c.role) for c in cells} == {(3e-3, "report")}
+    assert {(c.config["train"]["optimizer"]["lr"], c.role) for c in cells} == {(3e-3, "report")}
     told = ["tuned before their grids had all their values: small (--tune)"]
     assert plan().notes == told, "the fourth rate was not tried"
 
@@ -173,7 +173,7 @@ def test_the_control_of_every_task_has_the_rate_that_tuning_chose(ask: Ask) -> N
         (arm,) = arms_of(ablation, source, read_profile("quick"), {})
         (choice,) = read_choices(FOLDER / "tuned" / "base" / path.name)
         base = read_yaml(path).values
-        assert choice.chosen == {RATE: base["train"]["optimiser"]["rate"]}, task
+        assert choice.chosen == {RATE: base["train"]["optimizer"]["lr"]}, task
         assert choice.regime == regime(arm, ablation), f"{task}: tuned for another control"
 
 
@@ -204,5 +204,5 @@ def test_what_no_claim_compares_may_run_untuned_beside_what_is_tuned(
             results.root.joinpath("tuned/small.yaml").unlink()
         (table,) = make_plan([file], "smoke", {}, [300], results=results).tables.values()
         assert table.arms == kind
-    rates = {c.label: c.config["train"]["optimiser"]["rate"] for c in table.cells}
+    rates = {c.label: c.config["train"]["optimizer"]["lr"] for c in table.cells}
     assert rates == {"with": 3e-3, "without": 3e-3, "rms": 1e-2}

@@ -15,7 +15,7 @@ Ask = Callable[..., str]
 REASONS = [
     ({}, None),
     ({"train.precision": "bfloat16"}, None),
-    ({"train.optimiser": "sgd"}, None),
+    ({"train.optimizer": "sgd"}, None),
     ({"model": {"name": "recurrent", "d_model": 8}}, None),
     ({"model.dropout": 0.1}, "dropout"),
     ({"model": {"name": "recurrent", "d_model": 8, "dropout": 0.2}}, "dropout"),

@@ -16,7 +16,7 @@ from ablations.plan.merge import arms_of
 from ablations.spec import experiments, read_experiment, read_profile
 from ablations.store.identity import freeze
 from ablations.store.stamp import changed, digest_of, stamp
-from ablations.train.optimiser import OPTIMISER, SCHEDULE, SGD, ConstantRate
+from ablations.train.optimizer import OPTIMIZER, SCHEDULE, SGD, ConstantRate
 
 Rewrite = Callable[[str], str]
 
@@ -100,7 +100,7 @@ def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None
         "model/init.py",
         "model/batch.py",
         "ablations/train/loop.py",
-        "ablations/train/optimiser.py",
+        "ablations/train/optimizer.py",
         "ablations/tasks/g2p.py",
     }
     beside = ("commands", "plan", "sweep", "measure", "store", "tasks/scores")
@@ -132,11 +132,11 @@ def test_the_code_that_takes_a_score_counts_for_its_measure_alone() -> None:
     assert "ablations/measure/quality.py" not in timed_by
 
 
-def test_the_users_own_optimiser_and_schedule_count_where_they_are_used(
+def test_the_users_own_optimizer_and_schedule_count_where_they_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    for family, base in ((OPTIMISER, SGD), (SCHEDULE, ConstantRate)):
+    for family, base in ((OPTIMIZER, SGD), (SCHEDULE, ConstantRate)):
         module = f"own_{family.word}"
         (tmp_path / f"{module}.py").write_text(PART)
         own = type("Own", (base,), {"__module__": module})

@@ -63,7 +63,7 @@ def some() -> Padded:
 
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=60)
-BUDGETS = st.builds(Budget, tokens=st.integers(1, 400), parts=st.integers(1, 5))
+BUDGETS = st.builds(Budget, tokens=st.integers(1, 400), micro_batches=st.integers(1, 5))
 
 
 @given(LENGTHS, BUDGETS, st.booleans())
@@ -99,10 +99,10 @@ def test_less_than_a_twentieth_of_a_step_is_padding_and_it_goes_from_short_to_lo
 ) -> None:
     real = held = 0
     for step in islice(words.steps(0, "g2p", budget), 300):
-        assert len(step) == budget.parts
+        assert len(step) == budget.micro_batches
         lengths = [(batch.source != PAD).sum(dim=1) for batch in step]
         assert all(shorter.max() <= longer.min() for shorter, longer in pairwise(lengths))
-        assert budget.parts < 4 or lengths[0].max() < lengths[-1].min()
+        assert budget.micro_batches < 4 or lengths[0].max() < lengths[-1].min()
         for batch in step:
             # Not inputs != PAD: the EOS of a shorter word stands there and is padding too.
             real += int((batch.source != PAD).sum()) + batch.tokens

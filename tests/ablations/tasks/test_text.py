@@ -87,7 +87,7 @@ def test_an_epoch_learns_no_token_twice_and_leaves_out_less_than_two_windows(
     width = min(length, tokens)
     count = max(1, tokens // width - 1)
     part = max(1, budget.part // width)
-    steps = math.ceil(count / (part * budget.parts))
+    steps = math.ceil(count / (part * budget.micro_batches))
     epochs = list(islice(windows.steps(seed, "text", budget), 2 * steps))
     for epoch in (epochs[:steps], epochs[steps:]):
         seen = Counter(labels([batch for parts in epoch for batch in parts]))
@@ -95,7 +95,7 @@ def test_an_epoch_learns_no_token_twice_and_leaves_out_less_than_two_windows(
         assert len(seen) == count * width
         assert tokens - len(seen) < 2 * width
         for parts in epoch:
-            assert len(parts) <= budget.parts
+            assert len(parts) <= budget.micro_batches
             for batch in parts:
                 assert batch.inputs.numel() <= max(budget.part, width)
                 follows = torch.where(batch.labels == 100, BOS, batch.labels - 1)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ablations.train.optimiser import OPTIMISER, SCHEDULE
+from ablations.train.optimizer import OPTIMIZER, SCHEDULE
 from ablations.train.settings import TrainConfig
 from ablations.train.unfinished import Keeper
 
-OPTIMISERS: dict[str, dict[str, Any]] = {
-    "adam": {"rate": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9},  # Vaswani et al. 2017
-    "adamw": {"rate": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "weight_decay": 0.01},
-    "sgd": {"rate": 0.1, "momentum": 0.9, "nesterov": False, "weight_decay": 0.0},
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "adam": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9},  # Vaswani et al. 2017
+    "adamw": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "weight_decay": 0.01},
+    "sgd": {"lr": 0.1, "momentum": 0.9, "nesterov": False, "weight_decay": 0.0},
 }
 SCHEDULES: dict[str, dict[str, Any]] = {
     "constant": {"warmup": 0},
@@ -28,12 +28,12 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 TRAINING: dict[str, Any] = {
     "steps": 1000,
     "batch_tokens": 2048,
-    "parts": 1,
-    "optimiser": {"name": "adam"},
+    "micro_batches": 1,
+    "optimizer": {"name": "adam"},
     "schedule": {"name": "linear"},
     "clip": 1.0,
-    "smoothing": 0.0,
-    "smoothing_over": "all",
+    "label_smoothing": 0.0,
+    "label_smoothing_over": "all",
     "evaluations": 5,
     "select": "last",
     "average": None,
@@ -48,8 +48,8 @@ def test_a_training_is_this_when_nobody_says_otherwise() -> None:
 
 @pytest.mark.parametrize(
     ("family", "table"),
-    [(OPTIMISER, OPTIMISERS), (SCHEDULE, SCHEDULES)],
-    ids=["optimiser", "schedule"],
+    [(OPTIMIZER, OPTIMIZERS), (SCHEDULE, SCHEDULES)],
+    ids=["optimizer", "schedule"],
 )
 def test_a_part_that_is_named_bare_has_these_options(family: Any, table: dict[str, Any]) -> None:
     bare = {name: family.resolve({"name": name}) for name in family.parts}

@@ -62,8 +62,8 @@ def test_a_training_told_to_stop_in_its_last_step_ends_and_keeps_nothing(tmp_pat
 
 def trained(task: Backwards, **options: Any) -> tuple[torch.nn.Module, Training]:
     model = small_model(1, dropout=0.2)
-    schedule = {"schedule": {"name": "constant"}, "optimiser": {"name": "adam", "rate": 0.01}}
-    config = TrainConfig(batch_tokens=60, parts=2, **schedule, **options)
+    schedule = {"schedule": {"name": "constant"}, "optimizer": {"name": "adam", "lr": 0.01}}
+    config = TrainConfig(batch_tokens=60, micro_batches=2, **schedule, **options)
     return model, train(model, task, config, 1, CPU, lambda *_: None)
 
 

@@ -16,7 +16,7 @@ from ablations.spec import experiments, read_experiment, read_profile
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
 from ablations.train.loop import Trainer, Training, train
-from ablations.train.optimiser import OPTIMISER
+from ablations.train.optimizer import OPTIMIZER
 from ablations.train.settings import TrainConfig
 from ablations.train.step import update, validate
 from model.batch import IGNORE, Batch
@@ -42,7 +42,7 @@ def trial(**changes: Any) -> dict[str, Any]:
         "model__depth": 1,
         "train__steps": 6,
         "train__batch_tokens": 256,
-        "train__parts": 2,
+        "train__micro_batches": 2,
         "train__evaluations": 2,
         "train__schedule__warmup": 2,
     }
@@ -104,7 +104,7 @@ def test_the_golden_losses_have_not_moved(task: G2P, name: str) -> None:
     """A change of these numbers is a change of every published number: name it in the commit."""
     rival = {"model": {"name": "recurrent", "d_model": 16, "depth": 1}}
     choice = rival if name == "recurrent" else {}
-    settings = {"train__steps": 12, "train__evaluations": 3, "train__optimiser__rate": 3e-3}
+    settings = {"train__steps": 12, "train__evaluations": 3, "train__optimizer__lr": 3e-3}
     _, training = trained(task, **settings, **choice)
     measured = losses(training, "valid")
     assert list(measured) == [0, 4, 8, 12]
@@ -137,7 +137,7 @@ def test_a_variant_and_its_control_start_from_equal_weights(task: G2P, name: str
 
 
 def test_the_validation_loss_is_unsmoothed_whatever_training_minimises(task: G2P) -> None:
-    model, training = trained(task, train__smoothing=0.3)
+    model, training = trained(task, train__label_smoothing=0.3)
     model.eval()
     summed = [nats(model, task.pairs("valid").batch(torch.tensor([row]))) for row in range(40)]
     expected = sum(total for total, _ in summed) / sum(count for _, count in summed)
@@ -158,7 +158,7 @@ def test_the_training_loss_is_a_mean_over_the_target_tokens_of_all_parts(task: G
 
 def test_the_parts_of_a_step_give_the_gradient_of_one_batch(task: G2P) -> None:
     """As several devices would too: each gets its share of the rows and the count of all."""
-    (batch,) = first_step(task, train__parts=1)
+    (batch,) = first_step(task, train__micro_batches=1)
     rows = torch.arange(len(batch.labels))
 
     def gradient(*shares: Tensor) -> Tensor:
@@ -181,8 +181,8 @@ def test_the_parts_of_a_step_give_the_gradient_of_one_batch(task: G2P) -> None:
 
 def test_the_rate_of_each_step_is_written_down(task: G2P) -> None:
     schedule = {"name": "linear", "warmup": 2}
-    training = count_labels(task, steps=5, schedule=schedule, optimiser={"name": "adam", "rate": 8})
-    rates = {r.at["step"]: r.value for r in training.readings if r.metric == "rate"}
+    training = count_labels(task, steps=5, schedule=schedule, optimizer={"name": "adam", "lr": 8})
+    rates = {r.at["step"]: r.value for r in training.readings if r.metric == "lr"}
     assert rates == pytest.approx({1: 4, 2: 8, 3: 6, 4: 4, 5: 2})
 
 
@@ -192,16 +192,16 @@ def test_the_gradient_is_cut_to_its_largest_norm_or_not_at_all(
 ) -> None:
     model = build(trial()["model"], task.source_size, task.target_size, seed=0)
     parts = first_step(task)
-    optimiser = OPTIMISER.build("adam", parameters=model.parameters())
+    optimizer = OPTIMIZER.build("adam", parameters=model.parameters())
     tokens = sum(batch.tokens for batch in parts)
-    _, norm = update(model, parts, tokens, optimiser, TrainConfig(clip=clip))
+    _, norm = update(model, parts, tokens, optimizer, TrainConfig(clip=clip))
     left = math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters()))
     assert float(norm) > 0.1  # told as it was before the cut
     assert left == pytest.approx(clip if clip == 0.01 else float(norm), rel=1e-3)
 
 
 def test_half_precision_learns_nearly_the_same_with_weights_in_full(task: G2P) -> None:
-    options = {"train__steps": 30, "train__optimiser__rate": 1e-2}
+    options = {"train__steps": 30, "train__optimizer__lr": 1e-2}
     _, full = trained(task, **options)
     model, half = trained(task, train__precision="bfloat16", **options)
     assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
@@ -230,7 +230,7 @@ def test_a_loss_that_is_no_number_diverges_at_its_own_step(
             spoilt = self.training and self.calls > 2 * (step - 1)
             return super().forward(batch) + (torch.tensor(wrong) if spoilt else 0.0)
 
-    config = TrainConfig(steps=300, batch_tokens=256, parts=2)
+    config = TrainConfig(steps=300, batch_tokens=256, micro_batches=2)
     training = train(Poisoned(task.target_size), task, config, 0, CPU, lambda *_: None)
     assert training.status == "diverged"
     assert training.reason == f"loss nan at step {step}"
@@ -263,7 +263,7 @@ def test_a_model_that_is_worse_than_untrained_has_overfitted_or_diverged(
 
 
 def test_a_model_that_beats_the_trivial_one_is_ok(task: G2P) -> None:
-    model, training = trained(task, train__steps=40, train__optimiser__rate=1e-2)
+    model, training = trained(task, train__steps=40, train__optimizer__lr=1e-2)
     assert validate(model, task, CPU) < task.trivial("valid")["loss"]
     assert (training.status, training.reason) == ("ok", None)
     (trivial,) = [r for r in training.readings if r.metric == "trivial_loss"]
@@ -304,9 +304,9 @@ def test_validation_is_taken_before_the_first_step_and_after_the_last(
 BAD: dict[str, list[float]] = {
     "steps": [0, math.inf, math.nan],
     "batch_tokens": [0],
-    "parts": [0],
+    "micro_batches": [0],
     "evaluations": [-1, 10**9],
-    "smoothing": [1.0],
+    "label_smoothing": [1.0],
     "clip": [0.0, math.inf, math.nan],
     "average": [1.0, 0.0],
 }

@@ -45,14 +45,14 @@ MODELS: dict[str, tuple[Callable[[], Task], dict[str, Any]]] = {
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "adam, clipped": {"clip": 0.3},
-    "adamw, averaged": {"optimiser": {"name": "adamw", "weight_decay": 0.3}, "average": 0.9},
+    "adamw, averaged": {"optimizer": {"name": "adamw", "weight_decay": 0.3}, "average": 0.9},
     "sgd, the best": {
-        "optimiser": {"name": "sgd", "rate": 0.3, "nesterov": True, "weight_decay": 0.1},
+        "optimizer": {"name": "sgd", "lr": 0.3, "nesterov": True, "weight_decay": 0.1},
         "select": "best",
         "clip": None,
     },
-    "smoothed, averaged, the best": {"smoothing": 0.1, "smoothing_over": "other", "average": 0.8,
-                                     "select": "best"},
+    "smoothed, averaged, the best": {"label_smoothing": 0.1, "label_smoothing_over": "other",
+                                     "average": 0.8, "select": "best"},
 }  # fmt: skip
 
 
@@ -63,7 +63,9 @@ def drawn(task: Task, written: dict[str, Any], dtype: torch.dtype) -> list[nn.Mo
 
 
 def config(**changes: Any) -> TrainConfig:
-    return TrainConfig(**{"steps": 12, "batch_tokens": 60, "parts": 2, "evaluations": 3, **changes})
+    return TrainConfig(
+        **{"steps": 12, "batch_tokens": 60, "micro_batches": 2, "evaluations": 3, **changes}
+    )
 
 
 def alone(models: Sequence[nn.Module], task: Task, settings: TrainConfig) -> list[Training]:
@@ -154,7 +156,7 @@ def test_a_seed_that_diverges_does_so_at_its_own_step_and_touches_no_other(
     for module in ("loop", "pack"):
         monkeypatch.setattr(f"ablations.train.{module}.CURVE_POINTS", 20)
     task = Backwards()
-    settings = config(steps=30, clip=None, optimiser={"name": "sgd", "rate": 0.1})
+    settings = config(steps=30, clip=None, optimizer={"name": "sgd", "lr": 0.1})
     models = drawn(task, MODELS["encoder-decoder"][1], torch.float64)
     healthy = [copy.deepcopy(model) for model in models]
     spoil(models[1], by)

@@ -54,7 +54,7 @@ def test_two_processes_learn_what_one_does_from_the_whole_batch(
 def test_gradients_are_joined_once_a_step_however_many_parts_it_has(
     together: dict[str, Any],
 ) -> None:
-    assert CONFIG.parts > 1
+    assert CONFIG.micro_batches > 1
     assert together["joins"] == CONFIG.steps
 
 

@@ -19,7 +19,7 @@ from small_task import Backwards, small_model
 
 import ablations.train.loop
 from ablations.train.loop import Trainer, Training
-from ablations.train.optimiser import OPTIMISER
+from ablations.train.optimizer import OPTIMIZER
 from ablations.train.settings import TrainConfig
 from ablations.train.unfinished import Keeper, Stopped
 from ablations.train.weights import copied
@@ -39,9 +39,15 @@ def a_short_curve() -> Any:
 
 
 def trainer_of(seed: int = 3, tied: str = "free", **options: Any) -> Trainer:
-    optimiser = {"name": options.pop("optimiser", "adam"), "rate": options.pop("rate", 0.01)}
+    optimizer = {"name": options.pop("optimizer", "adam"), "lr": options.pop("lr", 0.01)}
     config = TrainConfig(
-        **{"steps": STEPS, "batch_tokens": 60, "parts": 2, "optimiser": optimiser, **options}
+        **{
+            "steps": STEPS,
+            "batch_tokens": 60,
+            "micro_batches": 2,
+            "optimizer": optimizer,
+            **options,
+        }
     )
     model = small_model(seed, dropout=0.2, tied=tied)
     return Trainer(model, Backwards(), config, seed, CPU)
@@ -73,10 +79,10 @@ def assert_same(one: Trainer, two: Trainer) -> None:
 CHOICES: list[dict[str, Any]] = [{}, {"average": 0.9}, {"select": "best"}]
 
 
-@pytest.fixture(scope="module", params=OPTIMISER.parts)
+@pytest.fixture(scope="module", params=OPTIMIZER.parts)
 def wholes(request: pytest.FixtureRequest) -> list[Trainer]:
-    """The uninterrupted trainings of an optimiser, one for each choice."""
-    trainers = [trainer_of(optimiser=request.param, **choice) for choice in CHOICES]
+    """The uninterrupted trainings of an optimizer, one for each choice."""
+    trainers = [trainer_of(optimizer=request.param, **choice) for choice in CHOICES]
     for trainer in trainers:
         trainer.run(quiet, None)
     return trainers
@@ -91,15 +97,15 @@ def test_an_interrupted_training_ends_with_the_bits_of_an_uninterrupted_one(
     wholes: list[Trainer], which: int, stops: set[int]
 ) -> None:
     whole = wholes[which]
-    optimiser = whole.config.optimiser["name"]
+    optimizer = whole.config.optimizer["name"]
     with tempfile.TemporaryDirectory() as folder:
-        parts = interrupted(Path(folder), list(stops), optimiser=optimiser, **CHOICES[which])
+        parts = interrupted(Path(folder), list(stops), optimizer=optimizer, **CHOICES[which])
     assert_same(whole, parts)
 
 
 def test_the_best_weights_from_before_the_interruption_are_still_chosen(tmp_path: Path) -> None:
     """The rate grows until it destroys what was learned."""
-    options: Any = {"select": "best", "evaluations": STEPS, "optimiser": "sgd", "rate": 9}
+    options: Any = {"select": "best", "evaluations": STEPS, "optimizer": "sgd", "lr": 9}
     options["schedule"] = {"name": "constant", "warmup": 13}
     whole, parts = trainer_of(**options), interrupted(tmp_path, [12, 13], **options)
     whole.run(quiet, None)

@@ -30,7 +30,7 @@ def state(step: int) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     tensors = {
         "model:weight": torch.full((2, 3), float(step)),
         "model:half": torch.full((3,), step, dtype=torch.bfloat16),
-        "optimiser:0/step": torch.tensor(float(step)),
+        "optimizer:0/step": torch.tensor(float(step)),
         "random:cpu": torch.arange(8, dtype=torch.uint8),
         "model:flag": torch.tensor(True),
         "model:none": torch.empty(0),

@@ -51,7 +51,7 @@ def test_the_mean_is_what_is_evaluated_and_what_is_left(select: str) -> None:
 
 
 def test_the_best_on_validation_are_left_and_not_the_last() -> None:
-    options = {"optimiser": {"name": "sgd", "rate": 0.4}, "steps": 40, "evaluations": 40}
+    options = {"optimizer": {"name": "sgd", "lr": 0.4}, "steps": 40, "evaluations": 40}
     options["schedule"] = {"name": "constant"}
     best, last = run("best", **options), run("last", **options)
     losses = valid_losses(last)
@@ -179,7 +179,7 @@ def test_of_a_training_that_only_gets_worse_the_least_bad_trained_weights_are_le
             for parts in super().steps(*asked):
                 yield tuple(replace(each, labels=torch.zeros_like(each.labels)) for each in parts)
 
-    rate = {"optimiser": {"name": "adam", "rate": 0.1}}
+    rate = {"optimizer": {"name": "adam", "lr": 0.1}}
     config = TrainConfig(steps=4, evaluations=4, batch_tokens=60, select="best", **rate)
     trainer = Trainer(small_model(), Misleading(), config, 0, CPU)
     trainer.run(lambda *_: None, None)

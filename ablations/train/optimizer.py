@@ -13,7 +13,7 @@ from torch import nn
 from model.config import ConfigError
 from model.family import Family
 
-OPTIMISER = Family("optimiser")
+OPTIMIZER = Family("optimizer")
 SCHEDULE = Family("schedule")
 
 _POSITIVE = (lambda x: x > 0, "must be positive")
@@ -21,7 +21,7 @@ _NOT_NEGATIVE = (lambda x: x >= 0, "must not be negative")
 _BELOW_ONE = (lambda x: 0 <= x < 1, "must be from 0 to below 1")
 _SHARE = (lambda x: 0 <= x <= 1, "must be from 0 to 1")
 RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
-    "rate": _POSITIVE, "eps": _POSITIVE, "beta1": _BELOW_ONE, "beta2": _BELOW_ONE,
+    "lr": _POSITIVE, "eps": _POSITIVE, "beta1": _BELOW_ONE, "beta2": _BELOW_ONE,
     "momentum": _BELOW_ONE, "weight_decay": _NOT_NEGATIVE, "warmup": _NOT_NEGATIVE,
     "floor": _SHARE,
 }  # fmt: skip
@@ -40,23 +40,23 @@ class Checked:
             raise ConfigError(problems)
 
 
-@OPTIMISER.register("adam")
+@OPTIMIZER.register("adam")
 class Adam(torch.optim.Adam):
     """Steps scaled by running moments of the gradient (Kingma & Ba 2015)."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
-        rate: float = 1e-3
+        lr: float = 1e-3
         beta1: float = 0.9
         beta2: float = 0.98
         eps: float = 1e-9
 
     def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
         betas = (config.beta1, config.beta2)
-        super().__init__(parameters, lr=config.rate, betas=betas, eps=config.eps, fused=True)
+        super().__init__(parameters, lr=config.lr, betas=betas, eps=config.eps, fused=True)
 
 
-@OPTIMISER.register("adamw")
+@OPTIMIZER.register("adamw")
 class AdamW(torch.optim.AdamW):
     """Adam, beside which weights shrink by rate · weight_decay (Loshchilov & Hutter 2019)."""
 
@@ -67,16 +67,16 @@ class AdamW(torch.optim.AdamW):
 
     def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
         groups, betas = _groups(parameters, config.weight_decay), (config.beta1, config.beta2)
-        super().__init__(groups, lr=config.rate, betas=betas, eps=config.eps, fused=True)
+        super().__init__(groups, lr=config.lr, betas=betas, eps=config.eps, fused=True)
 
 
-@OPTIMISER.register("sgd")
+@OPTIMIZER.register("sgd")
 class SGD(torch.optim.SGD):
     """v = momentum · v + g, and weights move by −rate · v (Sutskever et al. 2013)."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
-        rate: float = 0.1
+        lr: float = 0.1
         momentum: float = 0.9
         nesterov: bool = False
         """Whether the gradient counts as if v had already been followed."""
@@ -91,7 +91,7 @@ class SGD(torch.optim.SGD):
     def __init__(self, config: Config, parameters: Iterable[nn.Parameter]) -> None:
         super().__init__(
             _groups(parameters, config.weight_decay),
-            lr=config.rate,
+            lr=config.lr,
             momentum=config.momentum,
             nesterov=config.nesterov,
             fused=True,
@@ -170,7 +170,7 @@ class Cosine(Schedule):
 class Noam(Schedule):
     """min(step^−½, step · warmup^−1½) as a share of its peak (Vaswani et al. 2017, eq. 3).
 
-    The optimiser's rate is the peak; rate = (d_model · warmup)^−½ gives the paper's own. The
+    The optimizer's rate is the peak; rate = (d_model · warmup)^−½ gives the paper's own. The
     formula does not know the length of training, which may end before the peak.
     """
 

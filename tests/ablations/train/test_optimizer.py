@@ -1,4 +1,4 @@
-"""Optimisers and schedules against their formulas, one number at a time."""
+"""Optimizers and schedules against their formulas, one number at a time."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ablations.train.optimiser import OPTIMISER, SCHEDULE
+from ablations.train.optimizer import OPTIMIZER, SCHEDULE
 from model.config import ConfigError
 
 few = settings(max_examples=60)
 
-# Optimisers.
+# Optimizers.
 
 GRADIENTS = [0.5, -2.0, 0.25, 3.0, -0.125]
 RATES = [0.1, 0.05, 0.2, 0.01, 0.1]
 
 
-def followed(optimiser: Any, parameters: list[nn.Parameter]) -> list[float]:
+def followed(optimizer: Any, parameters: list[nn.Parameter]) -> list[float]:
     """Where the first entry of each parameter is after every gradient."""
     for gradient, rate in zip(GRADIENTS, RATES, strict=True):
         for parameter in parameters:
             parameter.grad = torch.full_like(parameter, gradient)
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = rate
-        optimiser.step()
+        optimizer.step()
     return [float(parameter.detach().flatten()[0]) for parameter in parameters]
 
 
@@ -54,12 +54,12 @@ def sgd(x: float, momentum: float, nesterov: bool, decay: float) -> float:
 
 
 def made(written: Any) -> tuple[Any, list[nn.Parameter]]:
-    """The optimiser of a matrix of twos and a vector of threes."""
+    """The optimizer of a matrix of twos and a vector of threes."""
     parameters = [
         nn.Parameter(torch.full(shape, value, dtype=torch.float64))
         for shape, value in (((2, 3), 2.0), ((4,), 3.0))
     ]
-    return OPTIMISER.build(written, parameters=iter(parameters)), parameters
+    return OPTIMIZER.build(written, parameters=iter(parameters)), parameters
 
 
 @pytest.mark.parametrize(("name", "decay"), [("adam", 0.0), ("adamw", 0.0), ("adamw", 0.3)])
@@ -127,15 +127,15 @@ def test_noam_at_its_peak_rate_is_the_papers_rate(steps: int, warmup: int, d_mod
 @pytest.mark.parametrize(
     ("family", "written", "sentence"),
     [
-        (OPTIMISER, {"name": "adam", "rate": 0.0}, "rate=0.0: must be positive"),
-        (OPTIMISER, {"name": "adamw", "beta2": 1.0}, "beta2=1.0: must be from 0 to below 1"),
-        (OPTIMISER, {"name": "sgd", "weight_decay": -0.1}, "weight_decay=-0.1: must not be neg"),
-        (OPTIMISER, {"name": "sgd", "nesterov": True, "momentum": 0.0}, "set momentum above 0"),
+        (OPTIMIZER, {"name": "adam", "lr": 0.0}, "lr=0.0: must be positive"),
+        (OPTIMIZER, {"name": "adamw", "beta2": 1.0}, "beta2=1.0: must be from 0 to below 1"),
+        (OPTIMIZER, {"name": "sgd", "weight_decay": -0.1}, "weight_decay=-0.1: must not be neg"),
+        (OPTIMIZER, {"name": "sgd", "nesterov": True, "momentum": 0.0}, "set momentum above 0"),
         *((SCHEDULE, {"name": name, "warmup": -1}, "warmup=-1: must") for name in SCHEDULE.parts),
         (SCHEDULE, {"name": "noam", "warmup": 0}, "warmup=0: must be at least 1"),
         (SCHEDULE, {"name": "cosine", "floor": 1.1}, "floor=1.1: must be from 0 to 1"),
     ],
-    ids=lambda value: "" if value in (OPTIMISER, SCHEDULE) else str(value),
+    ids=lambda value: "" if value in (OPTIMIZER, SCHEDULE) else str(value),
 )
 def test_what_cannot_be_is_refused(family: Any, written: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
