@@ -74,7 +74,8 @@ class Padded:
     @cached_property
     def asked(self) -> list[tuple[Tensor, Batch]]:
         """Every example once, for evaluation: the rows of each batch, and the batch, made once."""
-        return [(rows_B, self.batch(rows_B)) for rows_B in self.by_length(EVALUATION_TOKENS)]
+        with torch.inference_mode(False):  # a later caller may need gradients
+            return [(rows_B, self.batch(rows_B)) for rows_B in self.by_length(EVALUATION_TOKENS)]
 
     @cached_property
     def batches(self) -> list[Batch]:

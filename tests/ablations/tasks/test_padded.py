@@ -144,6 +144,14 @@ def test_a_batch_holds_its_examples_and_lengths_only_where_something_is_padded(
                 assert inputs[: len(asked)] == [BOS, *asked[:-1]]
 
 
+def test_evaluation_batches_made_in_inference_mode_serve_a_backward_pass() -> None:
+    padded = made([(2, 3), (3, 2)])
+    with torch.inference_mode():
+        ((_, batch),) = padded.asked
+    assert batch.source is not None
+    torch.nn.Embedding(9, 2)(batch.source).sum().backward()
+
+
 def test_a_vocabulary_of_more_than_a_byte_keeps_its_ids() -> None:
     pairs = Padded([[70_000, EOS], [3, EOS]], [[BOS, 255, EOS], [BOS, 256, 257, EOS]])
     batch = pairs.batch(torch.tensor([0, 1]))
