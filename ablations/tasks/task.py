@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
+from ablations.store.record import Reading
 from model.batch import Batch
 from model.family import Family
 from model.generate import Answer, Generator, Question, greedy
@@ -152,3 +153,8 @@ class Task:
         it.
         """
         raise NotImplementedError
+
+    def reading(self, score: Score, split: str, at: Mapping[str, float | str]) -> Reading:
+        """A score as a measurement."""
+        unit, where = self.metrics[score.metric].unit, {**at, **score.at}
+        return Reading(score.metric, unit, score.value, split, where, reason=score.reason)

@@ -17,16 +17,16 @@ from small import held, question
 from small_plans import record_of
 
 from ablations.commands import main
+from ablations.evaluations.quality import Quality
 from ablations.launch import Event, Job, Outcome, Progress
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
-from ablations.measure.quality import Quality
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import EARLIER, run
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.train.weights import read_words
+from ablations.train.checkpoint import read_words
 
 Ask = Callable[..., str]
 TABLE = "whole [task.words=200, train.steps=5]"
