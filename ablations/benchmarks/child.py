@@ -1,58 +1,102 @@
-"""Work in a process of its own: what it breaks, or fills with memory, costs that process alone."""
+"""Work in a fresh process: what it breaks, or fills with memory, costs that process alone.
+
+The process is forked from a server that has torch loaded and has never opened a device.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import importlib
+import multiprocessing
 import os
+import pickle
 import resource
 import sys
+import time
+import types
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 
+from ablations.measurement import MEASUREMENT
+from ablations.tasks import TASK
+from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+from model.build import FAMILIES
+
 Report = Callable[[float, str], None]
 
+cpu_seconds: dict[int, float] = {}
+"""Process id → CPU seconds, of the processes that have ended and of their server."""
+_PRELOAD = ["torch._dynamo", "ablations.benchmarks.session", "ablations.probes.memory"]
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def in_child(
     work: Callable[[Report], Any], report: Report = lambda fraction, note: None
 ) -> tuple[Any, str | None]:
-    """What a forked child makes of some work, as JSON has it; or why it could not, in a line."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
+    """The value of some work in a fresh process, or in one line why there is none."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    families = (*FAMILIES, TASK, MEASUREMENT, OPTIMIZER, SCHEDULE)
+    modules = {part.__module__ for family in families for part in family.parts.values()}
+    index = torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
+    # By pickle itself: torch's way would share the memory of tensors with this process.
+    payload = pickle.dumps((work, torch.get_num_threads(), index))
+    reader, writer = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(sorted(modules), payload, writer), daemon=True)
+    answer: tuple[Any, str | None] = None, "its process was killed"
+    with reader:
         try:
-            os.close(reader)
-            torch.set_num_threads(torch.get_num_threads())  # its pool did not come along
-            limit_memory()
-
-            def tell(fraction: float, note: str) -> None:
-                os.write(writer, json.dumps({"progress": [fraction, note]}).encode() + b"\n")
-
-            with os.fdopen(os.dup(writer), "wb") as end:
-                try:
-                    answer = {"done": work(tell)}
-                except Exception as error:
-                    answer = {"failed": in_a_line(error)}
-                end.write(json.dumps(answer).encode() + b"\n")
+            with writer, _without_main():
+                process.start()
+            while True:
+                match reader.recv():
+                    case "progress", *progress:
+                        report(*progress)
+                    case "done", value, reason, spent:
+                        answer = pickle.loads(value), reason
+                        cpu_seconds.update(spent)
+        except EOFError:
+            return answer
         finally:
-            os._exit(0)
-    os.close(writer)
-    answer = {}
-    with os.fdopen(reader, "rb") as pipe:
-        for line in pipe:
-            answer = json.loads(line)
-            if "progress" in answer:
-                report(*answer["progress"])
-    os.waitpid(child, 0)
-    if "done" in answer:
-        return answer["done"], None
-    return None, answer.get("failed") or "its process was killed"
+            with contextlib.suppress(AttributeError):  # it was never started
+                process.kill()
+                process.join()
+                process.close()
+
+
+def _run(modules: list[str], payload: bytes, pipe: Connection) -> None:
+    """The work of the fresh process; `modules` register the components that it may build."""
+    for module in modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    value, reason = pickle.dumps(None), None
+    try:
+        work, threads, index = pickle.loads(payload)
+        torch.set_num_threads(threads)
+        if index is not None:
+            torch.accelerator.set_device_index(index)
+        limit_memory()
+        value = pickle.dumps(work(lambda *progress: pipe.send(("progress", *progress))))
+    except Exception as error:
+        reason = in_a_line(error)
+    server = psutil.Process(os.getppid()).cpu_times()
+    spent = {os.getpid(): time.process_time(), os.getppid(): server.user + server.system}
+    pipe.send(("done", value, reason, spent))
+
+
+@contextlib.contextmanager
+def _without_main() -> Any:
+    """Hide this process's main module, which a new process would import again."""
+    main, sys.modules["__main__"] = sys.modules["__main__"], types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def in_a_line(error: Exception) -> str:
@@ -60,7 +104,7 @@ def in_a_line(error: Exception) -> str:
 
 
 def limit_memory() -> None:
-    """Let an allocation that this machine cannot serve fail, before the kernel kills somebody."""
+    """Let an allocation that this machine cannot serve fail, before the kernel kills a process."""
     with contextlib.suppress(OSError, ValueError, psutil.Error):
         room = psutil.Process().memory_info()
         held = getattr(room, "data", room.vms)
@@ -71,11 +115,7 @@ def limit_memory() -> None:
 
 
 def peak_bytes(call: Callable[[], Any], device: torch.device) -> int:
-    """The most that a call adds to what this process holds.
-
-    On Linux the high-water mark is set back first: that of a forked process begins with its
-    parent's.
-    """
+    """The most that a call adds to what this process holds."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
         torch.accelerator.reset_peak_memory_stats(device)
@@ -83,20 +123,16 @@ def peak_bytes(call: Callable[[], Any], device: torch.device) -> int:
         call()
         torch.accelerator.synchronize(device)
         return torch.accelerator.max_memory_allocated(device) - before
-    is_reset = _reset_mark()
-    before = psutil.Process().memory_info().rss if is_reset else _mark()
+    try:
+        _RESET.write_text("5")  # on Linux: sets the high-water mark back
+        before = psutil.Process().memory_info().rss
+    except OSError:
+        before = _high_water_mark()
     call()
-    return max(0, _mark() - before)
+    return max(0, _high_water_mark() - before)
 
 
-def _reset_mark() -> bool:
-    with contextlib.suppress(OSError):
-        _RESET.write_text("5")
-        return True
-    return False
-
-
-def _mark() -> int:
+def _high_water_mark() -> int:
     """The largest resident size so far."""
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():

@@ -1,19 +1,22 @@
-"""A timing session: candidates beside a reference and its twin, in several processes."""
+"""A session of benchmarks: candidates beside a reference, timed in several fresh processes.
+
+The reference is built and timed twice, under two names: the A/A pair shows the noise.
+"""
 
 from __future__ import annotations
 
 import os
 import random
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import psutil
 import torch
 
-from ablations.benchmarks.child import in_a_line, in_child
+from ablations.benchmarks.child import cpu_seconds, in_a_line, in_child
 from ablations.benchmarks.timing import Report, TimingConfig, Warm, run_blocks, warm_up
 from ablations.measurement import Benchmark, Place
 from ablations.store.identity import freeze
@@ -21,14 +24,14 @@ from ablations.store.record import Reading
 from ablations.tasks.cache import load_task
 from ablations.train.device import device_name
 
-REFERENCE, TWIN = "reference", "twin"  # which is the reference built once more: the noise floor
-TOKENS = "tokens"  # where it is a place, the batch follows from it
-NOISY = 0.05  # of the cores' time: so much of others' work flags a session
+REFERENCE, TWIN = "reference", "twin"  # as records call them
+TOKENS = "tokens"  # where it is a coordinate, the batch follows from it
+NOISY = 0.05  # of the cores' time: more work of other programs flags a session
 
 
 @dataclass
 class Watch:
-    """From here to `state`: what this process and its children did, and what others did."""
+    """The work of this process, of its children and of other programs, from here to `state`."""
 
     begun: float = field(default_factory=time.monotonic)
     busy: float = field(default_factory=lambda: _busy())
@@ -36,7 +39,7 @@ class Watch:
     load: float = field(default_factory=lambda: _load())
 
     def state(self, device: torch.device) -> dict[str, Any]:
-        """For the session's entry in a record; what this machine cannot tell is null."""
+        """For the session's entry in a record."""
         seconds = max(time.monotonic() - self.begun, 1e-9)
         cores = psutil.cpu_count() or 1
         others = max(0.0, (_busy() - self.busy) - (_own() - self.own)) / (seconds * cores)
@@ -53,7 +56,7 @@ class Watch:
 
 
 def _busy() -> float:
-    """Seconds that all cores together have worked for anyone, a host that took some included."""
+    """CPU seconds of all programs; those that a host took count too."""
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
     guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # counted in user
@@ -61,9 +64,8 @@ def _busy() -> float:
 
 
 def _own() -> float:
-    """Of this process and of its children that have ended."""
-    each = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in each)
+    """CPU seconds of this process and of its measuring processes."""
+    return time.process_time() + sum(cpu_seconds.values())
 
 
 def _load() -> float:
@@ -72,7 +74,7 @@ def _load() -> float:
 
 @dataclass
 class Point:
-    """What one process has found at one place; it crosses a pipe as JSON."""
+    """What one process has found at one place."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)
@@ -82,7 +84,7 @@ class Point:
 
 
 def time_session(
-    measure: Benchmark,
+    benchmark: Benchmark,
     reference: dict[str, Any],
     candidates: Mapping[str, dict[str, Any]],
     places: Sequence[Place],
@@ -91,47 +93,44 @@ def time_session(
     report: Report,
     lost: list[str] | None = None,
 ) -> dict[str, list[Reading]]:
-    """What was read of each candidate; each trial's readings stand alone.
+    """The readings of each candidate.
 
-    Why a process brought nothing is added to `lost`; RuntimeError where all of them did.
+    Why a process brought none is added to `lost`; RuntimeError if none of them brought any.
     """
     configs = {REFERENCE: reference, TWIN: reference, **candidates}
-    ordered = sorted(places, key=lambda at: (freeze(_series(at, measure)), at[measure.along]))
-
-    def prepare(name: str, at: Place) -> Callable[[], None]:
-        task = load_task(freeze(configs[name]["task"]))
-        is_reference = name in (REFERENCE, TWIN)
-        where = {**at, **measure.beside} if is_reference else at
-        return measure.prepare(configs[name], task, device, where)
-
+    ordered = sorted(places, key=lambda at: (freeze(_series(at, benchmark)), at[benchmark.along]))
     found: list[list[Point]] = []
     failures: list[str] = []
-    for process in range(config.processes):
+    for number in range(config.processes):
+        # The first process finds out who is not to be timed.
         left = [point.left for point in found[0]] if found and found[0] else [{} for _ in ordered]
-        pass_on = _Process(measure, prepare, list(configs), ordered, left, config, device)
+        process = _Process(benchmark, configs, ordered, left, config, device)
 
-        def told(fraction: float, note: str, process: int = process) -> None:
-            report((process + fraction) / config.processes, f"process {process + 1}, {note}")
+        def report_all(fraction: float, note: str, number: int = number) -> None:
+            report((number + fraction) / config.processes, f"process {number + 1}, {note}")
 
-        plain, failure = in_child(lambda tell, p=pass_on, k=process: p.run(k, tell), told)  # type: ignore[misc]
-        found.append([Point(**each) for each in plain or []])
+        points, failure = in_child(partial(process.run, number), report_all)
+        found.append(points or [])
         failures += [failure] if failure else []
     if len(failures) == config.processes:
         raise RuntimeError(f"no process could time it: {failures[0]}")
     if lost is not None:
         lost += failures
-    readings: dict[str, list[Reading]] = {trial: [] for trial in candidates}
-    for index, at in enumerate(ordered):
-        for trial, own in readings.items():
-            for process, points in enumerate(found):
-                if points:
-                    own += _readings(measure, trial, dict(at), points[index], str(process))
-    return readings
+    return {
+        trial: [
+            reading
+            for index, at in enumerate(ordered)
+            for number, points in enumerate(found)
+            if points
+            for reading in _readings(benchmark, trial, dict(at), points[index], str(number))
+        ]
+        for trial in candidates
+    }
 
 
-def _series(at: Place, measure: Benchmark) -> dict[str, Any]:
-    """All but how far along; of a budget of tokens the batch follows from that."""
-    walked = (measure.along, "batch") if TOKENS in at else (measure.along,)
+def _series(at: Place, benchmark: Benchmark) -> dict[str, Any]:
+    """All coordinates but the one that is walked; a budget of tokens decides the batch too."""
+    walked = (benchmark.along, "batch") if TOKENS in at else (benchmark.along,)
     return {name: value for name, value in at.items() if name not in walked}
 
 
@@ -139,48 +138,48 @@ def _series(at: Place, measure: Benchmark) -> dict[str, Any]:
 class _Process:
     """The work of one process."""
 
-    measure: Benchmark
-    prepare: Callable[[str, Place], Callable[[], None]]
-    names: list[str]
+    benchmark: Benchmark
+    configs: Mapping[str, dict[str, Any]]
     places: Sequence[Place]
     left: Sequence[Mapping[str, str]]
-    """Of each place who is not to be timed, and why: the first process has found out."""
+    """For each place who is not to be timed, and why."""
     config: TimingConfig
     device: torch.device
     _took: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     """(series, name) → how far along, and seconds of a call there."""
 
-    def run(self, process: int, tell: Report) -> list[dict[str, Any]]:
+    def run(self, number: int, report: Report) -> list[Point]:
         # Some bytes that stay, so that no two processes lay out their memory alike.
-        ballast = bytes(random.Random(process).randrange(1 << 16))
-        found = []
-        for index, at in enumerate(self.places):
+        ballast = bytes(random.Random(number).randrange(1 << 16))
+        points = []
+        for index, (at, left) in enumerate(zip(self.places, self.left, strict=True)):
+            where = ", ".join(f"{name} {value}" for name, value in at.items())
 
-            def told(fraction: float, note: str, index: int = index) -> None:
-                where = ", ".join(f"{name} {value}" for name, value in self.places[index].items())
-                tell((index + fraction) / len(self.places), where)
+            def report_place(
+                fraction: float, _: str, index: int = index, where: str = where
+            ) -> None:
+                report((index + fraction) / len(self.places), where)
 
-            point = Point(left=dict(self.left[index]))
-            self._time(point, at, process, told)
-            found.append(vars(point))
+            points.append(self._time(at, Point(left=dict(left)), number, report_place))
         del ballast
-        return found
+        return points
 
-    def _time(self, point: Point, at: Place, process: int, told: Report) -> None:
+    def _time(self, at: Place, point: Point, number: int, report: Report) -> Point:
         calls: dict[str, Callable[[], None]] = {}
         warm: dict[str, Warm] = {}
-        series = freeze(_series(at, self.measure))
-        far = float(at[self.measure.along])
-        for name in self.names:
+        series = freeze(_series(at, self.benchmark))
+        far = float(at[self.benchmark.along])
+        limit = self.config.call_seconds
+        for name in self.configs:
             if name in point.left:
                 continue
             before, took = self._took.get((series, name), (far, 0.0))
-            growth = 1.0 if TOKENS in at else far / before  # no model is quicker than its tokens
-            if took * growth > self.config.call_seconds:
+            growth = 1.0 if TOKENS in at else far / before  # no model is faster than linear
+            if took * growth > limit:
                 point.left[name] = f"time-out: a call takes {took:.2g} s at {before:g} already"
                 continue
             try:
-                calls[name] = self.prepare(name, at)
+                calls[name] = self._prepare(name, at)
                 warm[name] = warm_up(calls[name], self.config, self.device)
             except (RuntimeError, MemoryError, ValueError) as error:
                 point.left[name] = _reason(error)
@@ -188,10 +187,17 @@ class _Process:
                 continue
             point.first[name] = warm[name].first
             self._took[series, name] = far, warm[name].call
-            if warm[name].call > self.config.call_seconds:
+            if warm[name].call > limit:
                 point.left[name] = f"time-out: a call takes {warm[name].call:.2g} s"
                 del calls[name]
-        point.samples = run_blocks(calls, warm, self.config, self.device, process, told)
+        point.samples = run_blocks(calls, warm, self.config, self.device, number, report)
+        return point
+
+    def _prepare(self, name: str, at: Place) -> Callable[[], None]:
+        config = self.configs[name]
+        is_reference = name in (REFERENCE, TWIN)
+        where = {**at, **self.benchmark.beside} if is_reference else at
+        return self.benchmark.prepare(config, load_task(freeze(config["task"])), self.device, where)
 
 
 def _reason(error: Exception) -> str:
@@ -201,21 +207,17 @@ def _reason(error: Exception) -> str:
 
 
 def _readings(
-    measure: Benchmark, trial: str, at: dict[str, Any], point: Point, process: str
+    benchmark: Benchmark, trial: str, at: dict[str, Any], point: Point, process: str
 ) -> list[Reading]:
-    """Of one trial at one place in one process: its times beside its reference's."""
-    metric = next(iter(measure.quantities))
-    unit = measure.quantities[metric].unit
+    """The times of one trial at one place in one process, beside those of the reference."""
+    metric = next(iter(benchmark.quantities))
+    unit = benchmark.quantities[metric].unit
     place: dict[str, Any] = {"at": at, "session": process}
-    if trial in point.left or trial not in point.samples:
-        reason = point.left.get(trial) or "not timed"
-        return [Reading(metric, unit, reason=reason, **place)]
-    blocks = min(
-        len(point.samples[name]) for name in (trial, REFERENCE, TWIN) if name in point.samples
-    )
-    times: dict[str, Any] = {
-        role: point.samples[role][:blocks] for role in (REFERENCE, TWIN) if role in point.samples
-    }
+    if trial not in point.samples:
+        return [Reading(metric, unit, reason=point.left.get(trial) or "not timed", **place)]
+    timed = [role for role in (REFERENCE, TWIN) if role in point.samples]
+    blocks = min(len(point.samples[name]) for name in (trial, *timed))
+    times: dict[str, Any] = {role: point.samples[role][:blocks] for role in timed}
     found = [Reading(metric, unit, samples=point.samples[trial][:blocks], **times, **place)]
     if process == "0":
         found.append(Reading("first_call", "s", point.first[trial], **place))

@@ -6,6 +6,7 @@ B: sequences, T: positions, D: d_model.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
@@ -56,6 +57,11 @@ class Throughput(Benchmark):
             update(forward, [moved], data.tokens, optimizer, settings)
 
         return step
+
+
+def without_data(task: Task) -> Any:
+    """What models and random batches need to know of a task: small enough for another process."""
+    return SimpleNamespace(source_size=task.source_size, target_size=task.target_size, per=task.per)
 
 
 def random_batch(task: Task, length: int, batch: int) -> Batch:

@@ -13,7 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from ablations.benchmarks.child import in_child, peak_bytes
-from ablations.benchmarks.throughput import LayerTime, Throughput, mixer_of, random_batch
+from ablations.benchmarks.throughput import (
+    LayerTime,
+    Throughput,
+    mixer_of,
+    random_batch,
+    without_data,
+)
 from ablations.measurement import MEASUREMENT, Measured, Place, Probe, Quantity
 from ablations.tasks.task import Task
 from model.batch import positions
@@ -44,7 +50,7 @@ class Memory(Probe):
             for length in LENGTHS:
                 at: dict[str, float | str] = {"of": of, "length": length}
                 for metric, read in (("saved_bytes", _saved), ("peak_memory", _peak)):
-                    asked = partial(read, of, config, task, device, length)
+                    asked = partial(read, of, config, without_data(task), device, length)
                     value, reason = in_child(asked)
                     readings.append(self.reading(metric, value, at, reason=reason))
         return Measured(readings)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from ablations.benchmarks.child import in_a_line, in_child
-from ablations.benchmarks.throughput import random_batch
+from ablations.benchmarks.throughput import random_batch, without_data
 from ablations.benchmarks.timing import synchronise
 from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
 from ablations.store.record import Reading
@@ -55,8 +56,8 @@ class Share(Probe):
             length = max(2, round(ratio * d_model))
             cost = count(model, None if task.source_size is None else length, length)
             readings += _shares("flops_share", cost.flops, {"tokens_over_width": ratio})
-            timed = [in_child(lambda _, n=length: _seconds(config, task, device, n))  # type: ignore[misc]
-                     for _ in range(PROCESSES)]  # fmt: skip
+            work = partial(_seconds, config, without_data(task), device, length)
+            timed = [in_child(work) for _ in range(PROCESSES)]
             readings += _time_shares(timed, ratio)
         return Measured([*readings, *_shares("parameter_share", cost.parameters, {})])
 
@@ -128,7 +129,9 @@ def _time_shares(timed: list[tuple[Any, str | None]], ratio: float) -> list[Read
     ]
 
 
-def _seconds(config: dict[str, Any], task: Task, device: torch.device, n: int) -> dict[str, float]:
+def _seconds(
+    config: dict[str, Any], task: Task, device: torch.device, n: int, _: Any
+) -> dict[str, float]:
     """Kind → seconds of forward passes that are its own."""
     model = build(config["model"], task.source_size, task.target_size, config["seed"]).to(device)
     batch = random_batch(task, n, 1).to(device)

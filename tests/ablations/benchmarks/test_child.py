@@ -4,102 +4,78 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
-import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import child_jobs
 import psutil
 import pytest
 import torch
 
 from ablations.benchmarks import session
-from ablations.benchmarks.child import Report, in_child
+from ablations.benchmarks.child import in_child
 from ablations.benchmarks.session import NOISY, Watch
 
 CPU = torch.device("cpu")
-Work = Callable[[Report], Any]
 
 
-def allocating(size: int) -> Work:
-    return lambda _: torch.ones(size, dtype=torch.uint8).numel()
-
-
-def raising(error: BaseException) -> Work:
-    def work(_: Report) -> None:
-        raise error
-
-    return work
-
-
-def die(_: Report) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_what_a_child_makes_comes_back_as_json_has_it() -> None:
-    made = {"samples": [0.1, None], "left": {"a": "why"}}
-    assert in_child(lambda _: {**made, "pair": (1, 2)}) == ({**made, "pair": [1, 2]}, None)
-    assert in_child(lambda _: None) == (None, None)
-
-
-def test_a_child_tells_how_far_it_is() -> None:
+def test_the_value_comes_back_and_a_report_on_the_way() -> None:
+    made = {"samples": [0.1, None], "left": {"a": "why"}, "pair": (1, 2)}
+    assert in_child(partial(child_jobs.give, made)) == (made, None)
     told: list[tuple[float, str]] = []
-
-    def work(tell: Report) -> str:
-        tell(0.5, "half")
-        tell(1.0, "all\nof it")
-        return "done"
-
-    assert in_child(work, lambda *both: told.append(both)) == ("done", None)
+    assert in_child(child_jobs.tell, lambda *both: told.append(both)) == ("done", None)
     assert told == [(0.5, "half"), (1.0, "all\nof it")]
+
+
+def test_a_child_is_fresh_and_has_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork would have what this process has: on an accelerator, an open device."""
+    monkeypatch.setattr(child_jobs, "MIB", 7)
+    assert in_child(child_jobs.held) == ([1 << 20, torch.get_num_threads()], None)
 
 
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        (raising(MemoryError()), "MemoryError"),
-        (raising(RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore")), "allocate"),
-        (raising(ValueError("long " * 100)), "long long"),
-        (die, "killed"),
+        (partial(child_jobs.fail, MemoryError()), "MemoryError"),
+        (
+            partial(child_jobs.fail, RuntimeError("DefaultCPUAllocator: can't allocate\nmore")),
+            "allocate",
+        ),
+        (partial(child_jobs.fail, ValueError("long " * 100)), "long long"),
+        (child_jobs.give_no_value, "pickle"),
+        (child_jobs.die, "killed"),
     ],
-    ids=["wordless", "allocator", "long", "SIGKILL"],
+    ids=["wordless", "allocator", "long", "no value", "SIGKILL"],
 )
 def test_a_failure_costs_the_child_alone_and_has_a_reason_in_one_line(
-    work: Work, words: str
+    work: Any, words: str
 ) -> None:
     made, reason = in_child(work)
     assert made is None
-    assert reason
-    assert words in reason
-    assert "\n" not in reason
-    assert len(reason) <= 200
-    assert in_child(allocating(1)) == (1, None)  # the parent goes on
+    assert words in (reason or "")
+    assert "\n" not in (reason or "")
+    assert len(reason or "") <= 200
+    assert in_child(partial(child_jobs.give, 1)) == (1, None)  # the parent goes on
 
 
 def test_an_allocation_that_the_machine_cannot_serve_fails_in_the_child() -> None:
     """More than there is, though less than an address can reach."""
-    made, reason = in_child(allocating(2 * psutil.virtual_memory().total))
+    hard = resource.getrlimit(resource.RLIMIT_DATA)
+    made, reason = in_child(partial(child_jobs.allocate, 2 * psutil.virtual_memory().total))
     assert made is None
     assert "alloc" in (reason or "")
-    hard = resource.getrlimit(resource.RLIMIT_DATA)
-    in_child(allocating(1))
     assert resource.getrlimit(resource.RLIMIT_DATA) == hard, "the parent has no new limit"
 
 
 def test_a_child_leaves_no_file_open() -> None:
+    in_child(child_jobs.held)  # the server stays
     before = len(os.listdir("/dev/fd"))
-    for work in (allocating(1), raising(MemoryError()), die):
+    for work in (child_jobs.held, partial(child_jobs.fail, MemoryError()), child_jobs.die):
         in_child(work)
     assert len(os.listdir("/dev/fd")) == before
 
 
 # The work of others.
-
-
-def spin(seconds: float) -> None:
-    end = time.process_time() + seconds
-    while time.process_time() < end:
-        pass
 
 
 @pytest.mark.parametrize(("share", "noisy"), [(NOISY - 0.01, False), (NOISY + 0.01, True)])
@@ -116,10 +92,10 @@ def test_the_work_of_others_is_a_share_of_all_cores_and_a_little_is_no_noise(
 
 
 def test_what_we_and_our_children_do_is_our_own() -> None:
-    """A session forks its processes and waits for them."""
+    in_child(child_jobs.held)  # starts the server
     before = session._own()
-    spin(0.1)
+    child_jobs.spin(0.1)
     alone = session._own()
     assert alone - before == pytest.approx(0.1, abs=0.08)
-    in_child(lambda _: spin(0.2))
+    in_child(partial(child_jobs.spin, 0.2))
     assert session._own() - alone >= 0.19

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -45,10 +44,7 @@ class Planted(Benchmark):
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    def here(work: Any, told: Any) -> tuple[Any, None]:
-        return json.loads(json.dumps(work(told))), None
-
-    monkeypatch.setattr(sessions, "in_child", here)
+    monkeypatch.setattr(sessions, "in_child", lambda work, told: (work(told), None))
     monkeypatch.setattr(sessions, "load_task", lambda text: None)
     clock = SimpleNamespace(perf_counter=lambda: Planted.now)
     monkeypatch.setattr("ablations.benchmarks.timing.time", clock)

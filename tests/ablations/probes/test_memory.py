@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from child_jobs import MIB, peak_of_allocating
 from small_models import TEXT, transformer
 from torch import Tensor, nn
 
@@ -15,7 +16,6 @@ from ablations.probes import memory
 from ablations.probes.memory import LAYER, MODEL, Memory, saved_bytes
 
 CPU = torch.device("cpu")
-MIB = 1 << 20
 
 
 class Small(nn.Module):
@@ -48,24 +48,10 @@ def test_a_convolution_keeps_its_padded_input_and_no_more(kernel: int, length: i
     assert saved_bytes(LAYER, config, TEXT, length) == 4 * (length + kernel - 1) * 8
 
 
-class Allocates:
-    """A step that holds so many MiB for a moment."""
-
-    def prepare(self, config: Any, task: Any, device: Any, at: Any) -> Callable[[], None]:
-        def call() -> None:
-            torch.ones(int(at["length"]) * MIB, dtype=torch.uint8)
-
-        return call
-
-
 @pytest.mark.parametrize("of", [LAYER, MODEL])
-def test_the_peak_is_that_of_one_step_though_the_parent_held_more(
-    monkeypatch: pytest.MonkeyPatch, of: str
-) -> None:
-    monkeypatch.setattr(memory, "LayerTime", Allocates)
-    monkeypatch.setattr(memory, "Throughput", Allocates)
+def test_the_peak_is_that_of_one_step_though_the_parent_held_more(of: str) -> None:
     torch.ones(200 * MIB, dtype=torch.uint8)  # and gone again
-    found, reason = in_child(lambda told: memory._peak(of, transformer(), TEXT, CPU, 48, told))
+    found, reason = in_child(partial(peak_of_allocating, of, 48))
     assert reason is None
     assert found == pytest.approx(48 * MIB, abs=8 * MIB)
 
