@@ -209,7 +209,7 @@ def test_a_measure_that_fails_costs_itself_alone(
     def fail(*_: Any) -> Any:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(Quality, "take", fail)
+    monkeypatch.setattr(Quality, "measure", fail)
     run(plan, results, here, "cpu")
     record = held(results, next(iter(plan.wanted)))
     assert list(record.measures) == ["throughput"]
@@ -439,7 +439,7 @@ def test_a_trial_that_is_stopped_while_it_is_measured_keeps_its_training(
     """Fault 10."""
     trial = next(iter(plan.wanted))
     with monkeypatch.context() as patch:
-        patch.setattr(Quality, "take", lambda *_: signal.raise_signal(signal.SIGTERM))
+        patch.setattr(Quality, "measure", lambda *_: signal.raise_signal(signal.SIGTERM))
         run(plan, results, here, "cpu")
     assert list(held(results, trial).measures) == ["throughput"]
     assert not held(results, trial).failures
