@@ -102,7 +102,7 @@ def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Task, model and training with every default written out, checked against each other."""
     from ablations.facts import model_facts, user_code_errors
     from ablations.tasks import TASK
-    from ablations.train.settings import TrainConfig
+    from ablations.train.config import TrainConfig
     from model.build import resolve
 
     problems = [

@@ -25,7 +25,7 @@ from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
 if TYPE_CHECKING:
-    from ablations.measure import Place
+    from ablations.measurement import Place
 
 TIMING = f"timing:{HOST}"  # the lease to have this machine alone
 RETRAINING, MEASURING = "retraining", "measuring"  # of a trial that has a good record

@@ -23,8 +23,8 @@ from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
 if TYPE_CHECKING:
-    from ablations.measure import Place
-    from ablations.measure.timing import TimingConfig
+    from ablations.benchmarks.timing import TimingConfig
+    from ablations.measurement import Place
 
 AXES = ("positions", "norm", "heads", "scale", "smoothing", "rnn")
 CHAPTERS = (*AXES, "speed", "training", "lectures")
@@ -218,9 +218,9 @@ class Experiment:
 
     def check_measures(self) -> None:
         """ConfigError where a measure is unknown, or is listed as one of another kind."""
-        from ablations.measure import Measure, Probe, Timing, discover
+        from ablations.measurement import Benchmark, Evaluation, Probe, discover
 
-        kinds = {"evaluations": Measure, "probes": Probe, "benchmarks": Timing}
+        kinds = {"evaluations": Evaluation, "probes": Probe, "benchmarks": Benchmark}
         for key, kind in kinds.items():
             for name in getattr(self, key):
                 part = discover().part(name, key)
@@ -409,7 +409,7 @@ def _with_variants(
 
 def places(benchmark: str, experiment: Experiment, timing: TimingConfig) -> list[Place]:
     """Where an experiment is timed: each coordinate with each, as far as a profile goes."""
-    from ablations.measure import discover
+    from ablations.measurement import discover
 
     part: Any = discover().part(benchmark)
     given = experiment.benchmarks.get(benchmark) or {}

@@ -19,25 +19,24 @@ import torch
 import torch._dynamo  # every optimizer loads it: here that happens once, in the server
 from torch import nn
 
+from ablations.benchmarks.session import Watch, time_session
+from ablations.benchmarks.timing import TimingConfig
 from ablations.facts import identity_of
 from ablations.launch import Changed
-from ablations.measure import Probe, discover
-from ablations.measure.session import Watch, time_session
-from ablations.measure.timing import TimingConfig
+from ablations.measurement import Probe, discover
 from ablations.plan.missing import needs_weights
 from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
-from ablations.train.ddp import SharedKeeper, ranks_on, run_together
+from ablations.train.checkpoint import Checkpointer, load_weights, save_weights, stamp_for
+from ablations.train.config import TrainConfig
+from ablations.train.ddp import SharedCheckpointer, ranks_on, run_together
 from ablations.train.device import device_name, numerics, own_device
 from ablations.train.loop import Training, train
 from ablations.train.pack import Pack
-from ablations.train.settings import TrainConfig
-from ablations.train.stopping import Notice, Stopped, noticing
-from ablations.train.unfinished import Keeper
-from ablations.train.weights import load_weights, save_weights, stamp_for
+from ablations.train.stopping import Stopped, StopRequest, catching_sigterm
 from model.build import build
 from model.config import ConfigError
 
@@ -57,7 +56,7 @@ def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
     """
     asked = payload["trials"]
     stamps = [stamp for each in asked for stamp in (each["code"], *each["measures"].values())]
-    with noticing() as notice:
+    with catching_sigterm() as notice:
         report(0.0, "starting")
         import_parts(payload)
         for each in asked:
@@ -73,7 +72,7 @@ def run_trials(payload: Payload, report: Report) -> dict[str, Any]:
         return {record.trial: record.to_dict() for record in records}
 
 
-def _run_trial(payload: Payload, asked: Asked, report: Report, notice: Notice) -> Record:
+def _run_trial(payload: Payload, asked: Asked, report: Report, notice: StopRequest) -> Record:
     clock = time.perf_counter()
     config, device, devices = asked["config"], torch.device(payload["device"]), payload["devices"]
     if devices > 1:  # each has a thread of its own, and measures are taken as on one
@@ -88,7 +87,7 @@ def _run_trial(payload: Payload, asked: Asked, report: Report, notice: Notice) -
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
         if is_new and devices == 1:
-            keeper = Keeper(*checkpoint_of(payload, asked), is_stopping=notice)
+            keeper = Checkpointer(*checkpoint_of(payload, asked), is_stopping=notice)
             settings = TrainConfig(**config["train"])
             training = train(model, task, settings, config["seed"], device, report, keeper)
             end(record, training)
@@ -123,7 +122,7 @@ def end(record: Record, training: Training) -> None:
     record.readings += training.readings
 
 
-def _train_together(payload: Payload, record: Record, report: Report, notice: Notice) -> float:
+def _train_together(payload: Payload, record: Record, report: Report, notice: StopRequest) -> float:
     """Have a process for each device train, and keep the weights; seconds of earlier stretches."""
     told = {**payload, "device": own_device(payload["device"])}
     training = run_together(train_rank, told, payload["devices"], report, notice)
@@ -134,7 +133,7 @@ def _train_together(payload: Payload, record: Record, report: Report, notice: No
     return float(training["earlier"])
 
 
-def train_rank(payload: Payload, report: Report, notice: Notice) -> dict[str, Any] | None:
+def train_rank(payload: Payload, report: Report, notice: StopRequest) -> dict[str, Any] | None:
     """What one of the processes that train a trial together does; None where it was told to stop.
 
     Rank 0 keeps the weights.
@@ -148,7 +147,7 @@ def train_rank(payload: Payload, report: Report, notice: Notice) -> dict[str, An
         task = load_task(freeze(config["task"]))
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
         model.to(device)
-        keeper = SharedKeeper(*checkpoint_of(payload, asked), ranks, notice)
+        keeper = SharedCheckpointer(*checkpoint_of(payload, asked), ranks, notice)
         settings = TrainConfig(**config["train"])
         try:
             training = train(model, task, settings, config["seed"], device, report, keeper, ranks)
@@ -184,7 +183,7 @@ def _measure(
     model: nn.Module | None,
     task: Task,
     device: torch.device,
-    notice: Notice,
+    notice: StopRequest,
 ) -> None:
     """Take what is asked; a measure that fails is noted, and the next run tries it again."""
     config = asked["config"]
@@ -196,9 +195,9 @@ def _measure(
         try:
             with notice.raising():
                 if isinstance(part, Probe):
-                    taken = part.take(config, task, device)
+                    taken = part.measure(config, task, device)
                 else:
-                    taken = part.take(model, task, device, config["train"]["steps"])
+                    taken = part.measure(model, task, device, config["train"]["steps"])
         except Stopped:
             return
         except Exception as error:
@@ -212,7 +211,7 @@ def _measure(
 
 
 def _run_pack(
-    payload: Payload, asked: Sequence[Asked], report: Report, notice: Notice
+    payload: Payload, asked: Sequence[Asked], report: Report, notice: StopRequest
 ) -> list[Record]:
     """Train several seeds as one model; each has an equal share of the time."""
     begun = time.perf_counter()

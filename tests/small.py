@@ -43,12 +43,12 @@ def question(measures: Sequence[str] = ("quality",), **changes: Any) -> dict[str
 def _by_kind(measures: Sequence[str]) -> dict[str, Any]:
     if not measures or tuple(measures) == ("quality",):
         return {"evaluations": [*measures]}
-    from ablations.measure import Probe, Timing, discover
+    from ablations.measurement import Benchmark, Probe, discover
 
     found: dict[str, Any] = {"evaluations": [], "probes": [], "benchmarks": {}}
     for name in measures:
         kind = discover().parts.get(name, object)
-        if issubclass(kind, Timing):
+        if issubclass(kind, Benchmark):
             found["benchmarks"][name] = {}
         else:
             found["probes" if issubclass(kind, Probe) else "evaluations"].append(name)

@@ -18,7 +18,7 @@ from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task
 from ablations.tasks.task import Task
-from ablations.train.weights import load_weights, stamp_for
+from ablations.train.checkpoint import load_weights, stamp_for
 from model.attention import attention
 from model.batch import Batch
 from model.build import build

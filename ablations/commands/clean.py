@@ -123,7 +123,7 @@ def _led_to(head: Record, file: os.DirEntry[str], results: Results) -> bool:
 
     One that came after it is not over: other code was tried, or the weights were gone.
     """
-    from ablations.train.unfinished import code_of  # loads torch
+    from ablations.train.checkpoint import code_of  # loads torch
 
     is_kept = results.weights(head.trial).exists()
     return is_kept and code_of(Path(file.path)) in (None, short(head.env.get("code")))

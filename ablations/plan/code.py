@@ -11,7 +11,7 @@ from ablations.store.stamp import Stamp, stamp
 
 # Where training's numbers go and how they are scored, not where they come from.
 _ASIDE = ("ablations.store", "ablations.tasks.scoring", "ablations.tasks.cache",
-          "ablations.train.unfinished", "ablations.train.stopping", "model.generate")  # fmt: skip
+          "ablations.train.checkpoint", "ablations.train.stopping", "model.generate")  # fmt: skip
 
 _JOINT = "model.build"  # which decides how parts are joined, and imports every part, used or not
 # How several seeds, or several devices, train as one: what they import is not all used.
@@ -46,10 +46,10 @@ def _is_aside(module: str) -> bool:
 @cache
 def measure_code(measure: str, frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     """The files that take a measure, besides those that the trial itself depends on."""
-    from ablations.measure import discover, is_timing
+    from ablations.measurement import discover, is_benchmark
 
     roots = {discover().part(measure).__module__, task_facts(frozen_task).module}
-    roots |= {"ablations.measure.session"} if is_timing(measure) else set()
+    roots |= {"ablations.benchmarks.session"} if is_benchmark(measure) else set()
     trained_by: Mapping[str, str] = code(frozen_model, frozen_task, frozen_train)
     taken_by = stamp(roots, lambda name: name == _JOINT or name.startswith("ablations.store."))
     return {name: digest for name, digest in taken_by.items() if name not in trained_by}

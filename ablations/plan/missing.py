@@ -13,7 +13,7 @@ from ablations.store.results import Results
 from ablations.store.schema import NewerRecordError, RecordError
 
 if TYPE_CHECKING:
-    from ablations.measure import Place
+    from ablations.measurement import Place
 
 
 Timings = dict[tuple[str, str], "list[Place]"]
@@ -102,14 +102,14 @@ def owed_measures(want: Want, head: Record) -> list[str]:
 
 def needs_weights(measures: Iterable[str]) -> bool:
     """Whether one of these is taken from a trained model."""
-    from ablations.measure import is_probe
+    from ablations.measurement import is_probe
 
     return not all(map(is_probe, measures))
 
 
 def _has_weights(head: Record, results: Results) -> bool:
     """Whether the weights behind a record are there: a retraining that was cut leaves others."""
-    from ablations.train.weights import stamp_for, stamp_of
+    from ablations.train.checkpoint import stamp_for, stamp_of
 
     return stamp_of(results.weights(head.trial)) == stamp_for(head)
 

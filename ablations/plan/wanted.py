@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ablations.benchmarks.timing import TimingConfig
 from ablations.config import located
 from ablations.facts import cost_facts, model_facts
-from ablations.measure import Place, discover, is_timing, quantities_of
-from ablations.measure.timing import TimingConfig
+from ablations.measurement import Place, discover, is_benchmark, quantities_of
 from ablations.plan.code import code, measure_code
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
 from ablations.plan.tuning import Choice, choices, regime, trials_of, untried
@@ -278,7 +278,7 @@ def measures_of(table: PlannedTable, cell: Cell) -> list[str]:
     if cell.role == "tune":
         return []
     is_timed = cell.seed == table.cells[0].seed
-    return [name for name in table.ablation.measures if is_timed or not is_timing(name)]
+    return [name for name in table.ablation.measures if is_timed or not is_benchmark(name)]
 
 
 def draws_of(ablation: Experiment) -> Sequence[int]:
@@ -319,7 +319,7 @@ def _want(plan: Plan, table: PlannedTable) -> None:
         new = Want(cell.trial, cell.config, title, cell.frozen, cell.trained)
         want = plan.wanted.setdefault(cell.trial, new)
         for measure in measures_of(table, cell):
-            if is_timing(measure):
+            if is_benchmark(measure):
                 pair = (measure, controls[cell.seed, freeze(cell.across)])
                 held = want.timings.setdefault(pair, [])
                 held += [at for at in places(measure, table.ablation, timing) if at not in held]

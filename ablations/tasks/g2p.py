@@ -24,8 +24,19 @@ from ablations.tasks.batching import Padded, unigram_loss
 from ablations.tasks.data import cmudict
 from ablations.tasks.data.dictionary import from_files
 from ablations.tasks.data.vocabulary import Vocabulary
-from ablations.tasks.scoring import METRICS, nearest, score, some_of_each
-from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
+from ablations.tasks.scoring import METRICS, each_right, nearest, score, some_of_each
+from ablations.tasks.task import (
+    TASK,
+    Budget,
+    Decode,
+    Example,
+    Metric,
+    Score,
+    Task,
+    bad_sizes,
+    missing_files,
+    too_large,
+)
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError
 from model.generate import Question, greedy
@@ -56,19 +67,9 @@ class G2P(Task):
         test: str | None = None
 
         def __post_init__(self) -> None:
-            sizes = {option: getattr(self, option) for option in SPLITS.values()}
-            problems = [
-                f"{option}={size}: must be at least 1, or null for all words"
-                for option, size in sizes.items()
-                if size is not None and size < 1
-            ]
-            missing = [split for split in SPLITS if getattr(self, split) is None]
-            if 0 < len(missing) < len(SPLITS):
-                problems += [
-                    f"{split}=null: files go together; give train, valid and test, or none"
-                    for split in missing
-                ]
-            if problems:
+            problems = bad_sizes(self, SPLITS.values(), "all words")
+            fix = "files go together; give train, valid and test, or none"
+            if problems := problems + missing_files(self, tuple(SPLITS), fix):
                 raise ConfigError(problems)
 
     kind: ClassVar[str] = "encoder_decoder"
@@ -85,10 +86,9 @@ class G2P(Task):
             self.dictionary = from_files(paths, sizes, config.stress)
         self.words = self.dictionary.words
         problems = [
-            f"{SPLITS[split]}={size}: {split} has {len(self.words[split])} words; "
-            "choose at most that, or null for all"
+            problem
             for split, size in sizes.items()
-            if size is not None and size > len(self.words[split])
+            for problem in too_large(SPLITS[split], size, split, len(self.words[split]), "words")
         ]
         if problems and config.train is None:  # of a user's own words a size is the most
             raise ConfigError(problems)
@@ -170,15 +170,10 @@ class G2P(Task):
         outputs = self.pairs(split).answers(model, device, decode, self.longest - 1)
         references = self._references(split)
         close = list(map(nearest, outputs, references))
-        right = [output == said for output, said in zip(outputs, close, strict=True)]
-        examples = [
-            {
-                "input": self.words[split][index],
-                "target": self.tell(close[index]),
-                "output": self.tell(outputs[index]),
-            }
-            for index in some_of_each(right)
-        ]
+        examples = some_of_each(
+            each_right(outputs, close),
+            lambda i: (self.words[split][i], self.tell(close[i]), self.tell(outputs[i])),
+        )
         return score(outputs, references), examples
 
     def _references(self, split: str) -> list[list[list[int]]]:
@@ -187,8 +182,7 @@ class G2P(Task):
 
     def pairs(self, split: str) -> Padded:
         """The words of a split and their first pronunciations, as tensors."""
-        if split not in self.words:
-            raise ValueError(f"g2p has no split '{split}'. Choose from: {', '.join(self.words)}.")
+        self.check_split(split)
         if split not in self._pairs:
             self._pairs[split] = self._paired(split, 1)
         return self._pairs[split]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from ablations.tasks.data.vocabulary import Vocabulary
-from ablations.tasks.scoring import some_of_each
+from ablations.tasks.scoring import each_right, some_of_each
 from ablations.tasks.task import Budget, Decode, Example, Score, Task
 from model.batch import Batch
 from model.generate import greedy
@@ -74,13 +74,9 @@ class Generated(Task):
         """The model's answer to each row; `decode` is for answers that are written."""
         raise NotImplementedError
 
-    def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, float]:
+    def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> list[Score]:
         """Each metric of the task."""
         raise NotImplementedError
-
-    def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
-        """Of metrics that are means over examples, what each example had in it."""
-        return {}
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
         for step in count(start):
@@ -107,9 +103,7 @@ class Generated(Task):
 
     def asked(self, split: str) -> list[np.ndarray]:
         """The examples of a split, each array of one size."""
-        if split not in SHARES:
-            known = ", ".join(SHARES)
-            raise ValueError(f"{self.name} has no split '{split}'. Choose from: {known}.")
+        self.check_split(split)
         if split not in self._asked:
             spread = np.array_split(np.arange(self.examples), len(self.sizes))
             self._asked[split] = [
@@ -135,34 +129,26 @@ class Generated(Task):
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
     ) -> tuple[list[Score], list[Example]]:
-        def told(asked: list[np.ndarray]) -> tuple[list[list[int]], list[list[int]]]:
+        def both(asked: list[np.ndarray]) -> tuple[list[list[int]], list[list[int]]]:
             """Answers, and what they should be."""
             outputs = [each for rows in asked for each in self.answers(model, rows, device, decode)]
             return outputs, [each for rows in asked for each in self.truths(rows)]
 
-        outputs, truths = told(self.asked(split))
-        items = self.items(outputs, truths)
-        scores = [
-            Score(metric, value, items=items.get(metric))
-            for metric, value in self.grade(outputs, truths).items()
-        ]
+        outputs, truths = both(self.asked(split))
+        scores = self.grade(outputs, truths)
         for size in self.test_sizes:
             at: dict[str, float] = {self.coordinate: size}
             try:
-                graded = self.grade(*told(self._asked_at(split, size, self.examples)))
+                graded = self.grade(*both(self._asked_at(split, size, self.examples)))
             except ValueError as error:  # positions that this model has no vectors for
                 scores += [Score(metric, None, at, str(error)) for metric in self.metrics]
             else:
-                scores += [Score(metric, value, at) for metric, value in graded.items()]
+                scores += [replace(score, at=at, items=None) for score in graded]
         questions = [each for rows in self.asked(split) for each in self.questions(rows)]
-        examples = [
-            {
-                "input": self.tell(questions[index]),
-                "target": self.tell(truths[index]),
-                "output": self.tell(outputs[index]),
-            }
-            for index in some_of_each([a == b for a, b in zip(outputs, truths, strict=True)])
-        ]
+        examples = some_of_each(
+            each_right(outputs, truths),
+            lambda i: (self.tell(questions[i]), self.tell(truths[i]), self.tell(outputs[i])),
+        )
         return scores, examples
 
     @cached_property
@@ -213,15 +199,6 @@ def too_few(config: Any, option: str, number: int, what: str, wider: str) -> lis
         f"{option}={getattr(config, option)}: there are {number} {what}, too few to split; "
         f"raise {wider}, so that there are {ENOUGH}"
     ]
-
-
-def each_right(outputs: Sequence[Any], truths: Sequence[Any]) -> list[float]:
-    """1 where an answer is right, else 0."""
-    return [int(a == b) for a, b in zip(outputs, truths, strict=True)]
-
-
-def share_right(outputs: Sequence[Any], truths: Sequence[Any]) -> float:
-    return sum(each_right(outputs, truths)) / len(truths)
 
 
 def _generator(*key: object) -> np.random.Generator:

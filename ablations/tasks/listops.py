@@ -33,8 +33,7 @@ from torch import nn
 
 from ablations.tasks.batching import Padded
 from ablations.tasks.data.vocabulary import Vocabulary
-from ablations.tasks.generated import each_right, share_right
-from ablations.tasks.scoring import some_of_each
+from ablations.tasks.scoring import accuracy, each_right, some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, Batch
 from model.config import ConfigError, too_small
@@ -163,8 +162,7 @@ class ListOps(Task):
 
     def trees(self, split: str) -> list[Tree]:
         """The expressions of a split and their values."""
-        if split not in ("train", "valid", "test"):
-            raise ValueError(f"listops has no split '{split}'. Choose from: train, valid, test.")
+        self.check_split(split)
         return self._taught if split == "train" else self._asked[split]
 
     def pairs(self, split: str) -> Padded:
@@ -200,16 +198,11 @@ class ListOps(Task):
                 for row, said in zip(rows_B.tolist(), said_B, strict=True):
                     outputs[row] = said
         truths = [value for _, value in trees]
-        examples = [
-            {
-                "input": " ".join(trees[index][0]),
-                "target": str(truths[index]),
-                "output": str(outputs[index]),
-            }
-            for index in some_of_each([a == b for a, b in zip(outputs, truths, strict=True)])
-        ]
-        right = each_right(outputs, truths)
-        return [Score("accuracy", share_right(outputs, truths), items=right)], examples
+        examples = some_of_each(
+            each_right(outputs, truths),
+            lambda i: (" ".join(trees[i][0]), str(truths[i]), str(outputs[i])),
+        )
+        return [accuracy("accuracy", outputs, truths)], examples
 
     @cached_property
     def _digest(self) -> str:

@@ -16,8 +16,9 @@ import torch
 from torch import nn
 
 from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
-from ablations.tasks.generated import Generated, each_right, share_right, too_few
-from ablations.tasks.task import TASK, Decode, Metric
+from ablations.tasks.generated import Generated, too_few
+from ablations.tasks.scoring import accuracy
+from ablations.tasks.task import TASK, Decode, Metric, Score
 from model.batch import IGNORE, Batch
 from model.config import ConfigError, too_small
 from model.generate import Question
@@ -53,11 +54,8 @@ class Lookup(Generated):
             logits_NTV = model(self.batch(rows_NW).to(device))
         return logits_NTV[:, -1:].argmax(dim=-1).tolist()
 
-    def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, float]:
-        return {"accuracy": share_right(outputs, truths)}
-
-    def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
-        return {"accuracy": each_right(outputs, truths)}
+    def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> list[Score]:
+        return [accuracy("accuracy", outputs, truths)]
 
     def ask(self, text: str) -> Question:
         return Question(prompt=torch.tensor([self.read(text)]))

@@ -19,24 +19,41 @@ compute the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from ablations.tasks.task import Metric, Score
+from ablations.tasks.task import Example, Metric, Score
 
 EXAMPLES = 6  # of the right answers, and as many of the wrong
 
 
-def some_of_each(right: Sequence[bool]) -> list[int]:
-    """Where the first right and the first wrong ones are; if one kind is short, the other fills
-    in."""
-    kinds = [[index for index, each in enumerate(right) if each is kind] for kind in (True, False)]
+def some_of_each(
+    right: Sequence[float], write: Callable[[int], tuple[str, str, str]]
+) -> list[Example]:
+    """The first right and the first wrong answers; if there are few of one kind, more of the other.
+
+    `write` gives the input, the target and the output of an example.
+    """
+    kinds = [[index for index, each in enumerate(right) if each == kind] for kind in (1, 0)]
     left_over = [max(0, EXAMPLES - len(kind)) for kind in reversed(kinds)]
-    return sorted(
+    chosen = sorted(
         index
         for kind, extra in zip(kinds, left_over, strict=True)
         for index in kind[: EXAMPLES + extra]
     )
+    return [dict(zip(("input", "target", "output"), write(i), strict=True)) for i in chosen]
+
+
+def each_right(outputs: Sequence[Any], truths: Sequence[Any]) -> list[float]:
+    """1 where an answer is right, else 0."""
+    return [int(a == b) for a, b in zip(outputs, truths, strict=True)]
+
+
+def accuracy(metric: str, outputs: Sequence[Any], truths: Sequence[Any]) -> Score:
+    """The share of answers that are right."""
+    right = each_right(outputs, truths)
+    return Score(metric, sum(right) / len(right), items=right)
 
 
 Ids = Sequence[int]

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import nn
 
 from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
-from ablations.tasks.generated import Generated, each_right, share_right, too_few
-from ablations.tasks.scoring import edits
-from ablations.tasks.task import TASK, Decode, Metric
+from ablations.tasks.generated import Generated, too_few
+from ablations.tasks.scoring import accuracy, edits
+from ablations.tasks.task import TASK, Decode, Metric, Score
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError, too_small
 from model.generate import Generator, Question
@@ -105,16 +105,13 @@ class Strings(Generated):
         written = decode(cast(Generator, model), question, rows_NL.shape[1] + 1)
         return [answer.tokens for answer in written]
 
-    def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, float]:
-        wrong = sum(edits(*both) for both in zip(outputs, truths, strict=True))
-        return {
-            "sequence_accuracy": share_right(outputs, truths),
-            "token_error": wrong / sum(map(len, truths)),
-        }
-
-    def items(self, outputs: list[list[int]], truths: list[list[int]]) -> dict[str, list[float]]:
+    def grade(self, outputs: list[list[int]], truths: list[list[int]]) -> list[Score]:
         wrong: list[float] = [edits(*both) for both in zip(outputs, truths, strict=True)]
-        return {"sequence_accuracy": each_right(outputs, truths), "token_error": wrong}
+        error = sum(wrong) / sum(map(len, truths))
+        return [
+            accuracy("sequence_accuracy", outputs, truths),
+            Score("token_error", error, items=wrong),
+        ]
 
     def trivial(self, split: str) -> dict[str, float]:
         """Each symbol is as likely as any other, and each length has as many of the labels.
@@ -128,8 +125,13 @@ class Strings(Generated):
         symbols = sum(map(len, truths))
         nats = -len(truths) * math.log(end) - symbols * math.log(symbol)
         first, last = len(SPECIAL), len(self.vocabulary) - 1
-        graded = [
-            self.grade([np.linspace(first, end, size).round().tolist()] * len(truths), truths)
+        graded: list[dict[str, Any]] = [
+            {
+                score.metric: score.value
+                for score in self.grade(
+                    [np.linspace(first, end, size).round().tolist()] * len(truths), truths
+                )
+            }
             for size in range(1, self.sizes[-1] + 1)
             for end in (first, last)
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
+from ablations.store.record import Reading
 from model.batch import Batch
 from model.family import Family
 from model.generate import Answer, Generator, Question, greedy
@@ -59,6 +60,28 @@ class Budget:
         return max(1, self.tokens // self.micro_batches)
 
 
+def bad_sizes(config: Any, options: Iterable[str], everything: str) -> list[str]:
+    """A problem for each size that is given and below 1."""
+    return [
+        f"{option}={size}: must be at least 1, or null for {everything}"
+        for option in options
+        if (size := getattr(config, option)) is not None and size < 1
+    ]
+
+
+def missing_files(config: Any, options: Sequence[str], fix: str) -> list[str]:
+    """A problem for each file that is missing where others are given."""
+    missing = [option for option in options if getattr(config, option) is None]
+    return [f"{option}=null: {fix}" for option in missing if len(missing) < len(options)]
+
+
+def too_large(option: str, size: int | None, split: str, held: int, unit: str) -> list[str]:
+    """A problem if more is asked of a split than it has."""
+    fix = "choose at most that, or null for all"
+    is_fine = size is None or size <= held
+    return [] if is_fine else [f"{option}={size}: {split} has {held} {unit}; {fix}"]
+
+
 class Task:
     """Data and scores. A task's options are its nested `Config`, the first argument of the class.
 
@@ -85,6 +108,11 @@ class Task:
     """Size of the vocabulary that is predicted, or the number of classes."""
     longest: int
     """The longest sequence, with BOS and EOS, that a model must have positions for."""
+
+    def check_split(self, split: str, splits: Iterable[str] = ("train", "valid", "test")) -> None:
+        if split not in splits:
+            name = self.card()["task"]
+            raise ValueError(f"{name} has no split '{split}'. Choose from: {', '.join(splits)}.")
 
     def digest(self) -> str:
         """sha256 of the examples that decide the numbers, in their splits."""
@@ -152,3 +180,8 @@ class Task:
         it.
         """
         raise NotImplementedError
+
+    def reading(self, score: Score, split: str, at: Mapping[str, float | str]) -> Reading:
+        """A score as a measurement."""
+        unit, where = self.metrics[score.metric].unit, {**at, **score.at}
+        return Reading(score.metric, unit, score.value, split, where, reason=score.reason)

@@ -3,9 +3,9 @@
 Lines (verses, one a line) are split in their order: the first 90 % are train, then 5 % valid and
 5 % test. So what is asked comes from later books than what was taught.
 
-A split is one stream of tokens. It is asked in windows (`batches/windows.py`), each token
-once. Bits per character count every character of the text, and charge for each word or character
-that has no token (`data/tokens`): they can be compared whatever a token is.
+A split is one stream of tokens, asked in windows (`batching.Windows`), each token once. Bits per
+character count every character of the text, and charge for each word or character that has no token
+(`data/tokens`): they can be compared whatever a token is.
 """
 
 from __future__ import annotations
@@ -25,8 +25,18 @@ from torch import nn
 from ablations.tasks.batching import Windows, unigram_loss
 from ablations.tasks.data.bible import KING_JAMES, read
 from ablations.tasks.data.lines import read_text
-from ablations.tasks.data.tokens import TOKENS, Tokens
-from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
+from ablations.tasks.data.tokens import TOKENS, learned
+from ablations.tasks.task import (
+    TASK,
+    Budget,
+    Decode,
+    Example,
+    Metric,
+    Score,
+    Task,
+    bad_sizes,
+    too_large,
+)
 from model.batch import Batch, cross_entropy
 from model.config import ConfigError
 from model.family import choice
@@ -56,12 +66,7 @@ class Text(Task):
         test_characters: int | None = None
 
         def __post_init__(self) -> None:
-            sizes = {option: getattr(self, option) for option in SPLITS.values()}
-            problems = [
-                f"{option}={size}: must be at least 1, or null for all characters"
-                for option, size in sizes.items()
-                if size is not None and size < 1
-            ]
+            problems = bad_sizes(self, SPLITS.values(), "all characters")
             if self.length < 2:
                 problems.append(f"length={self.length}: must be at least 2")
             if problems:
@@ -77,10 +82,7 @@ class Text(Task):
     def __init__(self, config: Config) -> None:
         self.config = config
         self.texts = _cut(config)
-        try:
-            self.tokens: Tokens = TOKENS.build(config.tokens, text=self.texts["train"])
-        except ConfigError as error:
-            raise ConfigError([f"tokens.{problem}" for problem in error.problems]) from None
+        self.tokens = learned(config.tokens, self.texts["train"])
         self.target_size = self.tokens.size
         self.longest = config.length + 1
         self._windows: dict[str, Windows] = {}
@@ -181,8 +183,7 @@ class Text(Task):
 
     def windows(self, split: str) -> Windows:
         """The tokens of a split."""
-        if split not in self.texts:
-            raise ValueError(f"text has no split '{split}'. Choose from: {', '.join(self.texts)}.")
+        self.check_split(split)
         if split not in self._windows:
             ids = self.tokens.encode(self.texts[split])
             self._windows[split] = Windows(ids, self.config.length)
@@ -206,10 +207,9 @@ def _cut(config: Text.Config) -> dict[str, str]:
     texts = {split: "".join(part) for split, part in cuts.items()}
     asked = {split: getattr(config, option) for split, option in SPLITS.items()}
     problems = [
-        f"{SPLITS[split]}={size}: {split} has {len(texts[split])} characters; "
-        "choose at most that, or null for all"
+        problem
         for split, size in asked.items()
-        if size is not None and size > len(texts[split])
+        for problem in too_large(SPLITS[split], size, split, len(texts[split]), "characters")
     ]
     if problems and config.file is None:  # of a user's own text a size is the most
         raise ConfigError(problems)

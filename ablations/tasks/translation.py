@@ -28,9 +28,20 @@ from torch import nn
 from ablations.tasks.batching import Padded, unigram_loss
 from ablations.tasks.data import bible
 from ablations.tasks.data.lines import read_text
-from ablations.tasks.data.tokens import TOKENS, Tokens
+from ablations.tasks.data.tokens import TOKENS, learned
 from ablations.tasks.scoring import overlap, signatures
-from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
+from ablations.tasks.task import (
+    TASK,
+    Budget,
+    Decode,
+    Example,
+    Metric,
+    Score,
+    Task,
+    bad_sizes,
+    missing_files,
+    too_large,
+)
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError
 from model.family import choice
@@ -60,23 +71,15 @@ class Translation(Task):
         test_target: str | None = None
         tokens: dict[str, Any] = choice(TOKENS, "bpe")
         sentences: int | None = None
-        """Padded of train, from its start; null takes all."""
+        """Sentences of train, from its start; null takes all."""
         valid_sentences: int | None = None
         test_sentences: int | None = None
         max_words: int | None = None
-        """Padded with more words than that on either side are left out of every split."""
+        """Pairs with more words than that on either side are left out of every split."""
 
         def __post_init__(self) -> None:
-            sizes = {name: getattr(self, name) for name in (*SPLITS.values(), "max_words")}
-            problems = [
-                f"{option}={size}: must be at least 1, or null for no limit"
-                for option, size in sizes.items()
-                if size is not None and size < 1
-            ]
-            missing = [option for option in FILES if getattr(self, option) is None]
-            if 0 < len(missing) < len(FILES):
-                problems += [f"{option}=null: give all six files, or none" for option in missing]
-            if problems:
+            problems = bad_sizes(self, (*SPLITS.values(), "max_words"), "no limit")
+            if problems := problems + missing_files(self, FILES, "give all six files, or none"):
                 raise ConfigError(problems)
 
     kind: ClassVar[str] = "encoder_decoder"
@@ -100,10 +103,7 @@ class Translation(Task):
             given, sizes, config.max_words, at_most=config.train_source is not None
         )
         both = [side for pair in self.sentences["train"] for side in pair]
-        try:
-            self.tokens: Tokens = TOKENS.build(config.tokens, text="\n".join(both))
-        except ConfigError as error:
-            raise ConfigError([f"tokens.{problem}" for problem in error.problems]) from None
+        self.tokens = learned(config.tokens, "\n".join(both))
         self.source_size = self.target_size = self.tokens.size
         self._ids = {
             split: (
@@ -205,9 +205,7 @@ class Translation(Task):
 
     def pairs(self, split: str) -> Padded:
         """The sentences of a split, as tensors."""
-        if split not in self._ids:
-            known = ", ".join(self._ids)
-            raise ValueError(f"translation has no split '{split}'. Choose from: {known}.")
+        self.check_split(split)
         if split not in self._pairs:
             self._pairs[split] = Padded(*self._ids[split])
         return self._pairs[split]
@@ -285,11 +283,8 @@ def choose(
         size = sizes[split]
         if not fit:
             problems.append(f"max_words={max_words}: nothing is left in {split}; choose more")
-        elif size is not None and size > len(fit) and not at_most:
-            problems.append(
-                f"{SPLITS[split]}={size}: {split} has {len(fit)} pairs; "
-                "choose at most that, or null for all"
-            )
+        elif not at_most:
+            problems += too_large(SPLITS[split], size, split, len(fit), "pairs")
         chosen[split], left_out[split] = fit[:size], len(pairs) - len(fit)
     if problems:
         raise ConfigError(problems)

@@ -2,9 +2,8 @@
 
 Every rank draws the same steps from the task and computes its own rows of each part. A rank's loss
 is summed over its own labels and divided by those of the whole step over the number of ranks, so
-that the mean that DistributedDataParallel makes of the gradients (Li et al. 2020) is the gradient
-of the whole step. From equal weights equal gradients make equal weights: all ranks judge, note and
-end alike, and what only one may do, rank 0 does.
+that the mean of the gradients that DistributedDataParallel takes (Li et al. 2020) is the gradient
+of the whole step. All ranks have equal weights at every step, and rank 0 alone writes files.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-from ablations.train.stopping import Notice, Stopped, noticing
-from ablations.train.unfinished import SECONDS, Keeper
+from ablations.train.checkpoint import SECONDS, Checkpointer
+from ablations.train.stopping import Stopped, StopRequest, catching_sigterm
 from model.batch import IGNORE, Batch
 
-_FOLDER = "ABLATIONS_RANKS"  # in the environment: where ranks find each other and say how they end
+_FOLDER = "ABLATIONS_RANKS"  # in the environment: where ranks meet and write how they ended
 _PAUSE = 0.2  # seconds between two looks at whether this process was told to stop
 _GRACE = 2.0  # seconds in which another rank may turn out to be lost after one has failed
 Forward = Callable[[Batch], Tensor]
 Report = Callable[[float, str], None]
-Call = Callable[[Any, Report, Notice], Any]
+Call = Callable[[Any, Report, StopRequest], Any]
 
 
 class Devices:
@@ -125,14 +124,14 @@ class Ranks(Devices):
         dist.all_reduce(each)  # what others have is 0 here: the sum is theirs to the last bit
         return each.tolist()
 
-    def told(self, *flags: bool) -> list[bool]:
+    def broadcast(self, *flags: bool) -> list[bool]:
         """The flags of rank 0."""
         each = torch.tensor(flags)
         dist.broadcast(each, src=0)
         return each.tolist()
 
 
-class SharedKeeper(Keeper):
+class SharedCheckpointer(Checkpointer):
     """The checkpoints of a training by ranks: rank 0 decides when, and alone writes.
 
     Whether to stop is settled when it is asked what is due, so that no rank stops without the
@@ -160,7 +159,7 @@ class SharedKeeper(Keeper):
         return kept
 
     def is_due(self) -> bool:
-        self._stops, is_late = self._ranks.told(self._asked(), super().is_due())
+        self._stops, is_late = self._ranks.broadcast(self._asked(), super().is_due())
         return self._stops or is_late
 
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -200,8 +199,8 @@ def ranks_on(first: torch.device) -> Iterator[tuple[Ranks, torch.device]]:
     dist.destroy_process_group()  # but not after a failure, when others may never answer
 
 
-def run_together(call: Call, payload: Any, count: int, report: Report, notice: Notice) -> Any:
-    """Let a process for each rank call this with (payload, report, notice): rank 0's value.
+def run_together(call: Call, payload: Any, count: int, report: Report, stop: StopRequest) -> Any:
+    """Let a process for each rank call this with (payload, report, stop): rank 0's value.
 
     What a rank raises is raised here, and `Stopped` where a process was lost; the others are killed
     then, for they would wait for it. Told to stop, this tells rank 0: it alone can settle with the
@@ -211,7 +210,7 @@ def run_together(call: Call, payload: Any, count: int, report: Report, notice: N
     reader, writer = get_context("spawn").Pipe(duplex=False)
     with reader, writer, tempfile.TemporaryDirectory() as folder:
         words = call, payload, count, folder, writer
-        ranks = start_processes(_live, words, count, join=False).processes
+        ranks = start_processes(_run_rank, words, count, join=False).processes
         is_told, give_up_at = False, math.inf
         try:
             while True:
@@ -220,7 +219,7 @@ def run_together(call: Call, payload: Any, count: int, report: Report, notice: N
                 wait([reader, *living], _PAUSE if living else 0)
                 while reader.poll():
                     report(*reader.recv())
-                if notice() and not is_told:
+                if stop() and not is_told:
                     ranks[0].terminate()
                     is_told = True
                 if any(codes):
@@ -236,7 +235,7 @@ def run_together(call: Call, payload: Any, count: int, report: Report, notice: N
         failed = [Path(folder, str(rank)) for rank, code in enumerate(codes) if code]
         # The others may have failed for want of the first.
         cause = _lost(codes, folder) or min(pickle.loads(each.read_bytes()) for each in failed)[2]
-    if notice():
+    if stop():
         raise Stopped from cause
     raise cause
 
@@ -252,10 +251,10 @@ def _lost(codes: Sequence[int | None], folder: str) -> Exception | None:
     return None
 
 
-def _live(
+def _run_rank(
     rank: int, call: Call, payload: Any, count: int, folder: str, messages: Connection
 ) -> None:
-    """The life of a rank: call the function and write how that ended."""
+    """Run one rank: call the function, and write its value or its error to a file."""
     # torch has had the kernel send SIGINT when the parent is gone, also to what is busy in C code.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), _FOLDER: folder}
@@ -269,8 +268,8 @@ def _live(
 
     end = Path(folder, str(rank))
     try:
-        with noticing() as notice:
-            value = call(payload, report, notice)
+        with catching_sigterm() as stop:
+            value = call(payload, report, stop)
             # What is done is to be handed over, whatever is told from now on.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             end.write_bytes(pickle.dumps(value))

@@ -1,14 +1,14 @@
 """Training: one model, one task, one seed, a fixed number of steps.
 
 The same seed on the same machine gives the same losses to the last bit, also when a training was
-interrupted and went on from its checkpoint.
+interrupted and resumed from its checkpoint.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,22 +19,71 @@ from torch import Tensor, nn
 
 from ablations.store.record import Reading
 from ablations.tasks.task import Task
+from ablations.train.checkpoint import Checkpointer
+from ablations.train.config import TrainConfig
 from ablations.train.ddp import ALONE, Devices
 from ablations.train.optimizer import OPTIMIZER, SCHEDULE
-from ablations.train.settings import TrainConfig
-from ablations.train.step import compiled, update, validate
-from ablations.train.unfinished import Keeper
 from ablations.train.weights import Average, copied, holding, named, restore
-from model.batch import Batch
+from model.batch import Batch, cross_entropy
+from model.layers import evaluating
 
-Remembered = tuple[dict[str, Tensor], dict[str, Any]]
+Report = Callable[[float, str], None]
 CURVE_POINTS = 100  # at most, of the training loss
-LEAST_GAIN = 0.01  # of the trivial loss: who gains less over it has learned nothing
+LEAST_GAIN = 0.01  # of the trivial loss: a model that gains less has learned nothing
 
 
-def is_stuck(loss: float, trivial: float) -> bool:
-    """Whether a validation loss is no real gain over knowing how frequent each label is."""
-    return loss >= (1 - LEAST_GAIN) * trivial
+def compiled(model: nn.Module, config: TrainConfig) -> Callable[[Batch], Tensor]:
+    """What training calls: the model, or the same weights behind torch.compile."""
+    return torch.compile(model, dynamic=True) if config.compile else model
+
+
+def update(
+    model: Callable[[Batch], Tensor],
+    batches: Sequence[Batch],
+    tokens: float,
+    optimizer: torch.optim.Optimizer,
+    config: TrainConfig,
+    in_turn: Callable[[Sequence[Batch]], Iterable[Batch]] = iter,
+) -> tuple[Tensor, Tensor]:
+    """One step: the loss per label of all micro-batches, and the norm of its gradient."""
+    optimizer.zero_grad()
+    total = batches[0].labels.new_zeros((), dtype=torch.float32)
+    half = config.precision == "bfloat16"
+    for batch in in_turn(batches):
+        with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half):
+            logits = model(batch)
+            summed = cross_entropy(
+                logits, batch.labels, config.label_smoothing, config.label_smoothing_over
+            )
+        loss = summed / tokens
+        loss.backward()
+        total += loss.detach()
+    every = [p for group in optimizer.param_groups for p in group["params"]]
+    norm = nn.utils.get_total_norm([p.grad for p in every if p.grad is not None])
+    if config.clip is not None:
+        nn.utils.clip_grads_with_norm_(every, config.clip, norm)
+    optimizer.step()
+    return total, norm
+
+
+def validate(
+    model: nn.Module,
+    task: Task,
+    device: torch.device,
+    split: str = "valid",
+    devices: Devices = ALONE,
+) -> float:
+    """Unsmoothed nats per label over a whole split; the model's mode is left as it was."""
+    batches = task.evaluation_batches(split)  # they may be cached, so not in inference mode
+    losses = [0.0] * len(batches)
+    with evaluating(model), torch.inference_mode():
+        for index in devices.own(len(batches)):
+            moved = batches[index].to(device)
+            losses[index] = float(cross_entropy(model(moved), moved.labels))
+    total = 0.0
+    for loss in devices.gathered(losses):  # one by one: `sum` rounds otherwise in later Pythons
+        total += loss
+    return total / sum(batch.tokens for batch in batches)
 
 
 @dataclass
@@ -45,7 +94,7 @@ class Training:
     reason: str | None = None
     readings: list[Reading] = field(default_factory=list)
 
-    def note(self, metric: str, unit: str, value: float, step: int, split: str) -> None:
+    def add(self, metric: str, unit: str, value: float, step: int, split: str) -> None:
         self.readings.append(Reading(metric, unit, value, split=split, at={"step": step}))
 
     def losses(self, split: str) -> list[Reading]:
@@ -53,7 +102,7 @@ class Training:
 
 
 class Trainer:
-    """All that changes while a model is trained, so that it can be kept and gone on from."""
+    """Everything that changes while a model is trained, so that it can be saved and resumed."""
 
     def __init__(
         self,
@@ -73,16 +122,16 @@ class Trainer:
         self.forward = devices.joined(compiled(model, config))
         self.training = Training()
         self.step = 0
-        self.recent: list[Tensor] = []  # losses that are in no reading yet
+        self.recent: list[Tensor] = []  # losses since the last point of the curve
         self.best: dict[str, Tensor] | None = None  # weights
         self.best_loss = math.inf
 
-    def run(self, report: Callable[[float, str], None], keeper: Keeper | None) -> Training:
+    def run(self, report: Report, checkpointer: Checkpointer | None) -> Training:
         steps = self.config.steps
-        evaluate_at = _spread(steps, self.config.evaluations)
-        note_at, score_at = _spread(steps, CURVE_POINTS), score_step(steps)
-        if keeper is not None and (kept := keeper.load()) is not None:
-            self.resume(*kept)
+        evaluate_at = spread(steps, self.config.evaluations)
+        log_at, score_at = spread(steps, CURVE_POINTS), score_step(steps)
+        if checkpointer is not None and (saved := checkpointer.load()) is not None:
+            self.load_state(*saved)
         else:
             torch.manual_seed(_stream(self.seed, "dropout"))
             self.evaluate()
@@ -91,14 +140,14 @@ class Trainer:
         for parts in islice(stream, steps - self.step):
             self.step += 1
             norm = self.learn(parts)
-            if self.step in note_at and not self.note(norm, report):
+            if self.step in log_at and not self.log(norm, report):
                 return self.training
             if self.step in evaluate_at:
                 self.evaluate()
             if self.step == score_at:
                 self.score()
-            if keeper is not None and keeper.is_due() and self.step < steps:
-                keeper.save(*self.remember())
+            if checkpointer is not None and checkpointer.is_due() and self.step < steps:
+                checkpointer.save(*self.state())
         self.finish()
         return self.training
 
@@ -122,13 +171,13 @@ class Trainer:
         self.recent.append(self.devices.mean(loss))
         return norm
 
-    def note(self, norm: Tensor, report: Callable[[float, str], None]) -> bool:
-        """Write a point of the curves; False if the loss is no number any more."""
+    def log(self, norm: Tensor, report: Report) -> bool:
+        """Add a point to the curves; False if the loss is no longer finite."""
         losses = torch.stack(self.recent)
         mean = float(losses.mean())
-        self.training.note("loss", "nats/token", mean, self.step, "train")
-        self.training.note("gradient_norm", "1", float(norm), self.step, "train")
-        self.training.note("lr", "1", self.optimizer.param_groups[0]["lr"], self.step, "train")
+        self.training.add("loss", "nats/token", mean, self.step, "train")
+        self.training.add("gradient_norm", "1", float(norm), self.step, "train")
+        self.training.add("lr", "1", self.optimizer.param_groups[0]["lr"], self.step, "train")
         report(self.step / self.config.steps, f"loss {mean:.2f}")
         if not math.isfinite(mean):
             first = self.step - len(losses) + 1 + int((~losses.isfinite()).nonzero()[0])
@@ -141,36 +190,32 @@ class Trainer:
         """The validation loss, and the best trained weights so far where they are wanted."""
         with self.measured():
             loss = validate(self.model, self.task, self.device, devices=self.devices)
-            self.training.note("loss", "nats/token", loss, self.step, "valid")
+            self.training.add("loss", "nats/token", loss, self.step, "valid")
             if self.config.select == "best" and self.step > 0 and loss < self.best_loss:
                 self.best, self.best_loss = copied(self.model), loss
 
     def score(self) -> None:
-        """The loss and the task's scores on test, beside which those at the end can be seen to
-        have moved on or come to rest.
+        """The loss and the scores on test before the end, to show whether they still change.
 
-        Every device takes all scores, so that none waits for another.
+        Every device computes all scores, so that none waits for another.
         """
         with holding(self.model, self.chosen):
             loss = validate(self.model, self.task, self.device, "test", self.devices)
             try:
                 scores, _ = self.task.scores(self.model, "test", self.device)
-            except Exception:  # at the end it is told as the failure of a measure
+            except Exception:  # at the end it is reported as the failure of an evaluation
                 scores = []
-        self.training.note("loss", "nats/token", loss, self.step, "test")
-        for score in scores:
-            unit = self.task.metrics[score.metric].unit
-            at: dict[str, float | str] = {"step": self.step, **score.at}
-            reading = Reading(score.metric, unit, score.value, "test", at, reason=score.reason)
-            self.training.readings.append(reading)
+        self.training.add("loss", "nats/token", loss, self.step, "test")
+        here: dict[str, float | str] = {"step": self.step}
+        self.training.readings += [self.task.reading(score, "test", here) for score in scores]
 
     def measured(self) -> AbstractContextManager[None]:
-        """The model with the weights that count: its own, or their running mean."""
+        """The model with the weights that are evaluated: its own, or their running mean."""
         return nullcontext() if self.average is None else self.average.applied()
 
     @property
     def chosen(self) -> dict[str, Tensor] | None:
-        """The weights that are measured, where they are not those of the last step."""
+        """The weights that are evaluated, where they are not those of the last step."""
         if self.best is None and self.average is not None:
             return self.average.weights
         return self.best
@@ -179,7 +224,7 @@ class Trainer:
         """Judge the training and leave the chosen weights in the model."""
         losses = [r.value for r in self.training.losses("valid")]
         trivial = self.task.trivial("valid")["loss"]
-        self.training.note("trivial_loss", "nats/token", trivial, 0, "valid")
+        self.training.add("trivial_loss", "nats/token", trivial, 0, "valid")
         if self.chosen is not None:
             restore(self.model, self.chosen)
         untrained, final = (math.nan if x is None else x for x in (losses[0], losses[-1]))
@@ -198,7 +243,7 @@ class Trainer:
             self.training.reason = (
                 f"overfitted: validation loss {final:.3g}, {untrained:.3g} untrained"
             )
-        elif is_stuck(final, trivial):
+        elif final >= (1 - LEAST_GAIN) * trivial:
             self.training.status = "stuck"
             self.training.reason = (
                 f"validation loss {final:.3g}, no better than the trivial {trivial:.3g}"
@@ -213,7 +258,7 @@ class Trainer:
             since = int(reading.at["step"])
         return since
 
-    def remember(self) -> Remembered:
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Weights, moments, running means, curves and every generator's state."""
         slots = {
             f"{parameter}/{slot}": value
@@ -240,8 +285,8 @@ class Trainer:
             f"{group}:{name}": t for group, all_ in groups.items() for name, t in all_.items()
         }, facts
 
-    def resume(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Put a fresh trainer where the remembered one was."""
+    def load_state(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Continue from a saved state."""
         groups: dict[str, dict[str, Tensor]] = {}
         for key, tensor in tensors.items():
             group, _, name = key.partition(":")
@@ -273,12 +318,12 @@ def train(
     config: TrainConfig,
     seed: int,
     device: torch.device,
-    report: Callable[[float, str], None],
-    keeper: Keeper | None = None,
+    report: Report,
+    checkpointer: Checkpointer | None = None,
     devices: Devices = ALONE,
 ) -> Training:
-    """Train the model in place, from where the keeper has it or from the start."""
-    return Trainer(model, task, config, seed, device, devices).run(report, keeper)
+    """Train the model in place, from its checkpoint or from the start."""
+    return Trainer(model, task, config, seed, device, devices).run(report, checkpointer)
 
 
 def score_step(steps: int) -> int | None:
@@ -287,7 +332,7 @@ def score_step(steps: int) -> int | None:
     return at if at < steps else None
 
 
-def _spread(steps: int, times: int) -> set[int]:
+def spread(steps: int, times: int) -> set[int]:
     """So many steps, evenly spread, the last of them the last."""
     return {math.ceil(steps * k / times) for k in range(1, times + 1)}
 

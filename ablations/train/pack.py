@@ -1,10 +1,10 @@
-"""Trainings that differ in their seed alone, as one model with a lane for each.
+"""Trainings that differ in their seed alone, as one model with a replica for each.
 
-A small model leaves an accelerator idle between its kernels; P of them in one do not. Lane i is,
+A small model leaves an accelerator idle between its kernels; P of them in one do not. Replica i is,
 to rounding, what training i is alone: its first weights, batches, loss, norm, clipping, choice of
-weights and judgement are its own, and a lane that ends in NaN touches no other.
+weights and outcome are its own, and a replica that ends in NaN affects no other.
 
-P: lanes, B: sequences, T: target positions, S: source positions.
+P: replicas, B: sequences, T: target positions, S: source positions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from ablations.tasks.task import Task
-from ablations.train.loop import CURVE_POINTS, Trainer, Training, _spread, score_step
+from ablations.train.config import TrainConfig
+from ablations.train.loop import CURVE_POINTS, Trainer, Training, score_step, spread
 from ablations.train.optimizer import OPTIMIZER
-from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Stopped
 from ablations.train.weights import Average, named, restore
 from model.attention import Explicit, Fused, Infinity
@@ -51,18 +51,18 @@ class Pack:
         device: torch.device,
     ) -> None:
         self.task, self.config, self.device = task, config, device
-        alone = replace(config, average=None)  # which is taken of all lanes at once
+        alone = replace(config, average=None)  # which is taken of all replicas at once
         pairs = zip(models, seeds, strict=True)
-        self.lanes = [Trainer(model, task, alone, seed, device) for model, seed in pairs]
-        self.going = list(self.lanes)  # those whose loss is a number
-        self.model = written_out(copy.deepcopy(models[0]))
+        self.replicas = [Trainer(model, task, alone, seed, device) for model, seed in pairs]
+        self.active = list(self.replicas)  # those whose loss is a number
+        self.model = unfuse_for_vmap(copy.deepcopy(models[0]))
         # Before its weights are stacked: which of them decay is told by their dimensions.
         self.optimizer = OPTIMIZER.build(config.optimizer, parameters=self.model.parameters())
         _stack(self.model, models)
         self.places = _places(self.model)
         self.average = None if config.average is None else Average(self.model, config.average)
-        for lane in self.lanes:
-            lane.optimizer = self.optimizer  # whose rate it notes
+        for replica in self.replicas:
+            replica.optimizer = self.optimizer  # whose rate it notes
         self.step = 0
 
     def run(
@@ -70,59 +70,59 @@ class Pack:
     ) -> list[Training]:
         """Train all from the start and leave each one's chosen weights in its own model."""
         steps = self.config.steps
-        evaluate_at, note_at = _spread(steps, self.config.evaluations), _spread(steps, CURVE_POINTS)
+        evaluate_at, log_at = spread(steps, self.config.evaluations), spread(steps, CURVE_POINTS)
         self.evaluate()
         self.model.train()
-        streams = [self.task.steps(lane.seed, self.config.budget) for lane in self.lanes]
+        streams = [self.task.steps(replica.seed, self.config.budget) for replica in self.replicas]
         for given in islice(zip(*streams, strict=True), steps):
             if is_stopping():
                 raise Stopped
             self.step += 1
             norm_P = self.learn(given)
-            if self.step in note_at:
-                self.note(norm_P)
-                report(self.step / steps, f"{len(self.going)} seeds")
-            if not self.going:
+            if self.step in log_at:
+                self.log(norm_P)
+                report(self.step / steps, f"{len(self.active)} seeds")
+            if not self.active:
                 break
             if self.step in evaluate_at:
                 self.evaluate()
             if self.step == score_step(steps):
                 self.each(Trainer.score)
         self.each(Trainer.finish)  # each is judged as a training alone is
-        return [lane.training for lane in self.lanes]
+        return [replica.training for replica in self.replicas]
 
     def learn(self, given: Sequence[Sequence[Batch]]) -> Tensor:
-        """One step of every lane, each from its own parts; the norms of their gradients."""
-        first = self.lanes[0]
+        """One step of every replica, each from its own parts; the norms of their gradients."""
+        first = self.replicas[0]
         for group, peak in zip(self.optimizer.param_groups, first.peaks, strict=True):
             group["lr"] = peak * first.schedule.share(self.step)
         self.optimizer.zero_grad()
         tokens_P = torch.tensor([sum(part.tokens for part in parts) for parts in given])
         tokens_P = tokens_P.to(self.device)
-        total_P = torch.zeros(len(self.lanes), device=self.device)
+        total_P = torch.zeros(len(self.replicas), device=self.device)
         for batches in zip_longest(*given):
-            summed_P = self.losses(side_by_side(batches), lanes=0, trains=True)
+            summed_P = self.losses(stacked_batches(batches), replicas=0, trains=True)
             loss_P = summed_P / tokens_P
-            loss_P.sum().backward()  # no lane's loss depends on the weights of another
+            loss_P.sum().backward()  # no replica's loss depends on the weights of another
             total_P += loss_P.detach()
         norm_P = self.clip()
         self.optimizer.step()
         if self.average is not None:
             self.average.follow(self.step)
-        for lane, loss in zip(self.lanes, total_P.unbind(), strict=True):
-            if lane in self.going:
-                lane.step = self.step
-                lane.recent.append(loss)
+        for replica, loss in zip(self.replicas, total_P.unbind(), strict=True):
+            if replica in self.active:
+                replica.step = self.step
+                replica.recent.append(loss)
         return norm_P
 
-    def losses(self, tensors: Mapping[str, Tensor], lanes: int | None, trains: bool) -> Tensor:
-        """P: the summed loss of each lane on its own tensors, or of all on the same (None)."""
+    def losses(self, tensors: Mapping[str, Tensor], replicas: int | None, trains: bool) -> Tensor:
+        """P: the summed loss of each replica on its own tensors, or of all on the same (None)."""
         moved = {name: each.to(self.device, non_blocking=True) for name, each in tensors.items()}
         config = self.config if trains else None
-        return vmap(partial(_loss, self.model, config), in_dims=(0, lanes))(self.places, moved)
+        return vmap(partial(_loss, self.model, config), in_dims=(0, replicas))(self.places, moved)
 
     def clip(self) -> Tensor:
-        """Cut each lane's gradient to the largest norm that it may have; the norms before that."""
+        """Clip each replica's gradient by its own norm; the norms before that."""
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norms = [torch.linalg.vector_norm(g.reshape(len(g), -1), dim=1) for g in gradients]
         norm_P = torch.linalg.vector_norm(torch.stack(norms), dim=0)
@@ -132,46 +132,46 @@ class Pack:
                 gradient.mul_(share_P.view(-1, *[1] * (gradient.dim() - 1)))
         return norm_P
 
-    def note(self, norm_P: Tensor) -> None:
-        """A point of every lane's curves; one whose loss is no number any more ends as it is."""
-        for lane, norm in zip(self.lanes, norm_P.unbind(), strict=True):
-            if lane in self.going and not lane.note(norm, lambda *_: None):
-                self.going.remove(lane)
-                restore(lane.model, self.weights(lane))
+    def log(self, norm_P: Tensor) -> None:
+        """A point of every replica's curves; one whose loss is no number any more ends as it is."""
+        for replica, norm in zip(self.replicas, norm_P.unbind(), strict=True):
+            if replica in self.active and not replica.log(norm, lambda *_: None):
+                self.active.remove(replica)
+                restore(replica.model, self.weights(replica))
 
     def evaluate(self) -> None:
-        """The validation loss of every lane, and its best trained weights so far."""
+        """The validation loss of every replica, and its best trained weights so far."""
         with nullcontext() if self.average is None else self.average.applied():
-            for lane, loss in zip(self.lanes, self.validate(), strict=True):
-                if lane not in self.going:
+            for replica, loss in zip(self.replicas, self.validate(), strict=True):
+                if replica not in self.active:
                     continue
-                lane.training.note("loss", "nats/token", loss, self.step, "valid")
-                if self.config.select == "best" and self.step > 0 and loss < lane.best_loss:
-                    lane.best, lane.best_loss = self.weights(lane), loss
+                replica.training.add("loss", "nats/token", loss, self.step, "valid")
+                if self.config.select == "best" and self.step > 0 and loss < replica.best_loss:
+                    replica.best, replica.best_loss = self.weights(replica), loss
 
     @torch.no_grad()
     def validate(self) -> list[float]:
-        """Each lane's unsmoothed nats per label; all of them read every batch once."""
+        """Each replica's unsmoothed nats per label; all of them read every batch once."""
         batches = self.task.evaluation_batches("valid")
         with evaluating(self.model):
-            each = [self.losses(_fields(batch), lanes=None, trains=False) for batch in batches]
+            each = [self.losses(_fields(batch), replicas=None, trains=False) for batch in batches]
         summed_P = torch.stack(each).cpu().double().sum(dim=0)
         return (summed_P / sum(batch.tokens for batch in batches)).tolist()
 
     def each(self, work: Callable[[Trainer], None]) -> None:
-        """Have every lane that is still going do it, with its weights in a model of its own."""
+        """Have every replica that is still active do it, with its weights in a model of its own."""
         with nullcontext() if self.average is None else self.average.applied():
-            for lane in self.going:
-                restore(lane.model, self.weights(lane))
-                work(lane)
+            for replica in self.active:
+                restore(replica.model, self.weights(replica))
+                work(replica)
 
-    def weights(self, lane: Trainer) -> dict[str, Tensor]:
-        """A copy of one lane's weights as they are now."""
-        index = self.lanes.index(lane)
+    def weights(self, replica: Trainer) -> dict[str, Tensor]:
+        """A copy of one replica's weights as they are now."""
+        index = self.replicas.index(replica)
         return {name: stacked[index].clone() for name, stacked in named(self.model).items()}
 
 
-def written_out(model: nn.Module) -> nn.Module:
+def unfuse_for_vmap(model: nn.Module) -> nn.Module:
     """The model with its library kernels in the open, which give the same numbers to rounding.
 
     vmap knows how to batch matrix products, not a kernel for a whole layer; and inside it no token
@@ -184,11 +184,11 @@ def written_out(model: nn.Module) -> nn.Module:
             module.in_steps = True
         elif isinstance(module, Embedding):
             for question in ("check", "check_segments"):
-                setattr(module, question, _ask_nothing)
+                setattr(module, question, _check_nothing)
     return model
 
 
-def _ask_nothing(*_: object) -> None:
+def _check_nothing(*_: object) -> None:
     pass
 
 
@@ -222,8 +222,8 @@ def _loss(
     weights: Mapping[str, Tensor],
     tensors: Mapping[str, Tensor],
 ) -> Tensor:
-    """The summed loss of one lane: as training takes it, or unsmoothed and in full precision."""
-    batch = LaneBatch(**tensors)
+    """The summed loss of one replica: as training takes it, or unsmoothed and in full precision."""
+    batch = ReplicaBatch(**tensors)
     half = config is not None and config.precision == "bfloat16"
     with torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=half):
         logits = functional_call(model, dict(weights), (batch,), tie_weights=False)
@@ -235,14 +235,14 @@ def _loss(
         )
 
 
-class LaneBatch(Batch):
+class ReplicaBatch(Batch):
     """A batch inside vmap, where no number can be asked for; it was checked as it was cut."""
 
     def __post_init__(self) -> None:
         pass
 
 
-def side_by_side(batches: Sequence[Batch | None]) -> dict[str, Tensor]:
+def stacked_batches(batches: Sequence[Batch | None]) -> dict[str, Tensor]:
     """The fields of these batches, P first, each as large as the largest; None has no rows at all.
 
     What is added has no label, and lies beyond the lengths that then are told: nothing is learned

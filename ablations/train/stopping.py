@@ -1,4 +1,4 @@
-"""How a job is told to stop, and takes note of it."""
+"""SIGTERM as a request to stop, which a job answers when it can."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 
 class Stopped(Exception):
-    """A job was told to stop, or lost a process as it says; it goes on from what it has kept."""
+    """A job was asked to stop, or lost a process; it resumes from its checkpoint."""
 
 
-class Notice:
-    """Whether this job was told to stop."""
+class StopRequest:
+    """Whether this job was asked to stop."""
 
     def __init__(self) -> None:
         self._came = self._raises = False
@@ -28,7 +28,7 @@ class Notice:
 
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:
-        """In this block, being told raises `Stopped` where it strikes."""
+        """In this block the signal raises `Stopped` at once."""
         self._raises = True
         try:
             if self._came:
@@ -39,14 +39,14 @@ class Notice:
 
 
 @contextlib.contextmanager
-def noticing() -> Iterator[Notice]:
-    """Take note of SIGTERM instead of dying of it. Where the job was then is still printed."""
-    notice = Notice()
+def catching_sigterm() -> Iterator[StopRequest]:
+    """Record SIGTERM instead of dying of it. A traceback of that moment is still printed."""
+    request = StopRequest()
     faulthandler.unregister(signal.SIGTERM)  # or registering it again would change nothing
-    before = signal.signal(signal.SIGTERM, notice.take)
+    before = signal.signal(signal.SIGTERM, request.take)
     faulthandler.register(signal.SIGTERM, file=2, all_threads=False, chain=True)
     try:
-        yield notice
+        yield request
     finally:
         faulthandler.unregister(signal.SIGTERM)
         signal.signal(signal.SIGTERM, before)

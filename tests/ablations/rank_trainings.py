@@ -14,11 +14,11 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from ablations.launch import Report
-from ablations.train.ddp import ALONE, Devices, Forward, Ranks, SharedKeeper, ranks_on
+from ablations.train.checkpoint import Checkpointer
+from ablations.train.config import TrainConfig
+from ablations.train.ddp import ALONE, Devices, Forward, Ranks, SharedCheckpointer, ranks_on
 from ablations.train.loop import train
-from ablations.train.settings import TrainConfig
-from ablations.train.stopping import Notice, Stopped
-from ablations.train.unfinished import Keeper
+from ablations.train.stopping import Stopped, StopRequest
 from ablations.train.weights import named
 from model.batch import Batch
 from model.build import build
@@ -65,7 +65,7 @@ MODELS: dict[str, tuple[type[Backwards], dict[str, Any]]] = {
 
 
 def trained(
-    name: str, devices: Devices = ALONE, keeper: Keeper | None = None, **options: Any
+    name: str, devices: Devices = ALONE, keeper: Checkpointer | None = None, **options: Any
 ) -> dict[str, Any]:
     """What a training leaves: weights, and readings by metric, split and step."""
     task, choice = MODELS[name][0](), {**MODELS[name][1], **options}
@@ -102,18 +102,18 @@ def _counted(ranks, bucket):  # torch refuses annotations that are words
 def gone_on(ranks: Ranks, place: Path, **options: Any) -> dict[str, Any]:
     """A training that rank 0 alone was told to stop, and that new ones of all ranks ended."""
     asked = count(1)
-    stopping = SharedKeeper(
+    stopping = SharedCheckpointer(
         place, {}, ranks, lambda: ranks.rank == 0 and next(asked) == 7, math.inf
     )
     try:
         trained("decoder", ranks, stopping, **options)
     except Stopped:
-        keeper = SharedKeeper(place, {}, ranks, lambda: False, math.inf)
+        keeper = SharedCheckpointer(place, {}, ranks, lambda: False, math.inf)
         return trained("decoder", ranks, keeper, **options)
     raise AssertionError("it was not stopped")
 
 
-def train_each(payload: dict[str, Any], _report: Report, _notice: Notice) -> dict[str, Any]:
+def train_each(payload: dict[str, Any], _report: Report, _notice: StopRequest) -> dict[str, Any]:
     with ranks_on(torch.device("cpu")) as (ranks, _):
         trainings = {name: trained(name, ranks) for name in MODELS}
         counting = Counting(ranks.rank, ranks.count)

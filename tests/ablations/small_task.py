@@ -21,10 +21,9 @@ from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.batching import Padded
 from ablations.tasks.task import Budget, Example, Metric, Score, Task
+from ablations.train.checkpoint import Checkpointer, save_weights
+from ablations.train.config import TrainConfig
 from ablations.train.loop import train
-from ablations.train.settings import TrainConfig
-from ablations.train.unfinished import Keeper
-from ablations.train.weights import save_weights
 from model.batch import BOS, EOS, IGNORE, Batch
 from model.build import build
 from model.layers import evaluating
@@ -107,7 +106,7 @@ def train_in(folder: Path, death: float = math.inf) -> None:
 
     results, model = Results(folder), small_model(1, dropout=0.2, tied="all")
     config = TrainConfig(steps=30, batch_tokens=60, micro_batches=2, average=0.9, select="best")
-    keeper = Keeper(results.unfinished("small"), {}, seconds=0.0)
+    keeper = Checkpointer(results.unfinished("small"), {}, seconds=0.0)
     training = train(model, Backwards(), config, 1, torch.device("cpu"), report, keeper)
     save_weights(model, results.weights("small"), {"trial": "small", "code": "1"})
     results.write(Record("small", training.status, {}, readings=training.readings))

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from small import question
 
+from ablations.benchmarks.timing import TimingConfig
 from ablations.config import FOLDER
-from ablations.measure.timing import TimingConfig
 from ablations.plan.wanted import make_plan
 from ablations.spec import (
     AXES,
@@ -164,7 +164,7 @@ def test_a_key_that_went_answers_with_what_replaces_it(tmp_path: Path) -> None:
 
 def test_a_measure_of_another_kind_is_sent_where_it_belongs(ask: Ask) -> None:
     for key, value, words in [
-        ("evaluations", ["qualty"], "no measure 'qualty'. Did you mean 'quality'?"),
+        ("evaluations", ["qualty"], "no measurement 'qualty'. Did you mean 'quality'?"),
         ("probes", ["quality"], "probes: 'quality' belongs under evaluations"),
         ("benchmarks", {"share": {}}, "benchmarks: 'share' belongs under probes"),
         ("evaluations", ["throughput"], "evaluations: 'throughput' belongs under benchmarks"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.launch import Report
-from ablations.train.stopping import Stopped, noticing
+from ablations.train.stopping import Stopped, catching_sigterm
 
 
 class OutOfMemoryError(RuntimeError):
@@ -93,7 +93,7 @@ def learn(payload: dict[str, Any], report: Report) -> str:
     checkpoint = Path(payload["unfinished"])
     if checkpoint.exists():
         return f"went on from {checkpoint.read_text()}"
-    with noticing() as notice:
+    with catching_sigterm() as notice:
         try:
             with notice.raising():
                 report(0.5, "learning")

@@ -14,7 +14,7 @@ import peers
 import pytest
 import torch
 
-from ablations.measure.timing import TimingConfig, time_blocks
+from ablations.benchmarks.timing import TimingConfig, time_blocks
 from analysis.stats import ratio_ends
 from model.flops import flops_per_token
 

@@ -17,15 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ablations.benchmarks.timing import TimingConfig, time_blocks
 from ablations.config import FOLDER, read_yaml, resolve_trial
-from ablations.measure.timing import TimingConfig, time_blocks
 from ablations.plan.tree import replaced
 from ablations.spec import read_profile
 from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
+from ablations.train.config import TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer
 from ablations.train.optimizer import OPTIMIZER
-from ablations.train.settings import TrainConfig
 from analysis.stats import ratio_ends
 from model.batch import IGNORE, Batch
 from model.build import build
@@ -65,7 +65,7 @@ def trial(config: dict[str, Any], steps: int) -> Callable[[], None]:
             trainer.step += 1
             norm = trainer.learn(parts)
             if trainer.step % every == 0:
-                assert trainer.note(norm, lambda *_: None)
+                assert trainer.log(norm, lambda *_: None)
 
     return call
 

@@ -21,7 +21,7 @@ from task_samples import generators
 from task_subjects import task_subject
 from torch import nn
 
-from ablations.measure import Measure, Place, Probe, Taken, Timing
+from ablations.measurement import Benchmark, Evaluation, Measured, Place, Probe
 from ablations.tasks import TASK, Task
 
 CPU = torch.device("cpu")
@@ -54,18 +54,18 @@ class MeasureSubject:
     def config(self) -> dict[str, Any]:
         return deepcopy({**task_subject(self.on).config, "seed": 0})
 
-    def taken(self, model: nn.Module) -> Taken:
-        measure: Measure = self.part()
-        return measure.take(model, self.task, CPU, STEP)
+    def taken(self, model: nn.Module) -> Measured:
+        measure: Evaluation = self.part()
+        return measure.measure(model, self.task, CPU, STEP)
 
-    def read(self, look: int = 1) -> Taken:
+    def read(self, look: int = 1) -> Measured:
         """What there is to be read, whoever builds the model; it is remembered."""
         if issubclass(self.part, Probe):
             return _look(self.part, self.on, look)[0]
         return _first(self.part, self.on)
 
     def prepared(self) -> Callable[[], None]:
-        timing: Timing = self.part()
+        timing: Benchmark = self.part()
         at: Place = {name: values[0] for name, values in timing.places.items()}
         return timing.prepare(self.config(), self.task, CPU, at)
 
@@ -73,25 +73,25 @@ class MeasureSubject:
     def refusal(self) -> str | None:
         """What a timing or a probe says of a kind of task that it has nothing to do with."""
         try:
-            self.prepared()() if issubclass(self.part, Timing) else self.read()
+            self.prepared()() if issubclass(self.part, Benchmark) else self.read()
         except ValueError as error:
             return str(error)
         return None
 
 
 @cache
-def _first(part: type[Measure], on: str) -> Taken:
+def _first(part: type[Evaluation], on: str) -> Measured:
     """What a measure reads of a new model."""
     subject = MeasureSubject(part, on)
     return subject.taken(subject.model())
 
 
 @cache
-def _look(part: type[Probe], on: str, look: int) -> tuple[Taken, dict[str, Any]]:
+def _look(part: type[Probe], on: str, look: int) -> tuple[Measured, dict[str, Any]]:
     """What a probe reads, and the settings as it leaves them."""
     subject = MeasureSubject(part, on)
     config = subject.config()
-    return part().take(config, subject.task, CPU), config
+    return part().measure(config, subject.task, CPU), config
 
 
 def reads_numbers_with_units(subject: MeasureSubject) -> None:
@@ -173,7 +173,7 @@ def counts_the_same_again(subject: MeasureSubject) -> None:
 
 
 def leaves_the_config_alone(subject: MeasureSubject) -> None:
-    if issubclass(subject.part, Timing):
+    if issubclass(subject.part, Benchmark):
         config = subject.config()
         at = {name: values[0] for name, values in subject.part.places.items()}
         subject.part().prepare(config, subject.task, CPU, at)()

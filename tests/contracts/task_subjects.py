@@ -13,7 +13,7 @@ from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.plan.tree import replaced
 from ablations.spec import read_profile
 from ablations.tasks import TASK, Task
-from ablations.train.settings import TrainConfig
+from ablations.train.config import TrainConfig
 from model.build import build
 
 SMOKE = "ablations/profiles/smoke.yaml"

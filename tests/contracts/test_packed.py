@@ -1,5 +1,5 @@
-"""Every part can be packed: in lanes side by side it gives the losses and gradients that it gives
-alone, whatever the shapes of the batches, and no operation is left to a loop over the lanes."""
+"""Every part can be packed: as one of several replicas it has the losses and gradients that it has
+alone, whatever the shapes of the batches, and no operation is left to a loop over the replicas."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from contract_samples import sample
 from contract_subjects import Subject, every_subject
 from torch import nn
 
+from ablations.train.config import TrainConfig
+from ablations.train.loop import update
 from ablations.train.pack import Pack
-from ablations.train.settings import TrainConfig
-from ablations.train.step import update
 from model.batch import IGNORE, Batch
 from model.build import build
 
@@ -76,7 +76,7 @@ def test_a_part_learns_the_same_in_a_pack_as_alone(subject: Subject) -> None:
     for index, (model, batch) in enumerate(zip(models, batches, strict=True)):
         still = torch.optim.SGD(model.parameters(), lr=0.0)
         loss, norm = update(model, [batch], batch.tokens, still, config)
-        torch.testing.assert_close(pack.lanes[index].recent[0], loss)
+        torch.testing.assert_close(pack.replicas[index].recent[0], loss)
         torch.testing.assert_close(norm_P[index], norm)
         for name, parameter in model.named_parameters():
             together, alone = stacked[name], parameter.grad

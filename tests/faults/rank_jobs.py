@@ -12,7 +12,7 @@ import torch
 
 from ablations.launch import Report, failure
 from ablations.train.ddp import Ranks, ranks_on, run_together
-from ablations.train.stopping import Notice, noticing
+from ablations.train.stopping import StopRequest, catching_sigterm
 
 
 def _meet(ranks: Ranks, report: Report) -> None:
@@ -22,7 +22,7 @@ def _meet(ranks: Ranks, report: Report) -> None:
     report(0.5, " ".join(f"{pid:.0f}" for pid in ranks.gathered(pids)))
 
 
-def pause(_payload: dict[str, Any], report: Report, notice: Notice) -> None:
+def pause(_payload: dict[str, Any], report: Report, notice: StopRequest) -> None:
     """Until told to stop."""
     with ranks_on(torch.device("cpu")) as (ranks, _):
         _meet(ranks, report)
@@ -31,7 +31,7 @@ def pause(_payload: dict[str, Any], report: Report, notice: Notice) -> None:
                 signal.pause()
 
 
-def wait(_payload: dict[str, Any], report: Report, _notice: Notice) -> None:
+def wait(_payload: dict[str, Any], report: Report, _notice: StopRequest) -> None:
     """Rank 0 waits for rank 1, which never comes."""
     with ranks_on(torch.device("cpu")) as (ranks, _):
         _meet(ranks, report)
@@ -40,7 +40,7 @@ def wait(_payload: dict[str, Any], report: Report, _notice: Notice) -> None:
         signal.pause()
 
 
-def fail(_payload: dict[str, Any], report: Report, _notice: Notice) -> None:
+def fail(_payload: dict[str, Any], report: Report, _notice: StopRequest) -> None:
     """Rank 0 waits for rank 1, which fails."""
     with ranks_on(torch.device("cpu")) as (ranks, _):
         _meet(ranks, report)
@@ -55,7 +55,7 @@ def drive(name: str) -> dict[str, Any]:
     def report(_fraction: float, note: str) -> None:
         print(note, flush=True)
 
-    with noticing() as notice:
+    with catching_sigterm() as notice:
         try:
             return {
                 "status": "done",

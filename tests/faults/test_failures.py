@@ -23,7 +23,7 @@ from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
-from ablations.train.weights import save_weights, stamp_for
+from ablations.train.checkpoint import save_weights, stamp_for
 
 Sweep = Callable[..., Counter[str]]
 TOY, ANOTHER = {"toy": "1"}, {"toy": "2"}  # which code made a record

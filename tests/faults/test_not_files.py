@@ -20,8 +20,7 @@ from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.tasks.data.lines import read_text
-from ablations.train.unfinished import Keeper
-from ablations.train.weights import load_weights, read_words, unpack
+from ablations.train.checkpoint import Checkpointer, load_weights, read_words, unpack
 from analysis.load import load
 from model.config import ConfigError
 
@@ -131,11 +130,11 @@ def test_weights_that_are_no_file_are_none(tmp_path: Path, make: Make, kind: str
             read(weights)
     with pytest.raises(ConfigError, match=rf"not a checkpoint of this trial \({kind}, not a file"):
         load_weights(nn.Linear(1, 1), weights, {})
-    keeper = Keeper(tmp_path / "a.unfinished", {})
+    keeper = Checkpointer(tmp_path / "a.unfinished", {})
     keeper.save({}, {"step": 3})
     os.replace(keeper.path, keeper.previous)
     make(keeper.path)
-    assert Keeper(keeper.path, {}).load() == ({}, {"step": 3})
+    assert Checkpointer(keeper.path, {}).load() == ({}, {"step": 3})
 
 
 def test_data_and_questions_that_are_no_files_are_one_line(

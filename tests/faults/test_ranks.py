@@ -18,7 +18,7 @@ from watching import LONG, Watch
 from ablations.launch import Outcome, Report, failure
 from ablations.train import ddp
 from ablations.train.ddp import _portable, run_together
-from ablations.train.stopping import noticing
+from ablations.train.stopping import catching_sigterm
 from model.config import ConfigError
 
 pytestmark = pytest.mark.skipif(
@@ -48,7 +48,7 @@ def test_ranks_die_with_the_process_that_started_them(
 
 def together(do: str, report: Report = lambda *_: None) -> Outcome:
     """How two ranks of this process end."""
-    with noticing() as notice:
+    with catching_sigterm() as notice:
         try:
             run_together(getattr(rank_jobs, do), {}, 2, report, notice)
         except Exception as error:

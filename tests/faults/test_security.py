@@ -95,8 +95,7 @@ def test_a_pickle_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path
     import torch
     from torch import nn
 
-    from ablations.train.unfinished import Keeper
-    from ablations.train.weights import load_weights
+    from ablations.train.checkpoint import Checkpointer, load_weights
 
     sprung, path = tmp_path / "sprung", tmp_path / "file"
     for write in (lambda: path.write_bytes(pickle.dumps(Trap(sprung))),
@@ -104,7 +103,7 @@ def test_a_pickle_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path
         write()
         with pytest.raises(ConfigError, match="not a checkpoint"):
             load_weights(nn.Linear(1, 1), path, {})
-        assert Keeper(path, {}).load() is None
+        assert Checkpointer(path, {}).load() is None
     assert not sprung.exists()
 
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from ablations.measure import Place, Quantity, Timing
-from ablations.measure.session import time_session
-from ablations.measure.timing import TimingConfig
+from ablations.benchmarks.session import time_session
+from ablations.benchmarks.timing import TimingConfig
+from ablations.measurement import Benchmark, Place, Quantity
 from ablations.store.record import Reading
 from analysis import stats
 
@@ -24,7 +24,7 @@ REPETITIONS, UNRESOLVED = 100, 90
 QUICK = TimingConfig(processes=3, blocks=5, warmup=2, sample_seconds=0.002)
 
 
-class Products(Timing):
+class Products(Benchmark):
     """As many small matrix products as a config says."""
 
     quantities: ClassVar = {"step_time": Quantity("s", "lower", "time", repeats="processes")}

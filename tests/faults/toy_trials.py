@@ -17,7 +17,7 @@ from typing import Any
 from ablations.launch import Report
 from ablations.store.files import write_atomic
 from ablations.store.record import Reading, Record
-from ablations.train.stopping import Stopped, noticing
+from ablations.train.stopping import Stopped, catching_sigterm
 
 CALL = f"{__name__}:train"
 
@@ -96,7 +96,7 @@ def learn(payload: dict[str, Any], report: Report) -> None:
     """Wait in the middle, as `wait` does; told to stop there, keep a checkpoint."""
     if _begun(payload):
         return
-    with noticing() as notice:
+    with catching_sigterm() as notice:
         try:
             with notice.raising():
                 report(0.5, "learning")

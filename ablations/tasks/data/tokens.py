@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from ablations.tasks.data.vocabulary import Vocabulary
 from model.batch import BOS, EOS, PAD
@@ -20,6 +21,15 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # nor ma
 
 ANY_CHARACTER = math.log(0x110000)
 """Nats that name one character among all of Unicode."""
+
+
+def learned(written: Any, text: str) -> Tokens:
+    """The chosen tokens, as the training text decides them."""
+    try:
+        tokens: Tokens = TOKENS.build(written, text=text)
+    except ConfigError as error:
+        raise ConfigError([f"tokens.{problem}" for problem in error.problems]) from None
+    return tokens
 
 
 class Tokens:

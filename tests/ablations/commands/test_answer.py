@@ -18,9 +18,9 @@ from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.cache import load_task
+from ablations.train.checkpoint import load_weights, save_weights, stamp_for
+from ablations.train.config import TrainConfig
 from ablations.train.loop import train
-from ablations.train.settings import TrainConfig
-from ablations.train.weights import load_weights, save_weights, stamp_for
 from model.attention import attention
 from model.batch import EOS, Batch
 from model.build import build

@@ -18,7 +18,7 @@ from ablations.leases import Leases
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.stamp import short
-from ablations.train.unfinished import Keeper
+from ablations.train.checkpoint import Checkpointer
 
 DONE, FAILED, WAITING, STRANGER, GONE = (letter * 12 for letter in "dfab9")
 Say = Callable[..., tuple[int, str, str]]
@@ -121,7 +121,7 @@ def test_what_somebody_may_still_write_stays(results: Results) -> None:
 
 def keep(results: Results, trial: str, code: str) -> list[Path]:
     """What two checkpoints of a training by this code leave."""
-    keeper = Keeper(results.unfinished(trial), {"trial": trial, "code": code})
+    keeper = Checkpointer(results.unfinished(trial), {"trial": trial, "code": code})
     for _ in range(2):
         keeper.save({"weight": torch.ones(2)}, {})
     return [keeper.path, keeper.previous]

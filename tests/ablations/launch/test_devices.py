@@ -18,7 +18,7 @@ from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import run
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.train.stopping import Notice
+from ablations.train.stopping import StopRequest
 from ablations.worker import train_rank
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -92,7 +92,7 @@ def test_a_process_that_has_imported_other_code_trains_nothing(plan: Plan, tmp_p
     (asked,) = job.payload["trials"]
     other = {**job.payload, "trials": [{**asked, "code": {"model/norms.py": "0" * 12}}]}
     with pytest.raises(Changed, match=r"model/norms\.py changed"):
-        train_rank(other, lambda *_: None, Notice())
+        train_rank(other, lambda *_: None, StopRequest())
 
 
 def test_what_is_only_measured_is_measured_on_one_device(

@@ -17,16 +17,16 @@ from small import held, question
 from small_plans import record_of
 
 from ablations.commands import main
+from ablations.evaluations.quality import Quality
 from ablations.launch import Event, Job, Outcome, Progress
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
-from ablations.measure.quality import Quality
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import EARLIER, run
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.train.weights import read_words
+from ablations.train.checkpoint import read_words
 
 Ask = Callable[..., str]
 TABLE = "whole [task.words=200, train.steps=5]"
@@ -209,7 +209,7 @@ def test_a_measure_that_fails_costs_itself_alone(
     def fail(*_: Any) -> Any:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(Quality, "take", fail)
+    monkeypatch.setattr(Quality, "measure", fail)
     run(plan, results, here, "cpu")
     record = held(results, next(iter(plan.wanted)))
     assert list(record.measures) == ["throughput"]
@@ -439,7 +439,7 @@ def test_a_trial_that_is_stopped_while_it_is_measured_keeps_its_training(
     """Fault 10."""
     trial = next(iter(plan.wanted))
     with monkeypatch.context() as patch:
-        patch.setattr(Quality, "take", lambda *_: signal.raise_signal(signal.SIGTERM))
+        patch.setattr(Quality, "measure", lambda *_: signal.raise_signal(signal.SIGTERM))
         run(plan, results, here, "cpu")
     assert list(held(results, trial).measures) == ["throughput"]
     assert not held(results, trial).failures

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ablations.signals import Terminated, exit_code, stoppable, undisturbed
-from ablations.train.stopping import Stopped, noticing
+from ablations.train.stopping import Stopped, catching_sigterm
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 pytestmark = pytest.mark.usefixtures("interruptible")
@@ -79,7 +79,7 @@ def test_a_signal_is_put_off_to_the_end_of_what_must_be_whole(
 
 def test_a_job_takes_note_and_says_where_it_was(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with noticing() as notice:
+    with catching_sigterm() as notice:
         assert not notice()
         signal.raise_signal(signal.SIGTERM)
         assert notice()
@@ -88,7 +88,7 @@ def test_a_job_takes_note_and_says_where_it_was(capfd: pytest.CaptureFixture[str
 
 
 def test_a_job_may_be_stopped_at_once_where_it_says_so() -> None:
-    with noticing() as notice:
+    with catching_sigterm() as notice:
         with pytest.raises(Stopped), notice.raising():
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)

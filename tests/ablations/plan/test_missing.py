@@ -13,7 +13,7 @@ from ablations.plan.missing import missing, untimed
 from ablations.plan.wanted import Plan, Want
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
-from ablations.train.weights import save_weights, stamp_for
+from ablations.train.checkpoint import save_weights, stamp_for
 
 Ask = Callable[..., str]
 HERE = {"length": 16, "batch": 64, "pass": "training"}  # where nothing else is asked
@@ -112,7 +112,7 @@ def test_a_time_is_lacking_until_it_was_taken_beside_that_reference(ask: Ask) ->
     assert untimed(rival, record_of(rival), plan.wanted) == lacking
     assert untimed(rival, timed("another"), plan.wanted) == lacking
     assert untimed(rival, timed(control.trial), plan.wanted) == {}
-    other = timed(control.trial, {"ablations/measure/timing.py": "before"})
+    other = timed(control.trial, {"ablations/benchmarks/timing.py": "before"})
     assert untimed(rival, other, plan.wanted) == lacking
     beside = {**beside, "model/norms.py": "x"}  # which has changed since
     assert untimed(rival, timed(control.trial), plan.wanted) == lacking
@@ -130,7 +130,7 @@ def test_of_many_places_those_are_lacking_that_were_not_timed(ask: Ask) -> None:
     session = {"measure": "throughput", "against": control.trial, "code": control.code}
     record.env["sessions"] = {"a": session}
     assert untimed(rival, record, plan.wanted) == {pair: others}
-    record.measures["throughput"] = {"ablations/measure/timing.py": "before"}
+    record.measures["throughput"] = {"ablations/benchmarks/timing.py": "before"}
     assert untimed(rival, record, plan.wanted) == {pair: [first, *others]}
 
 
@@ -146,7 +146,7 @@ def test_what_a_probe_lacks_needs_no_weights(ask: Ask, results: Results) -> None
     assert (found["measure"], found["train"]) == ([], [want.trial]), "quality needs them"
 
 
-OTHER = {"quality": {"ablations/measure/quality.py": "before"}}
+OTHER = {"quality": {"ablations/evaluations/quality.py": "before"}}
 
 
 def keep_weights(want: Want, results: Results) -> None:

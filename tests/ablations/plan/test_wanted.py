@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from small_plans import BOTH, POST, planned
 
-from ablations.measure import Probe, Quantity, discover, quantities_of
+from ablations.measurement import Probe, Quantity, discover, quantities_of
 from ablations.plan.wanted import make_plan
 from ablations.store.identity import DECIDING
 from model.config import ConfigError

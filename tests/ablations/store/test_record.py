@@ -30,7 +30,7 @@ def record(**changes: Any) -> Record:
         "env": {"commit": None, "dirty": False, "threads": 1},
         "data": {"task": "g2p", "sha256": "0"},
         "items": {"per": [0, 1, None, 2]},
-        "measures": {"quality": {"ablations/measure/quality.py": "0a"}},
+        "measures": {"quality": {"ablations/evaluations/quality.py": "0a"}},
         "readings": [
             Reading("loss", "nats/token", 1.93, split="valid", at={"step": 2000}),
             Reading("step_time", "s", at={"length": 16, "pass": "training"}, samples=[0.03],

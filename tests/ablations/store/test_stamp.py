@@ -103,7 +103,15 @@ def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None
         "ablations/train/optimizer.py",
         "ablations/tasks/g2p.py",
     }
-    beside = ("commands", "plan", "sweep", "measure", "store", "tasks/scores")
+    beside = (
+        "commands",
+        "plan",
+        "benchmarks",
+        "evaluations",
+        "probes",
+        "store",
+        "tasks/scoring.py",
+    )
     assert not {name for name in counted for room in beside if f"ablations/{room}/" in name}
     assert "model/generate.py" not in counted
 
@@ -125,11 +133,11 @@ def sections() -> list[str]:
 
 def test_the_code_that_takes_a_score_counts_for_its_measure_alone() -> None:
     trained_by, taken_by = code(*sections()), measure_code("quality", *sections())
-    assert set(taken_by) >= {"ablations/measure/quality.py", "model/generate.py"}
+    assert set(taken_by) >= {"ablations/evaluations/quality.py", "model/generate.py"}
     assert not set(taken_by) & set(trained_by)
     timed_by = measure_code("throughput", *sections())
-    assert "ablations/measure/session.py" in timed_by
-    assert "ablations/measure/quality.py" not in timed_by
+    assert "ablations/benchmarks/session.py" in timed_by
+    assert "ablations/evaluations/quality.py" not in timed_by
 
 
 def test_the_users_own_optimizer_and_schedule_count_where_they_are_used(

@@ -12,7 +12,7 @@ import torch
 from small_models import Says
 from torch import Tensor, nn
 
-from ablations.measure.quality import Beam
+from ablations.evaluations.quality import Beam
 from ablations.tasks import TASK
 from ablations.tasks.data.cmudict import PHONES, read
 from ablations.tasks.g2p import G2P
@@ -100,7 +100,7 @@ class Garden(nn.Module):
 def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
     task = G2P(G2P.Config(words=10, valid_words=10, test_words=10))
     (greed, *_), _ = task.scores(Garden(), "test", "cpu")
-    readings = Beam().take(Garden(), task, torch.device("cpu"), step=7).readings
+    readings = Beam().measure(Garden(), task, torch.device("cpu"), step=7).readings
     (found, *_) = readings
     assert (found.metric, found.split, found.at) == (greed.metric, "test", {"step": 7, "beam": 4})
     assert found.value != greed.value

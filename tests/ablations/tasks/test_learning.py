@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from ablations.config import FOLDER, read_yaml, resolve_trial
-from ablations.measure.quality import Quality
+from ablations.evaluations.quality import Quality
 from ablations.store.identity import freeze
 from ablations.tasks.cache import load_task
+from ablations.train.config import TrainConfig
 from ablations.train.loop import train
-from ablations.train.settings import TrainConfig
 from model.build import build
 
 CPU = torch.device("cpu")
@@ -41,7 +41,7 @@ def test_a_task_is_learned(name: str) -> None:
     task = load_task(freeze(config["task"]))
     model = build(config["model"], task.source_size, task.target_size, seed=0)
     training = train(model, task, TrainConfig(**config["train"]), 0, CPU, lambda *_: None)
-    taken = Quality().take(model, task, CPU, config["train"]["steps"])
+    taken = Quality().measure(model, task, CPU, config["train"]["steps"])
     metric, share = CLEARLY[name]
     found = {
         r.metric: r.value for r in taken.readings if r.split == "test" and set(r.at) <= {"step"}

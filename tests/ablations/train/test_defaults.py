@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from ablations.train.checkpoint import Checkpointer
+from ablations.train.config import TrainConfig
 from ablations.train.optimizer import OPTIMIZER, SCHEDULE
-from ablations.train.settings import TrainConfig
-from ablations.train.unfinished import Keeper
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adam": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9},  # Vaswani et al. 2017
@@ -57,4 +57,4 @@ def test_a_part_that_is_named_bare_has_these_options(family: Any, table: dict[st
 
 
 def test_a_killed_training_loses_a_minute_at_most(tmp_path: Path) -> None:
-    assert Keeper(tmp_path / "kept", {}).seconds <= 60
+    assert Checkpointer(tmp_path / "kept", {}).seconds <= 60

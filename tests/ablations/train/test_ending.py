@@ -10,10 +10,9 @@ import pytest
 import torch
 from small_task import Backwards, small_model
 
-from ablations.train.loop import Trainer, Training, train
-from ablations.train.settings import TrainConfig
-from ablations.train.step import validate
-from ablations.train.unfinished import Keeper
+from ablations.train.checkpoint import Checkpointer
+from ablations.train.config import TrainConfig
+from ablations.train.loop import Trainer, Training, train, validate
 from ablations.train.weights import copied
 
 CPU = torch.device("cpu")
@@ -23,8 +22,8 @@ def judged(losses: list[float], best: float | None = None) -> tuple[str, str | N
     """The verdict on a training with these validation losses, the first of them untrained."""
     trainer = Trainer(small_model(), Backwards(), TrainConfig(steps=2), 0, CPU)
     for step, loss in enumerate(losses):
-        trainer.training.note("loss", "nats/token", loss, step, "valid")
-    trainer.training.note("loss", "nats/token", 0.01, len(losses) - 1, "train")
+        trainer.training.add("loss", "nats/token", loss, step, "valid")
+    trainer.training.add("loss", "nats/token", 0.01, len(losses) - 1, "train")
     if best is not None:
         trainer.best, trainer.best_loss = copied(trainer.model), best
     trainer.finish()
@@ -51,7 +50,7 @@ def test_a_training_told_to_stop_in_its_last_step_ends_and_keeps_nothing(tmp_pat
     """There is nothing left to go on with."""
     config = TrainConfig(steps=3, batch_tokens=60, evaluations=1)
     trainer = Trainer(small_model(), Backwards(), config, 0, CPU)
-    keeper = Keeper(tmp_path / "kept", {}, is_stopping=lambda: trainer.step == 3)
+    keeper = Checkpointer(tmp_path / "kept", {}, is_stopping=lambda: trainer.step == 3)
     training = trainer.run(lambda *_: None, keeper)
     assert [reading.at["step"] for reading in training.losses("valid")] == [0, 3]
     assert not list(tmp_path.iterdir())

@@ -15,10 +15,9 @@ from ablations.plan.tree import replaced
 from ablations.spec import experiments, read_experiment, read_profile
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
-from ablations.train.loop import Trainer, Training, train
+from ablations.train.config import TrainConfig
+from ablations.train.loop import Trainer, Training, train, update, validate
 from ablations.train.optimizer import OPTIMIZER
-from ablations.train.settings import TrainConfig
-from ablations.train.step import update, validate
 from model.batch import IGNORE, Batch
 from model.build import build
 from model.config import ConfigError
@@ -255,8 +254,8 @@ def test_a_model_that_is_worse_than_untrained_has_overfitted_or_diverged(
     model = Unigram(task.target_size)
     trainer = Trainer(model, task, TrainConfig(steps=4, evaluations=2), 0, CPU)
     for step, loss in zip((0, 2, 4), valid, strict=True):
-        trainer.training.note("loss", "nats/token", loss, step, "valid")
-    trainer.training.note("loss", "nats/token", learned, 4, "train")
+        trainer.training.add("loss", "nats/token", loss, step, "valid")
+    trainer.training.add("loss", "nats/token", learned, 4, "train")
     trainer.finish()
     assert trainer.training.status == status
     assert reason in (trainer.training.reason or "")

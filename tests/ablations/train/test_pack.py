@@ -14,9 +14,9 @@ from torch import nn
 
 from ablations.tasks import TASK
 from ablations.tasks.task import Budget, Task
+from ablations.train.config import TrainConfig
 from ablations.train.loop import Training, train
 from ablations.train.pack import Pack
-from ablations.train.settings import TrainConfig
 from ablations.train.stopping import Stopped
 from ablations.train.weights import named
 from model.batch import Batch

@@ -10,9 +10,9 @@ import torch
 from rank_trainings import CONFIG, MODELS, train_each, trained
 from small_task import Backwards
 
+from ablations.train.checkpoint import Checkpointer
 from ablations.train.ddp import run_together, share_of
-from ablations.train.stopping import noticing
-from ablations.train.unfinished import Keeper
+from ablations.train.stopping import catching_sigterm
 from model.batch import Batch
 
 
@@ -26,7 +26,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def together(place: Path) -> dict[str, Any]:
     """What two processes made of every model; a warning is an error there, too."""
     payload = {"place": str(place)}
-    with pytest.MonkeyPatch.context() as patch, noticing() as notice:
+    with pytest.MonkeyPatch.context() as patch, catching_sigterm() as notice:
         patch.setenv("PYTHONWARNINGS", "error")
         return run_together(train_each, payload, 2, lambda *_: None, notice)
 
@@ -70,7 +70,7 @@ def test_a_training_that_was_stopped_and_gone_on_with_ends_with_the_same_bits(
     together: dict[str, Any], place: Path
 ) -> None:
     """With dropout: nothing depends on where it was stopped."""
-    kept = Keeper(place, {}).load()
+    kept = Checkpointer(place, {}).load()
     assert 0 < kept[1]["step"] < CONFIG.steps
     assert together["parts"] == together["whole"]
     assert together["whole"]["weights"] != together["trainings"]["decoder"]["weights"]

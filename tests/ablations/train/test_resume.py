@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from small_task import Backwards, small_model
 
 import ablations.train.loop
+from ablations.train.checkpoint import Checkpointer
+from ablations.train.config import TrainConfig
 from ablations.train.loop import Trainer, Training
 from ablations.train.optimizer import OPTIMIZER
-from ablations.train.settings import TrainConfig
-from ablations.train.unfinished import Keeper, Stopped
+from ablations.train.stopping import Stopped
 from ablations.train.weights import copied
 
 CPU = torch.device("cpu")
@@ -62,12 +63,12 @@ def interrupted(folder: Path, stops: list[int], **options: Any) -> Trainer:
     for stop in sorted(stops):
         trainer = trainer_of(**options)
         torch.rand(stop)  # whatever else used the generator before
-        keeper = Keeper(folder / "kept", {}, math.inf, lambda t=trainer, k=stop: t.step == k)
+        keeper = Checkpointer(folder / "kept", {}, math.inf, lambda t=trainer, k=stop: t.step == k)
         with pytest.raises(Stopped):
             trainer.run(quiet, keeper)
         assert trainer.step == stop
     last = trainer_of(**options)
-    last.run(quiet, Keeper(folder / "kept", {}, math.inf))
+    last.run(quiet, Checkpointer(folder / "kept", {}, math.inf))
     return last
 
 
@@ -134,7 +135,7 @@ def test_a_killed_process_is_gone_on_with_by_another(
 
 def test_another_training_does_not_go_on_from_it(tmp_path: Path) -> None:
     def run(seed: int, stamp: str) -> Training:
-        keeper = Keeper(tmp_path / "kept", {"trial": stamp}, seconds=0.0)
+        keeper = Checkpointer(tmp_path / "kept", {"trial": stamp}, seconds=0.0)
         return trainer_of(seed).run(quiet, keeper)
 
     alone = trainer_of(4).run(quiet, None)

@@ -1,0 +1,1 @@
+"""Benchmarks: what is timed, beside the baseline, alone on the machine."""

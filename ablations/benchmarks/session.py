@@ -1,0 +1,224 @@
+"""A session of benchmarks: candidates beside a reference, timed in several fresh processes.
+
+The reference is built and timed twice, under two names: the A/A pair shows the noise.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import psutil
+import torch
+
+from ablations.benchmarks.child import cpu_seconds, in_a_line, in_child
+from ablations.benchmarks.timing import Report, TimingConfig, Warm, run_blocks, warm_up
+from ablations.measurement import Benchmark, Place
+from ablations.store.identity import freeze
+from ablations.store.record import Reading
+from ablations.tasks.cache import load_task
+from ablations.train.device import device_name
+
+REFERENCE, TWIN = "reference", "twin"  # as records call them
+TOKENS = "tokens"  # where it is a coordinate, the batch follows from it
+NOISY = 0.05  # of the cores' time: more work of other programs flags a session
+
+
+@dataclass
+class Watch:
+    """The work of this process, of its children and of other programs, from here to `state`."""
+
+    begun: float = field(default_factory=time.monotonic)
+    busy: float = field(default_factory=lambda: _busy())
+    own: float = field(default_factory=lambda: _own())
+    load: float = field(default_factory=lambda: _load())
+
+    def state(self, device: torch.device) -> dict[str, Any]:
+        """For the session's entry in a record."""
+        seconds = max(time.monotonic() - self.begun, 1e-9)
+        cores = psutil.cpu_count() or 1
+        others = max(0.0, (_busy() - self.busy) - (_own() - self.own)) / (seconds * cores)
+        return {
+            "device": device_name(device),
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "cores": cores,
+            "seconds": round(seconds, 1),
+            "load": [self.load, _load()],
+            "others": round(others, 3),
+            "noisy": others > NOISY,
+        }
+
+
+def _busy() -> float:
+    """CPU seconds of all programs; those that a host took count too."""
+    times = psutil.cpu_times()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # counted in user
+    return float(sum(times) - idle - guest)
+
+
+def _own() -> float:
+    """CPU seconds of this process and of its measuring processes."""
+    return time.process_time() + sum(cpu_seconds.values())
+
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 2)
+
+
+@dataclass
+class Point:
+    """What one process has found at one place."""
+
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    first: dict[str, float] = field(default_factory=dict)
+    """Seconds of the first call."""
+    left: dict[str, str] = field(default_factory=dict)
+    """Who was not timed, and why."""
+
+
+def time_session(
+    benchmark: Benchmark,
+    reference: dict[str, Any],
+    candidates: Mapping[str, dict[str, Any]],
+    places: Sequence[Place],
+    config: TimingConfig,
+    device: torch.device,
+    report: Report,
+    lost: list[str] | None = None,
+) -> dict[str, list[Reading]]:
+    """The readings of each candidate.
+
+    Why a process brought none is added to `lost`; RuntimeError if none of them brought any.
+    """
+    configs = {REFERENCE: reference, TWIN: reference, **candidates}
+    ordered = sorted(places, key=lambda at: (freeze(_series(at, benchmark)), at[benchmark.along]))
+    found: list[list[Point]] = []
+    failures: list[str] = []
+    for number in range(config.processes):
+        # The first process finds out who is not to be timed.
+        left = [point.left for point in found[0]] if found and found[0] else [{} for _ in ordered]
+        process = _Process(benchmark, configs, ordered, left, config, device)
+
+        def report_all(fraction: float, note: str, number: int = number) -> None:
+            report((number + fraction) / config.processes, f"process {number + 1}, {note}")
+
+        points, failure = in_child(partial(process.run, number), report_all)
+        found.append(points or [])
+        failures += [failure] if failure else []
+    if len(failures) == config.processes:
+        raise RuntimeError(f"no process could time it: {failures[0]}")
+    if lost is not None:
+        lost += failures
+    return {
+        trial: [
+            reading
+            for index, at in enumerate(ordered)
+            for number, points in enumerate(found)
+            if points
+            for reading in _readings(benchmark, trial, dict(at), points[index], str(number))
+        ]
+        for trial in candidates
+    }
+
+
+def _series(at: Place, benchmark: Benchmark) -> dict[str, Any]:
+    """All coordinates but the one that is walked; a budget of tokens decides the batch too."""
+    walked = (benchmark.along, "batch") if TOKENS in at else (benchmark.along,)
+    return {name: value for name, value in at.items() if name not in walked}
+
+
+@dataclass
+class _Process:
+    """The work of one process."""
+
+    benchmark: Benchmark
+    configs: Mapping[str, dict[str, Any]]
+    places: Sequence[Place]
+    left: Sequence[Mapping[str, str]]
+    """For each place who is not to be timed, and why."""
+    config: TimingConfig
+    device: torch.device
+    _took: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """(series, name) → how far along, and seconds of a call there."""
+
+    def run(self, number: int, report: Report) -> list[Point]:
+        # Some bytes that stay, so that no two processes lay out their memory alike.
+        ballast = bytes(random.Random(number).randrange(1 << 16))
+        points = []
+        for index, (at, left) in enumerate(zip(self.places, self.left, strict=True)):
+            where = ", ".join(f"{name} {value}" for name, value in at.items())
+
+            def report_place(
+                fraction: float, _: str, index: int = index, where: str = where
+            ) -> None:
+                report((index + fraction) / len(self.places), where)
+
+            points.append(self._time(at, Point(left=dict(left)), number, report_place))
+        del ballast
+        return points
+
+    def _time(self, at: Place, point: Point, number: int, report: Report) -> Point:
+        calls: dict[str, Callable[[], None]] = {}
+        warm: dict[str, Warm] = {}
+        series = freeze(_series(at, self.benchmark))
+        far = float(at[self.benchmark.along])
+        limit = self.config.call_seconds
+        for name in self.configs:
+            if name in point.left:
+                continue
+            before, took = self._took.get((series, name), (far, 0.0))
+            growth = 1.0 if TOKENS in at else far / before  # no model is faster than linear
+            if took * growth > limit:
+                point.left[name] = f"time-out: a call takes {took:.2g} s at {before:g} already"
+                continue
+            try:
+                calls[name] = self._prepare(name, at)
+                warm[name] = warm_up(calls[name], self.config, self.device)
+            except (RuntimeError, MemoryError, ValueError) as error:
+                point.left[name] = _reason(error)
+                calls.pop(name, None)
+                continue
+            point.first[name] = warm[name].first
+            self._took[series, name] = far, warm[name].call
+            if warm[name].call > limit:
+                point.left[name] = f"time-out: a call takes {warm[name].call:.2g} s"
+                del calls[name]
+        point.samples = run_blocks(calls, warm, self.config, self.device, number, report)
+        return point
+
+    def _prepare(self, name: str, at: Place) -> Callable[[], None]:
+        config = self.configs[name]
+        is_reference = name in (REFERENCE, TWIN)
+        where = {**at, **self.benchmark.beside} if is_reference else at
+        return self.benchmark.prepare(config, load_task(freeze(config["task"])), self.device, where)
+
+
+def _reason(error: Exception) -> str:
+    words = in_a_line(error)
+    is_memory = isinstance(error, MemoryError) or "alloc" in words or "out of memory" in words
+    return f"out of memory: {words}"[:200] if is_memory else words
+
+
+def _readings(
+    benchmark: Benchmark, trial: str, at: dict[str, Any], point: Point, process: str
+) -> list[Reading]:
+    """The times of one trial at one place in one process, beside those of the reference."""
+    metric = next(iter(benchmark.quantities))
+    unit = benchmark.quantities[metric].unit
+    place: dict[str, Any] = {"at": at, "session": process}
+    if trial not in point.samples:
+        return [Reading(metric, unit, reason=point.left.get(trial) or "not timed", **place)]
+    timed = [role for role in (REFERENCE, TWIN) if role in point.samples]
+    blocks = min(len(point.samples[name]) for name in (trial, *timed))
+    times: dict[str, Any] = {role: point.samples[role][:blocks] for role in timed}
+    found = [Reading(metric, unit, samples=point.samples[trial][:blocks], **times, **place)]
+    if process == "0":
+        found.append(Reading("first_call", "s", point.first[trial], **place))
+    return found

@@ -1,0 +1,1 @@
+"""Evaluations: what is measured of a trained model."""

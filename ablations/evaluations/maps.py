@@ -1,0 +1,171 @@
+"""Matrices to look at: what a trained model attends to, and how similar its positions are.
+
+B: sequences, H: heads, T: queries or positions, S: keys, W: width of a position's vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ablations.evaluations.heads import unfused
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
+from ablations.store.record import Reading
+from ablations.tasks.data.tokens import Tokens
+from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.task import Task
+from model.attention import attention
+from model.batch import Batch
+from model.positions import InputScheme
+
+EXAMPLES = 3
+SHORT = 16  # tokens, of the longer side
+WHOLE = 32  # tokens: what is longer and has no source is shown by its first SHORT
+DIGITS = 4
+MOST = 32  # positions
+READ_WITH = ("letters", "vocabulary", "tokens")
+"""Where a task keeps what the ids of its sources stand for."""
+
+
+@MEASUREMENT.register("maps")
+class Maps(Evaluation):
+    """Each layer's weights in short examples of test, by head, query and key, to four digits.
+
+    Of the examples with at most 16 tokens on either side, those at a quarter, half and three
+    quarters of the way: batches are sorted by length, and the first would be too short to show
+    anything. Where there is no source, an example of over 32 tokens is shown by its first 16.
+    `example` counts in the order of the evaluation batches.
+    """
+
+    def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
+        at: dict[str, float | str] = {"step": step}
+        chosen = examples(task.evaluation_batches("test"))
+        if not chosen:
+            return _nothing(at, f"no example of test is as short as {SHORT} tokens")
+        shown = unfused(model)
+        readings = [
+            _map(task, batch, layer, weights_BHTS[0], {**at, "layer": layer, "example": number})
+            for number, batch in chosen
+            for layer, weights_BHTS in attention(shown, batch.to(device)).items()
+        ]
+        return Measured(readings) if readings else _nothing(at, "the model attends to nothing")
+
+
+def _nothing(at: dict[str, float | str], reason: str) -> Measured:
+    return Measured([Reading("attention", "probability", None, "test", at, reason=reason)])
+
+
+def _map(
+    task: Task, batch: Batch, layer: str, weights_HTS: Tensor, at: dict[str, float | str]
+) -> Reading:
+    if not weights_HTS.isfinite().all():
+        reason = "the model's weights are not finite"
+        return Reading("attention", "probability", None, "test", at, reason=reason)
+    of_source = layer.startswith("encoder")
+    to_source = of_source or "cross" in layer or layer == "shown"  # a recurrent model's
+    axes = {
+        "head": list(range(len(weights_HTS))),
+        "query": words(task, batch, of_source),
+        "key": words(task, batch, to_source),
+    }
+    values = weights_HTS.double().round(decimals=DIGITS).tolist()
+    return Reading("attention", "probability", None, "test", at, axes=axes, values=values)
+
+
+def words(task: Task, batch: Batch, of_source: bool) -> list[Any]:
+    """Each token of one example for a reader's eye; where it stands, if the task cannot tell."""
+    tokens_BT = batch.source if of_source else batch.inputs
+    assert tokens_BT is not None
+    ids = tokens_BT[0].tolist()
+    if not of_source:
+        try:
+            return task.show(ids)
+        except NotImplementedError:
+            return list(range(len(ids)))
+    for name in READ_WITH:
+        known = getattr(task, name, None)
+        if isinstance(known, Vocabulary):
+            return known.decode(ids)
+        if isinstance(known, Tokens):
+            return known.show(ids)
+    return list(range(len(ids)))
+
+
+def examples(batches: Sequence[Batch]) -> list[tuple[int, Batch]]:
+    """Up to three short ones with their numbers, each without padding."""
+    places = [(batch, row) for batch in batches for row in range(len(batch.labels))]
+    alone = ((number, single(*place)) for number, place in enumerate(places))
+    short = [(number, batch) for number, batch in alone if _size(batch) <= SHORT]
+    quarters = {len(short) * k // (EXAMPLES + 1) for k in range(1, EXAMPLES + 1)}
+    return [short[index] for index in sorted(quarters)] if short else []
+
+
+def single(batch: Batch, row: int) -> Batch:
+    """One sequence of a batch, no longer than it is; the beginning of a long text."""
+
+    def own(x_BT: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:
+        if x_BT is None:
+            return None
+        end = x_BT.shape[1] if lengths_B is None else int(lengths_B[row])
+        is_cut = batch.source is None and end > WHOLE
+        return x_BT[row : row + 1, : SHORT if is_cut else end]
+
+    return replace(
+        batch,
+        labels=batch.labels[row : row + 1],
+        inputs=own(batch.inputs, batch.lengths),
+        lengths=None,
+        source=own(batch.source, batch.source_lengths),
+        source_lengths=None,
+        segments=own(batch.segments, batch.source_lengths),
+    )
+
+
+def _size(batch: Batch) -> int:
+    """Tokens of the longer side; without a source every example is short, or made so."""
+    if batch.source is None:
+        return 0
+    return max(x.shape[1] for x in (batch.source, batch.inputs) if x is not None)
+
+
+@MEASUREMENT.register("positions")
+class Positions(Evaluation):
+    """The cosine between the vectors of every two positions, in each stack that has its own.
+
+    p_s · p_t / (‖p_s‖ ‖p_t‖). Of sines and cosines it depends on t − s alone (Vaswani et al. 2017,
+    3.5); learned vectors have whatever order they have found (Wang & Chen 2020).
+    """
+
+    quantities: ClassVar = {
+        "position_similarity": Quantity("cosine", "higher", "similarity of positions")
+    }
+
+    def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
+        schemes = {n: part for n, part in model.named_modules() if isinstance(part, InputScheme)}
+        if not schemes:
+            return self.nothing(
+                {"step": step}, "this model has no vectors of positions at its input"
+            )
+        readings = []
+        for name, scheme in schemes.items():
+            cosines_TT = similarity(scheme, device)
+            places = list(range(len(cosines_TT)))
+            axes: dict[str, list[Any]] = {"position": places, "other": places}
+            values = [[round(value, DIGITS) for value in row] for row in cosines_TT.tolist()]
+            at: dict[str, float | str] = {"step": step, "stack": name.split(".")[0]}
+            readings.append(self.reading("position_similarity", None, at, axes=axes, values=values))
+        return Measured(readings)
+
+
+@torch.inference_mode()
+def similarity(scheme: InputScheme, device: torch.device) -> Tensor:
+    """T T."""
+    count = MOST if scheme.reach is None else min(MOST, scheme.reach)
+    vectors_TW = scheme.vectors(torch.arange(count, device=device)).float()
+    unit_TW = F.normalize(vectors_TW, dim=-1)
+    return (unit_TW @ unit_TW.T).cpu()

@@ -1,0 +1,145 @@
+"""How good the answers are: loss and scores; of a beam, of ambiguous words, by length of source.
+
+B: examples of a batch, N: examples of a split.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
+from ablations.store.record import Reading
+from ablations.tasks.task import Example, Task
+from ablations.train.loop import validate
+from model.batch import IGNORE
+from model.generate import Answer, Generator, Question, beam
+from model.layers import evaluating
+
+
+@MEASUREMENT.register("quality")
+class Quality(Evaluation):
+    """Loss and scores on valid and test, from the weights that training chose.
+
+    `trivial_…` is what an answer reaches that does not look at the question.
+    """
+
+    def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
+        at: dict[str, float | str] = {"step": step}
+        test_loss = validate(model, task, device, "test")
+        readings = [Reading("loss", "nats/token", test_loss, split="test", at=at)]
+        examples: list[Example] = []
+        items: dict[str, list[float | None]] = {}
+        for split in ("valid", "test"):
+            scores, examples = task.scores(model, split, device)
+            readings += [task.reading(score, split, at) for score in scores]
+            if split == "test":
+                items = {s.metric: [*s.items] for s in scores if s.items is not None and not s.at}
+            for name, value in task.trivial(split).items():
+                unit = "nats/token" if name == "loss" else task.metrics[name].unit
+                if (name, split) != ("loss", "valid"):  # which the training has noted
+                    readings.append(Reading(f"trivial_{name}", unit, value, split=split))
+            for name, value in task.copied(split).items():
+                unit = task.metrics[name].unit
+                readings.append(Reading(f"copied_{name}", unit, value, split=split))
+        return Measured(readings, examples, items)
+
+
+WIDTH = 4
+
+
+@MEASUREMENT.register("beam")
+class Beam(Evaluation):
+    """The task's scores on test with a beam of four, each answer's worth normalised by length."""
+
+    def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
+        scores, _ = task.scores(model, "test", device, partial(_best, width=WIDTH))
+        at: dict[str, float | str] = {"step": step, "beam": WIDTH}
+        return Measured([task.reading(score, "test", at) for score in scores])
+
+
+def _best(model: Generator, question: Question, longest: int, width: int) -> list[Answer]:
+    return [best for best, *_ in beam(model, question, longest, width)]
+
+
+SIDES = ("per_several", "per_one")
+
+
+@MEASUREMENT.register("ambiguity")
+class Ambiguity(Evaluation):
+    """per_excess: the phone error rate of test words with several pronunciations, each against the
+    nearest of them, less that of words with one. What lowers it helps most where several answers
+    are right."""
+
+    quantities: ClassVar = {
+        "per_excess": Quantity("edits/phone", "lower", "excess error rate of ambiguous words")
+    }
+
+    def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
+        if not set(SIDES) <= set(task.metrics):
+            reason = "ambiguity is of words with several pronunciations: choose the task g2p"
+            return self.nothing({"step": step}, reason)
+        scores = {each.metric: each for each in task.scores(model, "test", device)[0]}
+        several, one = (scores[name] for name in SIDES)
+        if several.value is None or one.value is None:
+            return self.nothing({"step": step}, several.reason or one.reason or "no score")
+        excess = several.value - one.value
+        return Measured([self.reading("per_excess", excess, {"step": step})])
+
+
+ENDS = (4, 8, 12, 16, 24, 32, 48, 64)  # of the buckets, in tokens of the source; longer are left
+FEWEST = 20  # examples of a bucket: the loss of fewer says little
+
+
+@MEASUREMENT.register("lengths")
+class Lengths(Evaluation):
+    """Nats per label of the test examples whose source has more tokens than one end and at most as
+    many as the next, padding not counted (as Koehn & Knowles 2017 bucket their sentences)."""
+
+    quantities: ClassVar = {
+        "loss_at_source": Quantity(
+            "nats/token", "lower", "loss by length of the source", matters=0.02
+        )
+    }
+
+    def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
+        if task.source_size is None:
+            reason = "lengths sorts examples by their source: choose a task that has one"
+            return self.nothing({"step": step}, reason)
+        nats_N, labels_N, source_N = by_example(model, task, device, "test")
+        bucket_N = torch.bucketize(source_N, torch.tensor(ENDS))
+        readings = []
+        for index, end in enumerate(ENDS):
+            mine_N = bucket_N == index
+            if int(mine_N.sum()) >= FEWEST:
+                value = float(nats_N[mine_N].sum() / labels_N[mine_N].sum())
+                at = {"step": step, "source": end}
+                readings.append(self.reading("loss_at_source", value, at))
+        reason = f"no bucket of lengths up to {ENDS[-1]} has {FEWEST} test examples: ask more"
+        return Measured(readings) if readings else self.nothing({"step": step}, reason)
+
+
+def by_example(
+    model: nn.Module, task: Task, device: torch.device, split: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each example the nats of all its labels, how many these are, and its source's tokens."""
+    batches = task.evaluation_batches(split)  # which may be kept, so not in inference mode
+    nats, labels, sources = [], [], []
+    with evaluating(model), torch.inference_mode():
+        for batch in batches:
+            assert batch.source is not None
+            moved = batch.to(device)
+            logits = model(moved).flatten(0, -2)
+            each = F.cross_entropy(
+                logits, moved.labels.flatten(), ignore_index=IGNORE, reduction="none"
+            )
+            nats.append(each.view(len(batch.labels), -1).sum(1).double().cpu())
+            labels.append((batch.labels != IGNORE).view(len(batch.labels), -1).sum(1))
+            size, width = batch.source.shape
+            whole_B = torch.full((size,), width)
+            sources.append(whole_B if batch.source_lengths is None else batch.source_lengths)
+    return torch.cat(nats), torch.cat(labels), torch.cat(sources)

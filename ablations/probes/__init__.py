@@ -1,0 +1,1 @@
+"""Probes: what is computed or counted of an untrained model."""

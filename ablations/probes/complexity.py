@@ -1,0 +1,198 @@
+"""What a layer costs on paper, counted instead of asserted: work, dependent steps, path.
+
+T: positions, D: d_model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from ablations.benchmarks.throughput import first_mixer, mixer_of
+from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
+from ablations.tasks.task import Task
+from model.batch import positions
+from model.build import build
+from model.flops import count, signature
+from model.mixers import Context, Mixer
+from model.rnn import Layer
+from model.transformer import Stack
+
+WORK_LENGTHS = (64, 128, 256, 512, 1024)
+STEP_LENGTHS = (64, 128, 256)
+PATH_LENGTHS = (16, 32, 64)
+KERNELS = ("lstm", "gru", "rnn", "scaled_dot_product")  # in the name of a library's operation
+PATH_WIDTH = 8  # reach does not depend on it
+
+
+def _counted(unit: str, label: str) -> Quantity:
+    return Quantity(unit, "lower", label, repeats="nothing")
+
+
+@MEASUREMENT.register("complexity")
+class Complexity(Probe):
+    """The three columns of the table of Vaswani et al. 2017 for one layer (their table 1).
+
+    Work: FLOPs on the meta device, where tokens meet (mixing) apart from the linear maps of each
+    token (projections). Steps: how many operations must wait for one another; null where a library
+    kernel is one operation, whatever it does inside. Path: how many layers, or steps of a cell,
+    until the last output can depend on the first input.
+    """
+
+    quantities: ClassVar = {
+        "mixing_work": _counted("FLOPs", "work where tokens meet"),
+        "projection_work": _counted("FLOPs", "work on single tokens"),
+        "dependent_steps": _counted("operations", "operations that wait for one another"),
+        "path": _counted("applications", "longest path between tokens"),
+    }
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        readings = []
+        with torch.device("meta"):
+            model = build(config["model"], task.source_size, task.target_size, config["seed"])
+        for length in WORK_LENGTHS:
+            flops = count(model, None, length).flops
+            at = {"length": length}
+            readings.append(self.reading("mixing_work", flops["mixing"], at))
+            readings.append(self.reading("projection_work", flops["projections"], at))
+        layer = first_mixer(config, task)
+        for length in STEP_LENGTHS:
+            found = operations(layer, config["model"]["d_model"], length)
+            hidden = f"{found.kernels[0]} hides its steps" if found.kernels else None
+            steps = None if hidden else found.depth
+            at = {"length": length}
+            readings.append(self.reading("dependent_steps", steps, at, reason=hidden))
+        for length in PATH_LENGTHS:
+            path = longest_path(config, task, length)
+            readings.append(self.reading("path", path, {"length": length}))
+        return Measured(readings)
+
+
+class _Watch(TorchDispatchMode):
+    """Follows every operation: each output is one deeper than the deepest of its inputs.
+
+    A view is where its storage is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernels: set[str] = set()  # that do in one operation what takes many
+        self._depth: dict[int, int] = {}
+        self._held: list[Any] = []  # so that no address is given again
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
+        made = operation(*arguments, **(options or {}))
+        read = [x for x in tree_leaves((arguments, options)) if isinstance(x, Tensor)]
+        deepest = max((self.depth(x) for x in read), default=0)
+        storages = {x.untyped_storage()._cdata for x in read}
+        written = [leaf for leaf in tree_leaves(made) if isinstance(leaf, Tensor)]
+        is_view = [
+            x.untyped_storage()._cdata in storages and not operation._schema.is_mutable
+            for x in written
+        ]
+        for x, view in zip(written, is_view, strict=True):
+            self._depth[x.untyped_storage()._cdata] = max(self.depth(x), deepest + (not view))
+            self._held.append(x.untyped_storage())
+        name = operation._schema.name
+        self.kernels |= {name} if any(word in name for word in KERNELS) else set()
+        return made
+
+    def depth(self, x: Tensor) -> int:
+        return self._depth.get(x.untyped_storage()._cdata, 0)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The graph of operations from a sequence to a layer's answer."""
+
+    depth: int
+    kernels: tuple[str, ...]
+    """Library kernels in it, which hide their own steps."""
+
+
+def operations(layer: Mixer, width: int, length: int) -> Operations:
+    """What one forward pass of one sequence does."""
+    x_BTD = torch.zeros(1, length, width)
+    context = Context(positions(length, x_BTD), causal=True)
+    with torch.inference_mode(), _Watch() as watch:
+        y_BTD, _ = layer(x_BTD, context)
+        return Operations(watch.depth(y_BTD), tuple(sorted(watch.kernels)))
+
+
+def longest_path(config: dict[str, Any], task: Task, length: int) -> int:
+    """Applications until the last output can depend on the first input, told by which entries of
+    each application's Jacobian are not zero."""
+    narrow = {**config["model"], "d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
+    narrow |= {"depth": length, "max_len": max(length, config["model"]["max_len"])}
+    model = build(narrow, task.source_size, task.target_size, config["seed"]).double()
+    cells = [part for part in mixer_of(model).modules() if isinstance(part, Layer)]
+    if cells:
+        return _cell_path(mixer_of(model), cells, length)
+    reaches = np.eye(length, dtype=bool)
+    seen: list[tuple[Any, NDArray[np.bool_]]] = []
+    (stack,) = (part for part in model.modules() if isinstance(part, Stack))
+    for applied, block in enumerate(stack.blocks, 1):
+        assert block.mixer is not None
+        own = signature(block.mixer)
+        pattern = next((found for known, found in seen if known == own), None)
+        if pattern is None:
+            pattern = _pattern(block.mixer, length)
+            seen.append((own, pattern))
+        reaches = (pattern.astype(int) @ reaches.astype(int)) > 0
+        if reaches[-1, 0]:
+            return applied
+    return 0  # it never arrives
+
+
+def _pattern(layer: Mixer, length: int) -> NDArray[np.bool_]:
+    """T T: which outputs of one application depend on which inputs."""
+    generator = torch.Generator().manual_seed(0)
+    x_BTD = torch.randn(1, length, PATH_WIDTH, generator=generator, dtype=torch.float64)
+    x_BTD.requires_grad_(True)
+    context = Context(positions(length, x_BTD), causal=True)
+    y_BTD, _ = layer(x_BTD, context)
+    if not y_BTD.requires_grad:  # it reads nothing
+        return np.zeros((length, length), dtype=bool)
+    rows = []
+    for t in range(length):
+        (grad_BTD,) = torch.autograd.grad(y_BTD[0, t].sum(), x_BTD, retain_graph=True)
+        rows.append((grad_BTD[0] != 0).any(-1).numpy())
+    return np.stack(rows)
+
+
+def _cell_path(layer: Mixer, cells: Iterable[Layer], length: int) -> int:
+    """How many steps of a cell stand between the first input and the last output, by following the
+    state that each step hands on. A product of so many Jacobians would round to zero."""
+    steps: dict[int, int] = {}  # of a state, by its first tensor: steps since the first input
+
+    def followed(step: Any) -> Any:
+        def counting(input_BG: Tensor, recalled_BG: Tensor, state: Any) -> Any:
+            after = step(input_BG, recalled_BG, state)
+            steps[id(after[0])] = steps.get(id(state[0]), 0) + 1
+            held.append(after)
+            return after
+
+        return counting
+
+    held: list[Any] = []
+    x_BTD = torch.zeros(1, length, PATH_WIDTH, dtype=torch.float64)
+    context = Context(positions(length, x_BTD), causal=True)
+    with ExitStack() as exits, torch.inference_mode():
+        for cell in cells:
+            vars(cell)["step"] = followed(cell.step)
+            vars(cell)["run"] = cell.run_steps
+            exits.callback(vars(cell).pop, "step")
+            exits.callback(vars(cell).pop, "run")
+        layer(x_BTD, context)
+    return max(steps.values(), default=0)

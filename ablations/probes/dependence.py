@@ -1,0 +1,203 @@
+"""What an output depends on, shown by changing all that it should not.
+
+B: sequences, T: positions, D: width of an answer, which is d_model or the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ablations.benchmarks.padding import padded
+from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
+from ablations.tasks.task import Task
+from model.batch import BOS, IGNORE, Batch
+from model.build import build
+from model.layers import evaluating
+
+DRAWS = 3  # of weights, tokens and orders
+LENGTH = 12
+
+Answer = Callable[[Tensor], Tensor]  # B T tokens → B T D
+
+
+@MEASUREMENT.register("permutation")
+class Permutation(Probe):
+    """How far an encoder is from a set operation, f(Px) = P f(x) (Zaheer et al. 2017).
+
+    The largest entry of f(Px) − P f(x), over drawn weights, tokens and permutations P.
+    """
+
+    quantities: ClassVar = {
+        "permutation_gap": Quantity("1", "lower", "change by permuting the input", "nothing")
+    }
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        gaps = []
+        for model, draw in drawn(config, task):
+            answer = encoding(model)
+            x_BT = tokens(config, task.source_size, draw)
+            orders = [torch.randperm(x_BT.shape[1], generator=draw) for _ in range(DRAWS)]
+            gaps += [permutation_gap(answer, x_BT, order_T) for order_T in orders]
+        return Measured([self.reading("permutation_gap", max(gaps))])
+
+
+@MEASUREMENT.register("future")
+class Future(Probe):
+    """How much a decoder sees of what is still to come (Vaswani et al. 2017, 3.2.3).
+
+    The largest change of a logit at or before t when every token after t is another, over all t.
+    """
+
+    quantities: ClassVar = {
+        "future_gap": Quantity("nats", "lower", "change by later tokens", "nothing")
+    }
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        gaps = []
+        for model, draw in drawn(config, task):
+            answer = decoding(model, config, task, draw)
+            x_BT = tokens(config, task.target_size, draw)
+            gaps.append(future_gap(answer, x_BT, others(x_BT, task.target_size, draw)))
+        return Measured([self.reading("future_gap", max(gaps))])
+
+
+@MEASUREMENT.register("mixing")
+class Mixing(Probe):
+    """Whether a token's answer knows of any other token.
+
+    The largest change of the answer at t (an encoder's vector, a decoder's logits) when every token
+    but that at t is another, over all t.
+    """
+
+    quantities: ClassVar = {
+        "mixing_gap": Quantity("1", "lower", "change by other tokens", "nothing")
+    }
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        gaps = []
+        for model, draw in drawn(config, task):
+            reads, writes = (getattr(model, side, None) for side in ("encoder", "decoder"))
+            if reads is not None and writes is not None:
+                raise ValueError(
+                    "every token of an encoder-decoder may read the source: to see whether tokens "
+                    "mix, choose a task with kind=decoder or kind=encoder, such as recall"
+                )
+            answer = encoding(model) if writes is None else decoding(model, config, task, draw)
+            size = task.source_size if writes is None else task.target_size
+            x_BT = tokens(config, size, draw)
+            gaps.append(mixing_gap(answer, x_BT, others(x_BT, size, draw)))
+        return Measured([self.reading("mixing_gap", max(gaps))])
+
+
+@MEASUREMENT.register("padding_seen")
+class PaddingSeen(Probe):
+    """The largest change of a logit, in float64, when the padding is doubled: `told` the lengths,
+    or `untold`, which shows that such a change would be seen."""
+
+    quantities: ClassVar = {"padding_gap": Quantity("nats", "lower", "largest change of a logit")}
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        model = build(config["model"], task.source_size, task.target_size, config["seed"])
+        model.to(device).double()
+        batch = next(iter(task.evaluation_batches("valid")))
+        target, source = (0 if x is None else x.shape[1] for x in (batch.inputs, batch.source))
+        more = padded(batch, 2 * target, 2 * source)
+        readings = []
+        for word, sides in (("told", (batch, more)), ("untold", (_untold(batch), _untold(more)))):
+            gap = _gap(model, sides[0].to(device), sides[1].to(device), batch.labels)
+            readings.append(self.reading("padding_gap", gap, {"lengths": word}))
+        return Measured(readings)
+
+
+def _untold(batch: Batch) -> Batch:
+    return replace(batch, lengths=None, source_lengths=None)
+
+
+def _gap(model: Any, own: Batch, wider: Batch, labels: Tensor) -> float:
+    """At the labels; the outputs of padding itself do not matter."""
+    counts = labels != IGNORE
+    with evaluating(model), torch.inference_mode():
+        one, two = model(own).cpu(), model(wider).cpu()
+    if labels.dim() == 2:
+        two = two[:, : labels.shape[1]]
+    return float((one - two)[counts].abs().max())
+
+
+@torch.inference_mode()
+def permutation_gap(answer: Answer, x_BT: Tensor, order_T: Tensor) -> float:
+    return _largest(answer(x_BT[:, order_T]) - answer(x_BT)[:, order_T])
+
+
+@torch.inference_mode()
+def future_gap(answer: Answer, x_1T: Tensor, other_1T: Tensor) -> float:
+    """Sequence t of a batch has other tokens after t."""
+    at_T = torch.arange(x_1T.shape[1])
+    later_BT = at_T > at_T[:-1, None]
+    change_BTD = answer(torch.where(later_BT, other_1T, x_1T)) - answer(x_1T.expand_as(later_BT))
+    return _largest(change_BTD[~later_BT])
+
+
+@torch.inference_mode()
+def mixing_gap(answer: Answer, x_1T: Tensor, other_1T: Tensor) -> float:
+    """Sequence t of a batch has other tokens everywhere but at t."""
+    own_BT = torch.eye(x_1T.shape[1], dtype=torch.bool)
+    change_BTD = answer(torch.where(own_BT, x_1T, other_1T)) - answer(x_1T.expand_as(own_BT))
+    return _largest(change_BTD[own_BT])
+
+
+def _largest(change: Tensor) -> float:
+    return float(change.abs().max())
+
+
+def drawn(config: dict[str, Any], task: Task) -> Iterator[tuple[Any, torch.Generator]]:
+    """Models of different first weights, each with what its tokens are drawn from.
+
+    In float64, and so on the CPU: not every device has it.
+    """
+    for draw in range(DRAWS):
+        seed = config["seed"] + draw
+        model = build(config["model"], task.source_size, task.target_size, seed)
+        yield model.double().eval(), torch.Generator().manual_seed(seed)
+
+
+def tokens(config: dict[str, Any], size: int | None, draw: torch.Generator) -> Tensor:
+    """1 T, without padding."""
+    assert size is not None
+    length = min(LENGTH, config["model"].get("max_len", LENGTH))
+    return torch.randint(BOS, size, (1, length), generator=draw)
+
+
+def others(x_1T: Tensor, size: int | None, draw: torch.Generator) -> Tensor:
+    """1 T: at each place another token than was there."""
+    assert size is not None
+    further_1T = torch.randint(1, size - BOS, x_1T.shape, generator=draw)
+    return BOS + (x_1T - BOS + further_1T) % (size - BOS)
+
+
+def encoding(model: Any) -> Answer:
+    if getattr(model, "encoder", None) is None or not hasattr(model, "encode"):
+        raise ValueError(
+            "this model has no encoder to ask: choose a transformer with kind=encoder or "
+            "kind=encoder_decoder"
+        )
+    return lambda x_BT: model.encode(x_BT, None)
+
+
+def decoding(model: Any, config: dict[str, Any], task: Task, draw: torch.Generator) -> Answer:
+    """With one source, where it reads any."""
+    if getattr(model, "decoder", None) is None:
+        raise ValueError(
+            "this model has no decoder to ask: choose kind=decoder or kind=encoder_decoder"
+        )
+    source_1S = None if task.source_size is None else tokens(config, task.source_size, draw)
+
+    def answer(x_BT: Tensor) -> Tensor:
+        rows_BS = None if source_1S is None else source_1S.expand(len(x_BT), -1)
+        return model(Batch(x_BT, inputs=x_BT, source=rows_BS))
+
+    return answer

@@ -1,0 +1,220 @@
+"""Which part of a model the work, the weights and the time are spent in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from ablations.benchmarks.child import in_a_line, in_child
+from ablations.benchmarks.throughput import random_batch, without_data
+from ablations.benchmarks.timing import synchronise
+from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
+from ablations.store.record import Reading
+from ablations.tasks.task import Task
+from model import presets
+from model.build import build
+from model.flops import KINDS, count, kinds_of
+from model.layers import evaluating
+from model.mixers import Mixer
+from model.positions import Learned
+from model.transformer import Stack
+
+RATIOS = (0.125, 0.5, 1.0, 2.0, 8.0)  # tokens to d_model
+PROCESSES, CALLS = 3, 5
+
+
+def _share(label: str, repeats: Any = "nothing") -> Quantity:
+    return Quantity("1", "lower", label, repeats=repeats)
+
+
+@MEASUREMENT.register("share")
+class Share(Probe):
+    """By part: shares of FLOPs at several lengths, of the weights, and of a forward pass's time.
+
+    `mixing` is where tokens meet, `projections` the linear maps before and after it. The time of a
+    part is what is spent in its own modules, each waited for.
+    """
+
+    quantities: ClassVar = {
+        "flops_share": _share("share of the FLOPs"),
+        "parameter_share": _share("share of the weights"),
+        "time_share": _share("share of the time, beside whatever else runs"),
+    }
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        d_model = config["model"]["d_model"]
+        with torch.device("meta"):
+            model = build(config["model"], task.source_size, task.target_size, config["seed"])
+        readings = []
+        for ratio in RATIOS:
+            length = max(2, round(ratio * d_model))
+            cost = count(model, None if task.source_size is None else length, length)
+            readings += _shares("flops_share", cost.flops, {"tokens_over_width": ratio})
+            work = partial(_seconds, config, without_data(task), device, length)
+            timed = [in_child(work) for _ in range(PROCESSES)]
+            readings += _time_shares(timed, ratio)
+        return Measured([*readings, *_shares("parameter_share", cost.parameters, {})])
+
+
+@MEASUREMENT.register("presets")
+class Presets(Probe):
+    """The same of published models, with their own vocabulary, at lengths that they can read."""
+
+    quantities: ClassVar = {
+        "preset_flops_share": _share("share of the FLOPs"),
+        "preset_parameter_share": _share("share of the weights"),
+        "rest_over_scores": _share("work outside the scores over work in them"),
+        "feedforward_over_block": _share("feed-forward weights over a block's"),
+    }
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        readings = []
+        for name in presets.names():
+            chosen = presets.load(name)
+            with torch.device("meta"):
+                model = build(chosen.model, chosen.source_size, chosen.target_size, 0)
+            for ratio in RATIOS:
+                length = round(ratio * chosen.model["d_model"])
+                at: dict[str, float | str] = {"preset": name, "tokens_over_width": ratio}
+                try:
+                    cost = count(model, None if chosen.source_size is None else length, length)
+                except ValueError as error:  # longer than its positions reach
+                    readings.append(
+                        self.reading("rest_over_scores", None, at, reason=in_a_line(error))
+                    )
+                    continue
+                whole, scores = sum(cost.flops.values()), cost.flops["mixing"]
+                readings += _shares("preset_flops_share", cost.flops, at)
+                readings.append(self.reading("rest_over_scores", (whole - scores) / scores, at))
+            sizes = cost.parameters
+            block = sum(sizes[kind] for kind in ("projections", "mixing", "feedforward", "norms"))
+            where: dict[str, float | str] = {"preset": name}
+            readings += _shares("preset_parameter_share", sizes, where)
+            of_block = sizes["feedforward"] / block
+            readings.append(self.reading("feedforward_over_block", of_block, where))
+        return Measured(readings)
+
+
+def _shares(metric: str, amounts: dict[str, int], at: dict[str, float | str]) -> list[Reading]:
+    whole = sum(amounts.values())
+    return [
+        Reading(metric, "1", amounts[kind] / whole, at={**at, "part": kind})
+        for kind in KINDS
+        if amounts[kind]
+    ]
+
+
+def _time_shares(timed: list[tuple[Any, str | None]], ratio: float) -> list[Reading]:
+    """Of each part the share in every process."""
+    where: dict[str, float | str] = {"tokens_over_width": ratio}
+    failure = next((reason for _, reason in timed if reason), None)
+    if failure:
+        return [Reading("time_share", "1", at=where, reason=failure)]
+    parts = [kind for kind in KINDS if any(kind in seconds for seconds, _ in timed)]
+    return [
+        Reading(
+            "time_share",
+            "1",
+            at={**where, "part": kind},
+            axes={"process": list(range(len(timed)))},
+            values=[s.get(kind, 0.0) / sum(s.values()) for s, _ in timed],
+        )
+        for kind in parts
+    ]
+
+
+def _seconds(
+    config: dict[str, Any], task: Task, device: torch.device, n: int, _: Any
+) -> dict[str, float]:
+    """Kind → seconds of forward passes that are its own."""
+    model = build(config["model"], task.source_size, task.target_size, config["seed"]).to(device)
+    batch = random_batch(task, n, 1).to(device)
+    with evaluating(model), torch.inference_mode():
+        model(batch)
+        with _clocked(model, device) as spent:
+            for _ in range(CALLS):
+                model(batch)
+    return {kind: seconds for kind, seconds in spent.items() if seconds}
+
+
+def _kinds(model: nn.Module) -> dict[nn.Module, str]:
+    """As work is counted; what no part owns is the glue around them."""
+    kinds = kinds_of(model)
+    inside = {
+        part for each in model.modules() if isinstance(each, Mixer) for part in each.modules()
+    }
+    glue = [each for each in kinds if kinds[each] == "mixing" and each not in inside]
+    return {**kinds, **dict.fromkeys(glue if inside else [], "other")}
+
+
+@contextmanager
+def _clocked(model: nn.Module, device: torch.device) -> Iterator[dict[str, float]]:
+    """Seconds by the kind of the innermost module at work."""
+    kinds = _kinds(model)
+    spent: dict[str, float] = dict.fromkeys(KINDS, 0.0)
+    at_work = [kinds[model]]
+    since = [time.perf_counter()]
+
+    def note() -> None:
+        synchronise(device)
+        now = time.perf_counter()
+        spent[at_work[-1]] += now - since[0]
+        since[0] = now
+
+    def enter(module: nn.Module, given: Any) -> None:
+        note()
+        at_work.append(kinds[module])
+
+    def leave(module: nn.Module, given: Any, answer: Any) -> None:
+        note()
+        at_work.pop()
+
+    with ExitStack() as exits:
+        for module in model.modules():
+            exits.callback(module.register_forward_pre_hook(enter).remove)
+            exits.callback(module.register_forward_hook(leave).remove)
+        yield spent
+
+
+@MEASUREMENT.register("structure")
+class Structure(Probe):
+    """Of each preset's first stack, on the meta device: word vectors and position vectors, their
+    width, blocks, and how wide a block's feed-forward is inside.
+
+    There are position vectors where they are trained; other schemes compute what they add.
+    """
+
+    quantities: ClassVar = {"structure": Quantity("1", "lower", "size", repeats="nothing")}
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        readings = []
+        for name in presets.names():
+            chosen = presets.load(name)
+            with torch.device("meta"):
+                model = build(chosen.model, chosen.source_size, chosen.target_size, None)
+            stack = next(part for part in model.modules() if isinstance(part, Stack))
+            for of, size in sizes(stack).items():
+                at: dict[str, float | str] = {"preset": name, "of": of}
+                reason = "its positions have no vectors of their own" if size is None else None
+                readings.append(self.reading("structure", size, at, reason=reason))
+        return Measured(readings)
+
+
+def sizes(stack: Stack) -> dict[str, int | None]:
+    """Of a stack whose feed-forwards have an inside."""
+    words, position = stack.embedding.tokens, stack.embedding.position
+    down: Any = getattr(stack.blocks[0].feedforward, "down", None)
+    assert down is not None, "a published model has a feed-forward"
+    return {
+        "words": words.num_embeddings,
+        "positions": position.table.num_embeddings if isinstance(position, Learned) else None,
+        "width": words.embedding_dim + position.width,
+        "blocks": len(stack.blocks),
+        "inner": down.in_features,
+    }

@@ -1,0 +1,166 @@
+"""Checkpoints: the weights of a trained model, and the state of a training in progress.
+
+Both are safetensors files. Their header says what made them and holds a SHA-256 checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from ablations.store.files import NotAFileError, open_file, write_atomic
+from ablations.store.record import Record
+from ablations.store.stamp import short
+from ablations.train.stopping import Stopped
+from ablations.train.weights import named, restore
+from model.config import ConfigError
+
+SECONDS = 60.0  # between two checkpoints of one training
+
+
+class Checkpointer:
+    """The checkpoints of one training: the newest and, in case that one is damaged, the one before.
+
+    `stamp` is what a checkpoint must have been made with to be resumed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        stamp: dict[str, Any],
+        seconds: float = SECONDS,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.path, self.previous = path, path.with_name(f"{path.name}.previous")
+        self.stamp = json.dumps(stamp, sort_keys=True)
+        self.seconds, self.is_stopping = seconds, is_stopping
+        self.earlier = 0.0  # seconds of training before this process
+        self._begun = self._saved = time.monotonic()
+        self._is_whole = False  # whether the newest is; only then may it replace the one before
+
+    def is_due(self) -> bool:
+        return self.is_stopping() or time.monotonic() - self._saved >= self.seconds
+
+    def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Write this state; then raise `Stopped` if a stop was requested."""
+        seconds = self.earlier + time.monotonic() - self._begun
+        words = {"facts": json.dumps(facts), "stamp": self.stamp, "seconds": str(seconds)}
+        data = pack(tensors, words)
+        if self._is_whole:
+            with contextlib.suppress(FileNotFoundError):  # another process finished this training
+                os.replace(self.path, self.previous)
+        write_atomic(self.path, data)
+        self._is_whole = True
+        self._saved = time.monotonic()
+        if self.is_stopping():
+            raise Stopped
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The newest undamaged state of this training."""
+        newest = self._read(self.path)
+        self._is_whole = newest is not None
+        return newest or self._read(self.previous)
+
+    def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        try:
+            tensors, words = unpack(path)
+        except (OSError, ValueError):
+            return None
+        if words.get("stamp") != self.stamp:
+            return None
+        self.earlier = float(words["seconds"])
+        return tensors, json.loads(words["facts"])
+
+
+def code_of(path: Path) -> Any:
+    """The code that a checkpoint says it was made by; None if it says nothing."""
+    try:
+        return json.loads(read_words(path)["stamp"])["code"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None:
+    """Write a model's weights with a stamp that says whose they are."""
+    write_atomic(path, pack(named(model), stamp))
+
+
+def load_weights(model: nn.Module, path: Path, stamp: Mapping[str, str]) -> None:
+    """ConfigError if the file is damaged, has another stamp or does not fit the model."""
+    try:
+        weights, found = unpack(path)
+        if found != stamp:
+            name = next(key for key in {**stamp, **found} if stamp.get(key) != found.get(key))
+            raise ValueError(f"its {name} is {found.get(name)}, not {stamp.get(name)}")
+        restore(model, weights)
+    except (ValueError, NotAFileError) as error:
+        why = error.strerror if isinstance(error, NotAFileError) else error
+        problem = f"{path}: not a checkpoint of this trial ({why}); "
+        raise ConfigError([f"{problem}delete it to train again"]) from None
+
+
+def stamp_for(record: Record) -> dict[str, str]:
+    """The stamp of the weights that belong to a record."""
+    return {"trial": record.trial, "code": short(record.env.get("code"))}
+
+
+def stamp_of(path: Path) -> dict[str, str] | None:
+    """The stamp in a weight file's header; None if there is none."""
+    try:
+        return read_words(path) or None
+    except (OSError, ValueError):
+        return None
+
+
+def pack(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> bytes:
+    """The bytes of a file with these tensors, and these words in its header."""
+    header = json.dumps({**words, "sha256": _checksum(tensors, words)}, sort_keys=True)
+    # One entry: of several safetensors would write any one first.
+    return save({name: t.contiguous() for name, t in tensors.items()}, metadata={"words": header})
+
+
+def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """What was packed; OSError if the file cannot be read, ValueError if it is damaged."""
+    with _opened(path) as (file, words):
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if words.pop("sha256", None) != _checksum(tensors, words):
+        raise ValueError("damaged: it is not what was written")
+    return tensors, words
+
+
+def read_words(path: Path) -> dict[str, str]:
+    """The words in the header; the tensors are not checked."""
+    with _opened(path) as (_, words):
+        words.pop("sha256", None)
+        return words
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
+    try:
+        with open_file(path), safe_open(path, "pt") as file:
+            words = json.loads((file.metadata() or {}).get("words", "{}"))
+            if not isinstance(words, dict):
+                raise ValueError("damaged: its header holds no words")
+            yield file, words
+    except SafetensorError as error:
+        raise ValueError(str(error)) from None
+
+
+def _checksum(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

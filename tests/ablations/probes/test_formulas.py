@@ -1,0 +1,181 @@
+"""What slides print and derive, beside sums by hand, formulas and the papers' own numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from small_models import PAIRS, TEXT, transformer
+from torch import Tensor
+
+from ablations.probes.formulas import (
+    OFFSETS,
+    PRINTED,
+    SURE,
+    TIMES,
+    WORDS,
+    Forms,
+    Offset,
+    Penalty,
+    Reach,
+    Worked,
+    attended,
+    batch_of,
+    gap,
+    loss_at,
+)
+from ablations.probes.share import Structure, sizes
+from model.build import build
+
+CPU = torch.device("cpu")
+
+
+def read(probe: Any, config: dict[str, Any], task: Any = TEXT) -> Any:
+    (reading,) = probe().measure(config, task, CPU).readings
+    return reading.value
+
+
+@pytest.mark.parametrize("example", PRINTED)
+def test_a_gap_to_the_slide_is_that_of_a_softmax_by_hand(example: str) -> None:
+    products, printed = PRINTED[example]
+    readings = Worked().measure({}, TEXT, CPU).readings
+    gaps = {(r.at["example"], r.at["scores"]): r.value for r in readings}
+    for word, scale, root in (("scaled", "sqrt_d_head", 8.0), ("raw", "none", 1.0)):
+        powers = [math.exp((product - max(products)) / root) for product in products]
+        weights = [power / sum(powers) for power in powers]
+        expected = max(abs(one - two) for one, two in zip(weights, printed, strict=True))
+        assert gaps[example, word] == pytest.approx(expected, rel=1e-12)
+        assert attended(products, scale).tolist() == pytest.approx(weights)
+
+
+PAPERS = {
+    # words, positions, width, blocks of a stack, inside of the feed-forward
+    "bert-base": (30522, 512, 768, 12, 3072),
+    "gpt2": (50257, 1024, 768, 12, 3072),
+    "bart-base": (50265, 1024, 768, 6, 3072),
+    "transformer-base": (37000, None, 512, 6, 2048),
+    "transformer-big": (37000, None, 1024, 6, 4096),
+    "t5-small": (32128, None, 512, 6, 2048),
+    "tinyllama": (32000, None, 2048, 22, 5632),
+}
+OF = ("words", "positions", "width", "blocks", "inner")
+
+
+def test_published_models_are_as_large_as_their_papers_say() -> None:
+    readings = Structure().measure(transformer(), TEXT, CPU).readings
+    found = {(r.at["preset"], r.at["of"]): r.value for r in readings}
+    assert {name: tuple(found[name, of] for of in OF) for name in PAPERS} == PAPERS
+
+
+def test_appended_positions_count_in_the_width() -> None:
+    position = {"name": "learned", "join": "concat", "width": 3}
+    written = transformer(d_model=8, depth=2, max_len=9, position=position)["model"]
+    model: Any = build(written, None, 13, 0)
+    assert model.decoder.embedding.tokens.weight.shape == (13, 5)
+    assert tuple(sizes(model.decoder)[of] for of in OF) == (13, 9, 8, 2, 32)
+
+
+def turning(smoothing: float, over: str = "all") -> dict[str, float | None]:
+    config = {"train": {"label_smoothing": smoothing, "label_smoothing_over": over}}
+    return {r.metric: r.value for r in Penalty().measure(config, TEXT, CPU).readings}
+
+
+@pytest.mark.parametrize("smoothing", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize("over", ["all", "other"])
+def test_the_loss_turns_where_the_probability_is_its_target(smoothing: float, over: str) -> None:
+    target = 1 - smoothing + (smoothing / WORDS if over == "all" else 0.0)
+
+    def by_hand(p: float) -> float:
+        """−Σ q log p, the label with `target` of q and the others with the rest."""
+        return -target * math.log(p) - (1 - target) * math.log((1 - p) / (WORDS - 1))
+
+    found = turning(smoothing, over)
+    assert found["turning_probability"] == pytest.approx(target, abs=1e-6)
+    assert found["rise"] == pytest.approx(by_hand(SURE) - by_hand(target), rel=1e-6)
+    for p in (0.2, 0.9, SURE):
+        assert loss_at(p, smoothing, over) == pytest.approx(by_hand(p), rel=1e-9)
+
+
+def test_without_smoothing_the_loss_never_turns() -> None:
+    assert turning(0.0)["turning_probability"] == 1
+
+
+@pytest.mark.parametrize(("kind", "task"), [("decoder", TEXT), ("encoder_decoder", PAIRS)])
+@pytest.mark.parametrize(
+    ("position", "past"), [("learned", 0), ("binary", 0), ("sinusoidal", 1), ("alibi", 1)]
+)
+def test_what_is_looked_up_ends_at_max_len_and_what_is_computed_does_not(
+    kind: str, task: Any, position: str, past: int
+) -> None:
+    config = transformer(kind=kind, max_len=9, position={"name": position})
+    assert read(Reach, config, task) == past
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "task"),
+    [("explicit", "decoder", TEXT), ("row", "encoder_decoder", PAIRS), ("loop", "decoder", TEXT),
+     ("fused", "encoder_decoder", PAIRS)],
+)  # fmt: skip
+def test_every_path_is_the_formula_to_rounding(path: str, kind: str, task: Any) -> None:
+    options = {"kind": kind, "path": {"name": path}, "depth": 2}
+    assert read(Forms, transformer(**options), task) < 1e-12
+    assert read(Forms, transformer(**options, scale={"name": "none"}), task) > 1e-3
+
+
+def test_padding_is_in_the_batch_and_is_not_compared() -> None:
+    batch = batch_of(transformer(), PAIRS)
+    assert batch.lengths.tolist() == batch.source_lengths.tolist() == [8, 7, 6]
+
+    def answers(at: int) -> Any:
+        def answer(batch: Any) -> Tensor:
+            logits_BTV = torch.zeros(*batch.labels.shape, 13)
+            logits_BTV[2, at, 5] = 0.25
+            return logits_BTV
+
+        return answer
+
+    nothing = answers(at=7)
+    assert gap(nothing, answers(at=6), batch) == 0
+    assert gap(nothing, answers(at=5), batch) == 0.25
+
+
+# A step of positions as a linear map.
+
+WIDTH = 8
+
+
+def residuals(task: Any = TEXT, **changes: Any) -> dict[Any, float]:
+    readings = Offset().measure(transformer(**{"max_len": 512, **changes}), task, CPU).readings
+    return {reading.at["offset"]: float(reading.value or 0.0) for reading in readings}
+
+
+@pytest.mark.parametrize("width", [8, 64, 128])
+def test_sinusoids_leave_nothing_over_and_learned_vectors_almost_all(width: int) -> None:
+    settings = {"d_model": width, "max_len": 2048}
+    assert max(residuals(position={"name": "sinusoidal"}, **settings).values()) < 1e-12
+    # Of random numbers a map of W columns explains W of T.
+    expected = pytest.approx(math.sqrt(1 - 1 / TIMES), rel=0.1)
+    assert residuals(position={"name": "learned"}, **settings) == dict.fromkeys(OFFSETS, expected)
+
+
+def test_the_worse_of_two_stacks_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"kind": "encoder_decoder", "position": {"name": "sinusoidal"}}
+    assert max(residuals(PAIRS, **given).values()) < 1e-12
+
+    def uneven(*words: Any) -> Any:
+        model = build(*words)
+        scheme = model.decoder.embedding.position  # type: ignore[union-attr]
+        vars(scheme)["vectors"] = lambda at_T: at_T[:, None].double() ** 2
+        return model
+
+    monkeypatch.setattr("ablations.probes.formulas.build", uneven)
+    assert min(residuals(PAIRS, **given).values()) > 1e-3
+
+
+def test_a_table_that_is_too_short_to_tell_is_refused() -> None:
+    needed = TIMES * WIDTH + max(OFFSETS)
+    assert residuals(position={"name": "learned"}, max_len=needed)
+    with pytest.raises(ValueError, match=rf"set model\.max_len to at least {needed}"):
+        residuals(position={"name": "learned"}, max_len=needed - 1)

@@ -1,0 +1,263 @@
+"""What an untrained model does: to a token itself, to its residual stream, to gradients and scores.
+
+B: sequences, H: heads, T: positions, K: width of a head, D: d_model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_models import transformer
+from torch import Tensor, nn
+
+from ablations.benchmarks.padding import padded
+from ablations.probes import initialisation
+from ablations.probes.initialisation import (
+    BATCH_TOKENS,
+    SEQUENCES,
+    SYMBOLS,
+    WIDTHS,
+    Diagonal,
+    Fresh,
+    Gradients,
+    Scores,
+    distinct,
+    entropy_share,
+    gradient_norms,
+    jacobian_norm,
+    relative_changes,
+    second_matrices,
+)
+from ablations.tasks.strings import Copy
+from ablations.tasks.task import Budget
+from ablations.tasks.text import Text
+from model.batch import EOS, IGNORE, Batch, positions
+from model.build import build, resolve
+from model.mixers import Context
+
+CPU = torch.device("cpu")
+
+# The weight of a token on itself.
+
+LETTERS = 20
+
+
+@pytest.fixture(scope="module")
+def letters() -> Copy:
+    return Copy(Copy.Config(symbols=LETTERS, length=16, test_lengths=[16], examples=10))
+
+
+def blind(mixer: str, seed: int = 0, **changes: Any) -> dict[str, Any]:
+    options = {"kind": "encoder_decoder", "d_model": 32, "position": "none", **changes}
+    return {**transformer({"name": mixer}, **options), "seed": seed}
+
+
+def weight(settings: dict[str, Any], letters: Any) -> float:
+    (reading,) = Diagonal().measure(settings, letters, CPU).readings
+    return reading.value
+
+
+def test_no_token_stands_twice_in_a_sequence_and_none_is_a_sign() -> None:
+    tokens_BT = distinct(EOS + 1 + LETTERS, seed=0)
+    assert tokens_BT.shape == (SEQUENCES, SYMBOLS)
+    assert all(len(set(row)) == SYMBOLS for row in tokens_BT.tolist())
+    assert set(tokens_BT.flatten().tolist()) == set(range(EOS + 1, EOS + 1 + LETTERS))
+    assert not torch.equal(tokens_BT, distinct(EOS + 1 + LETTERS, seed=1))
+
+
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_without_projections_it_is_the_softmax_of_the_tokens_themselves(
+    letters: Copy, path: str
+) -> None:
+    settings = blind("basic", seed=5, path=path)
+    model = build(settings["model"], letters.source_size, letters.target_size, 5)
+    encoder: Any = model.encoder
+    table = encoder.embedding.tokens.weight.detach().double() * 32**0.5
+    found = []
+    for row in distinct(len(table), seed=5):
+        x_THK = F.layer_norm(table[row], (32,)).view(SYMBOLS, 2, 16)
+        for head in range(2):
+            for t in range(SYMBOLS):
+                scores = [float(x_THK[t, head] @ x_THK[s, head]) / 4 for s in range(SYMBOLS)]
+                found.append(float(torch.tensor(scores, dtype=torch.float64).softmax(0)[t]))
+    assert weight(settings, letters) == pytest.approx(sum(found) / len(found), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        ({"causal_encoder": True}, "model.causal_encoder=false"),
+        ({"mixer": {"name": "convolution"}}, "model.mixer=attention"),
+    ],
+    ids=["causal", "convolution"],
+)
+def test_what_has_no_such_weights_is_refused(
+    letters: Copy, changes: dict[str, Any], fix: str
+) -> None:
+    settings = blind("attention")
+    with pytest.raises(ValueError, match=fix):
+        Diagonal().measure({**settings, "model": {**settings["model"], **changes}}, letters, CPU)
+
+
+# The change by a block.
+
+
+@pytest.fixture(scope="module")
+def copies() -> Copy:
+    return Copy(Copy.Config(length=8, test_lengths=[8], examples=10))
+
+
+def paired(residual: str = "pre", **changes: Any) -> dict[str, Any]:
+    return transformer(residual=residual, kind="encoder_decoder", **changes)
+
+
+@pytest.mark.parametrize("residual", ["pre", "post", "none"])
+def test_a_change_is_what_a_loop_over_tokens_finds(residual: str) -> None:
+    model = build(transformer(residual=residual, depth=2)["model"], None, 13, 0)
+    tokens_BT = torch.randint(3, 13, (4, 6), generator=torch.Generator().manual_seed(0))
+    stack: Any = model.decoder
+    context = Context(positions(6, tokens_BT), causal=True)
+    expected = []
+    with torch.inference_mode():
+        x_BTD = stack.embedding(tokens_BT, context.positions)
+        for block in stack.blocks:
+            y_BTD, _ = block(x_BTD, context)
+            pairs = list(zip(x_BTD.flatten().tolist(), y_BTD.flatten().tolist(), strict=True))
+            changed, whole = sum((y - x) ** 2 for x, y in pairs), sum(x * x for x, _ in pairs)
+            expected.append((changed / whole) ** 0.5)
+            x_BTD = y_BTD
+    found = relative_changes(model, Batch(tokens_BT, inputs=tokens_BT))
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_mean_is_over_the_blocks_of_both_stacks(copies: Copy) -> None:
+    settings = paired(depth=3)
+    model = build(settings["model"], copies.source_size, copies.target_size, 0)
+    (batch,) = next(copies.steps(0, Budget(BATCH_TOKENS)))
+    changes = relative_changes(model, batch)
+    assert len(changes) == 6
+    (reading,) = Fresh().measure(settings, copies, CPU).readings
+    assert reading.value == pytest.approx(sum(changes) / 6)
+
+
+def test_padding_does_not_count_and_would_if_the_lengths_were_not_told(copies: Copy) -> None:
+    model = build(paired()["model"], copies.source_size, copies.target_size, 0)
+    (batch,) = next(copies.steps(0, Budget(64)))
+    wider = padded(batch, 20, 20)
+    expected = relative_changes(model, padded(batch, 0, 0))
+    assert relative_changes(model, wider) == pytest.approx(expected, rel=1e-5)
+    untold = replace(wider, lengths=None, source_lengths=None)
+    assert relative_changes(model, untold) != pytest.approx(expected, rel=1e-3)
+
+
+# The first gradient.
+
+TRAIN = {"label_smoothing": 0.1, "label_smoothing_over": "all"}
+
+
+@pytest.fixture(scope="module")
+def text() -> Text:
+    size = {"characters": 4000, "valid_characters": 500, "test_characters": 500}
+    return Text(Text.Config(length=16, **size))
+
+
+def trained(seed: int = 0, **changes: Any) -> dict[str, Any]:
+    return {**transformer(**{"d_model": 16, **changes}), "train": TRAIN, "seed": seed}
+
+
+def loss_of(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The mean over labels, as the library takes it."""
+    counts = batch.labels != IGNORE
+    return F.cross_entropy(model(batch)[counts], batch.labels[counts], label_smoothing=0.1)
+
+
+@pytest.mark.parametrize("residual", ["pre", "post"])
+def test_a_norm_is_the_slope_of_the_loss_where_it_is_steepest(text: Text, residual: str) -> None:
+    """(L(W + h u) − L(W − h u)) / 2h, u along the gradient, in double precision."""
+    (batch,) = next(text.steps(3, Budget(128)))
+    model = build(trained(residual=residual, depth=3)["model"], None, text.target_size, 3).double()
+    found = gradient_norms(model, batch, smoothing=0.1)
+    loss_of(model, batch).backward()
+    for weight, norm in zip(second_matrices(model), found, strict=True):
+        step = 1e-5 * weight.grad / weight.grad.norm()
+        with torch.no_grad():
+            weight += step
+            above = loss_of(model, batch)
+            weight -= 2 * step
+            below = loss_of(model, batch)
+            weight += step
+        assert norm == pytest.approx(float(above - below) / 2e-5, rel=1e-5)
+
+
+def test_what_is_read_is_the_model_of_that_depth(
+    text: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(initialisation, "DEPTHS", (2, 4))
+    readings = Gradients().measure(trained(seed=3), text, CPU).readings
+    found = {(r.metric, r.at["depth"]): r.value for r in readings}
+    (batch,) = next(text.steps(3, Budget(initialisation.GRADIENT_TOKENS)))
+    for depth in initialisation.DEPTHS:
+        logs = torch.zeros(depth)
+        for draw in range(initialisation.DRAWS):
+            seed = 3 + draw * initialisation.APART
+            model = build(trained(depth=depth)["model"], None, text.target_size, seed)
+            loss_of(model, batch).backward()
+            norms = [w.grad.norm() for w in second_matrices(model) if w.grad is not None]
+            logs += torch.stack(norms).log() / initialisation.DRAWS
+        assert found["last_gradient", depth] == pytest.approx(float(logs[-1].exp()), rel=1e-4)
+
+
+# Scores and their softmax.
+
+
+def scaled(scale: Any, seed: int = 0) -> dict[str, Any]:
+    return {"model": resolve({"name": "transformer", "scale": scale}), "seed": seed}
+
+
+def read(scale: Any, seed: int = 0) -> dict[tuple[str, Any], float]:
+    readings = Scores().measure(scaled(scale, seed), None, torch.device("cpu")).readings
+    assert all(reading.value is not None for reading in readings)
+    return {(r.metric, r.at["d_head"]): float(r.value or 0.0) for r in readings}
+
+
+@pytest.mark.parametrize(
+    ("scale", "variance"),
+    [
+        ("none", lambda d: d),
+        ("sqrt_d_head", lambda d: 1.0),
+        ("sqrt_d_model", lambda d: 1 / 4),  # with four heads
+        ("linear", lambda d: 1 / d),
+        ("learned", lambda d: 1.0),  # as it starts
+        ({"name": "learned", "start": 3.0}, lambda d: 9.0 * d),
+    ],
+    ids=["none", "sqrt_d_head", "sqrt_d_model", "linear", "learned", "learned from 3"],
+)
+def test_the_variance_is_the_width_times_the_square_of_the_scale(scale: Any, variance: Any) -> None:
+    found = read(scale)
+    for width in WIDTHS:
+        assert found["score_variance", width] == pytest.approx(variance(width), rel=0.1)
+
+
+def test_entropy_is_that_of_a_sum_by_hand() -> None:
+    p = (0.5, 0.25, 0.125, 0.125)
+    by_hand = -sum(each * math.log(each) for each in p) / math.log(4)
+    torch.testing.assert_close(entropy_share(torch.tensor(p)), torch.tensor(by_hand))
+    torch.testing.assert_close(entropy_share(torch.full((9,), 1 / 9)), torch.tensor(1.0))
+    torch.testing.assert_close(entropy_share(torch.eye(5)[2]), torch.tensor(0.0))
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
+def test_the_norm_is_that_of_the_jacobian_as_autograd_has_it(size: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores_S = size * torch.randn(7, generator=generator, dtype=torch.float64)
+
+    def softmax(scores_S: Tensor) -> Tensor:
+        return scores_S.softmax(-1)
+
+    jacobian_SS: Any = torch.autograd.functional.jacobian(softmax, scores_S)
+    torch.testing.assert_close(jacobian_norm(softmax(scores_S)), jacobian_SS.norm())

@@ -1,0 +1,317 @@
+"""What is read off a trial: quality from its weights, time beside a reference, later if need be."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import nn
+
+import ablations.benchmarks.throughput
+import ablations.worker
+from ablations.measurement import (
+    MEASUREMENT,
+    PACKAGES,
+    Benchmark,
+    Measured,
+    Place,
+    Probe,
+    Quantity,
+    discover,
+    quantities_of,
+)
+from ablations.plan.wanted import make_plan
+from ablations.runner import run
+from ablations.store.record import Reading
+from ablations.store.results import Results
+from ablations.tasks.g2p import G2P
+from ablations.tasks.translation import Translation
+from ablations.train.loop import validate
+from ablations.worker import run_benchmark
+from model.build import build
+
+Ask = Callable[..., str]
+CPU = torch.device("cpu")
+HERE: Place = {"length": 5, "batch": 2, "pass": "training"}
+torch.set_num_threads(1)  # a forked probe has none of the threads that were started before
+TINY = {"processes": 1, "blocks": 2, "warmup": 1, "sample_seconds": 0.0, "cap_seconds": 60.0}
+
+
+@pytest.fixture(scope="module")
+def task() -> G2P:
+    return G2P(G2P.Config(words=200, valid_words=40, test_words=40))
+
+
+@pytest.fixture(scope="module")
+def model(task: G2P) -> nn.Module:
+    written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1}
+    return build(written, task.source_size, task.target_size, seed=0)
+
+
+def test_every_file_of_the_packages_is_found() -> None:
+    folders = [Path(importlib.import_module(name).__path__[0]) for name in PACKAGES]
+    files = {f"{path.parent.name}.{path.stem}" for f in folders for path in f.glob("[!_]*.py")}
+    modules = {part.__module__.removeprefix("ablations.") for part in discover().parts.values()}
+    assert files - modules == {f"benchmarks.{name}" for name in ("timing", "session", "child")}
+
+
+def test_quality_is_of_both_splits_beside_the_trivial_answer(model: nn.Module, task: G2P) -> None:
+    readings = discover().build("quality").measure(model, task, CPU, 17).readings
+    named = {(r.metric, r.split) for r in readings}
+    assert {*product(("per", "wer", "trivial_per"), ("valid", "test"))} <= named
+    for reading in readings:
+        metric = reading.metric.removeprefix("trivial_")
+        assert reading.unit == ("nats/token" if metric == "loss" else task.metrics[metric].unit)
+        assert reading.at == ({"step": 17} if metric == reading.metric else {})
+    assert (readings[0].metric, readings[0].value) == ("loss", validate(model, task, CPU, "test"))
+
+
+RECURRENT = {"model": {"name": "recurrent", "d_model": 16, "depth": 1}, "seed": 0}
+
+
+def test_a_timed_step_is_a_whole_step_at_the_shape_that_was_asked(
+    task: G2P, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    real = ablations.benchmarks.throughput.update
+
+    def watched(model: nn.Module, parts: Any, tokens: int, *rest: Any) -> Any:
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        told = real(model, parts, tokens, *rest)
+        (batch,) = parts
+        moved = [not torch.equal(*both) for both in zip(before, model.parameters(), strict=True)]
+        seen.append((tuple(batch.source.shape), tuple(batch.labels.shape), tokens, all(moved)))
+        return told
+
+    monkeypatch.setattr(ablations.benchmarks.throughput, "update", watched)
+    config = {**RECURRENT, "train": {"optimizer": {"name": "adam"}}}
+    at: Place = {"length": 7, "batch": 3, "pass": "training"}
+    discover().build("throughput").prepare(config, task, CPU, at)()
+    ((source, labels, tokens, moved),) = seen
+    assert (source, labels, tokens) == ((3, 7), (3, 7), 21)
+    assert moved
+
+
+def test_a_timed_forward_pass_is_one_without_dropout_and_without_gradients(
+    task: G2P, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    real = ablations.benchmarks.throughput.build
+
+    def watched(*given: Any) -> nn.Module:
+        model = real(*given)
+        model.register_forward_hook(
+            lambda module, _, logits: seen.append(
+                (module.training, logits.shape, logits.requires_grad)
+            )
+        )
+        return model
+
+    monkeypatch.setattr(ablations.benchmarks.throughput, "build", watched)
+    at: Place = {"length": 7, "batch": 3, "pass": "forward"}
+    discover().build("throughput").prepare({**RECURRENT, "train": {}}, task, CPU, at)()
+    assert seen == [(False, (3, 7, task.target_size), False)]
+
+
+def test_what_copying_the_question_scores_is_beside_what_the_model_does() -> None:
+    task = Translation(Translation.Config(sentences=100, valid_sentences=60, test_sentences=60))
+    written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 16, "depth": 1}
+    model = build(written, task.source_size, task.target_size, seed=0)
+    readings = discover().build("quality").measure(model, task, CPU, 1).readings
+    found = {(r.metric, r.split): (r.value, r.unit) for r in readings}
+    for split in ("valid", "test"):
+        copied = task.copied(split)
+        assert copied["bleu"] > 10
+        for metric, value in copied.items():
+            assert found[f"copied_{metric}", split] == (value, task.metrics[metric].unit)
+
+
+# A session.
+
+RIVALS = {"with": {}, "rival": {"model.position": "none"}}
+
+
+def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Reading]], str]:
+    metric = next(iter(quantities_of([measure])))
+    file = ask(measures=[measure], metric=metric, variants=RIVALS)
+    plan = make_plan([file], "smoke", {}, [0])
+    control, other = plan.wanted.values()
+    payload: dict[str, Any] = {
+        "device": "cpu",
+        "imports": [],
+        "env": {"commit": "abc", "dirty": False},
+        "measure": measure,
+        "code": control.measure_code(measure),
+        "against": control.trial,
+        "reference": control.config,
+        "candidates": {control.trial: control.config, other.trial: other.config},
+        "models": control.code | other.code,
+        "untrained": [control.trial, other.trial],
+        "places": [{**HERE}],
+        "timing": TINY,
+    }
+    told = run_benchmark(payload, lambda *_: None)
+    taken = told["readings"].items()
+    assert {"torch", "device", "threads", "commit", "code", "others"} <= set(told["env"])
+    return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.trial
+
+
+def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:
+    found, _ = session(ask)
+    assert len(found) == 2
+    for time, first in found.values():
+        assert (first.metric, first.unit) == ("first_call", "s")
+        assert first.value is not None
+        assert (time.metric, time.unit) == ("step_time", "s")
+        assert len(time.samples) == len(time.reference) == len(time.twin) == 2
+        assert first.at == time.at == HERE
+    paired = [(readings[0].reference, readings[0].twin) for readings in found.values()]
+    assert paired[0] == paired[1]
+
+
+def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were it the reference again, the noise floor would be zero and every difference resolved."""
+    now = 0.0
+    prepared: list[int] = []
+
+    class Planted(Benchmark):
+        quantities: ClassVar = {"planted_time": Quantity("s", "lower", "time", "processes")}
+        places: ClassVar = {"length": [5], "batch": [2]}
+
+        def prepare(self, *_: Any, **__: Any) -> Callable[[], None]:
+            """Each call takes a second longer than the one that was prepared before it."""
+            seconds = len(prepared) + 1
+            prepared.append(seconds)
+
+            def call() -> None:
+                nonlocal now
+                now += seconds
+
+            return call
+
+    monkeypatch.setitem(MEASUREMENT.parts, "planted", Planted)
+    clock = SimpleNamespace(perf_counter=lambda: now)
+    monkeypatch.setattr("ablations.benchmarks.timing.time", clock)
+    monkeypatch.setattr("ablations.benchmarks.session.in_child", lambda work, _: (work(_), None))
+    found, control = session(ask, measure="planted")
+    assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
+    samples = found[control][0]
+    assert (samples.reference, samples.twin, samples.samples) == ([1.0] * 2, [2.0] * 2, [3.0] * 2)
+
+
+# Later.
+
+
+def test_a_measure_asked_for_later_is_taken_without_training(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, whole = Results(tmp_path / "later"), Results(tmp_path / "at once")
+    before = make_plan([ask(measures=[])], "smoke", {}, [0])
+    after = make_plan([ask(measures=["quality"])], "smoke", {}, [0])
+    run(before, results, here, "cpu")
+    run(after, whole, here, "cpu")
+    weights = {path: path.read_bytes() for path in results.checkpoints.iterdir()}
+    trained = {trial: results.read(trial) for trial in before.wanted}
+
+    def forbidden(*_: Any) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(ablations.worker, "train", forbidden)
+    assert run(after, results, here, "cpu") == {"stuck": 2}
+    assert {path: path.read_bytes() for path in results.checkpoints.iterdir()} == weights
+    for trial, old in trained.items():
+        new, straight = results.read(trial), whole.read(trial)
+        assert (list(old.measures), list(new.measures)) == ([], ["quality"])
+        assert new.readings[: len(old.readings)] == old.readings
+        assert (new.readings, new.examples) == (straight.readings, straight.examples)
+        assert set(new.env.pop("later")) == {"quality"}
+        assert (new.status, new.config, new.env) == (old.status, old.config, old.env)
+    for path in results.checkpoints.iterdir():
+        path.unlink()  # a probe does without weights
+    probed = make_plan([ask(measures=["quality", "padding_seen"])], "smoke", {}, [0])
+    run(probed, results, here, "cpu")
+    records = [results.read(trial) for trial in probed.wanted]
+    assert [r and list(r.measures) for r in records] == [["quality", "padding_seen"]] * 2
+
+
+def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_read(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 44."""
+    results = Results(tmp_path / "out")
+    plan = make_plan([ask()], "smoke", {}, [0])
+    run(plan, results, here, "cpu")
+    trained = {trial: results.read(trial) for trial in plan.wanted}
+    for record in trained.values():
+        other = replace(record, readings=[*record.readings], measures={})
+        wrong = [Reading("per", "edits/phone", 99.0, split="test")]
+        other.take("quality", {"ablations/evaluations/quality.py": "before"}, wrong)
+        results.write(other)
+    monkeypatch.setattr(ablations.worker, "train", None)  # which would be called in vain
+    run(plan, results, here, "cpu")
+    for trial, record in trained.items():
+        again = results.read(trial)
+        assert again.env.pop("later")["quality"]["torch"] == torch.__version__
+        assert again == record
+    assert len(record.items["per"]) == len(record.items["wer"]) == 40
+
+
+def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one_that_trains(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = Results(tmp_path / "out")
+    monkeypatch.setattr(ablations.worker, "train", None)
+    file = ask(measures=["throughput"], metric="step_time")
+    timed = make_plan([file], "smoke", {}, [0])
+    trained = make_plan([ask("trained")], "smoke", {}, [0])
+    assert not set(timed.wanted) & set(trained.wanted)
+    longer = make_plan([file], "smoke", {"train.steps": 9}, [0])
+    assert set(longer.wanted) == set(timed.wanted), "how it would be trained does not matter"
+    assert run(timed, results, here, "cpu") == {"ok": 2, "timed": 1}
+    for trial in timed.wanted:
+        record = results.read(trial)
+        assert (record.trained, record.status) == (False, "ok")
+        assert list(record.measures) == ["throughput"]
+        assert record.parameters
+    assert list(results.checkpoints.iterdir()) == []
+    assert run(timed, results, here, "cpu") == {}
+
+
+def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
+    ask: Ask, here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Planted(Probe):
+        quantities: ClassVar = {"planted": Quantity("1", "lower", "planted")}
+
+        def measure(self, config: dict[str, Any], *_: Any) -> Measured:
+            return Measured([Reading("planted", "1", config["seed"])])
+
+    monkeypatch.setitem(MEASUREMENT.parts, "planted", Planted)
+    results = Results(tmp_path / "out")
+    plan = make_plan(
+        [ask(measures=["quality", "planted"])], "smoke", {"train.optimizer.lr": 1e6}, [7]
+    )
+    assert run(plan, results, here, "cpu") == {"diverged": 2}
+    for trial in plan.wanted:
+        record = results.read(trial)
+        (planted,) = (r for r in record.readings if r.metric == "planted")
+        assert (planted.value, planted.measure) == (7, "planted")
+        assert list(record.measures) == ["quality", "planted"]
+        others = {reading.split for reading in record.readings if reading.metric != "planted"}
+        assert others == {"train", "valid"}, "of a diverged model nothing more is asked"
+        assert not record.examples
+
+
+def test_no_two_measures_read_one_quantity() -> None:
+    names = [metric for part in discover().parts.values() for metric in part.quantities]
+    assert len(names) == len(set(names))
+    assert set(quantities_of(list(discover().parts))) == set(names)
