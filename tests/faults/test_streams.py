@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from processes import HERE, PATH
+from watching import LONG
 
 from ablations.commands import main
 from ablations.progress import Display
 from ablations.store.results import Results
 
-LONG = 120.0  # seconds until a test gives up; none should come near it
 PYTHON = shlex.quote(sys.executable)
 FULL = "No space left on device\n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,8 +13,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from processes import HERE, start
+from processes import start, start_toys
 from small import SETTINGS, facts, held
+from toy_trials import starts
 from watching import LONG, Watch
 
 from ablations.launch.local import LocalLauncher, _Worker
@@ -30,23 +30,10 @@ Does = dict[str, Any]
 Sweep = Callable[..., Counter[str]]
 
 
-def start_driver(
-    drivers: list[subprocess.Popen[str]], results: Results, trials: dict[str, Does], jobs: int = 1
-) -> subprocess.Popen[str]:
-    """The command `run`, over toys."""
-    words = ["run", "--jobs", str(jobs), "--results", str(results.root)]
-    return start(drivers, str(HERE / "toy_command.py"), json.dumps(trials), *words)
-
-
 def pipes(folder: Path, *names: str) -> dict[str, str]:
     for name in names:
         os.mkfifo(folder / name)
     return {name.partition("-")[0]: str(folder / name) for name in names}
-
-
-def starts(results: Results) -> Counter[str]:
-    log = results.root / "starts.log"
-    return Counter(log.read_text().split() if log.exists() else [])
 
 
 # Killed, stopped, interrupted.
@@ -57,7 +44,7 @@ def test_a_killed_sweep_ends_with_the_records_of_one_left_alone(
 ) -> None:
     """Fault 2."""
     trials: dict[str, Does] = {f"t{'x' * n}": {} for n in range(12)}
-    driver = start_driver(drivers, results, trials, jobs=2)
+    driver = start_toys(drivers, results, trials, jobs=2)
     assert driver.stderr
     for _ in range(3):
         driver.stderr.readline()
@@ -116,7 +103,7 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_
 ) -> None:
     """Fault 10."""
     trials = {"a": {"do": "learn", **pipes(tmp_path, "told", "go")}, "b": {}}
-    driver = start_driver(drivers, results, trials)
+    driver = start_toys(drivers, results, trials)
     Path(trials["a"]["told"]).read_text()
     watch.add_family(driver.pid)
     os.kill(driver.pid, signal.SIGTERM)
@@ -132,7 +119,7 @@ def test_a_stopped_sweep_leaves_a_checkpoint_no_record_and_no_lease_and_goes_on_
     assert held(results, "a").env["begun"] == 7
     assert held(results, "a").attempts == 1
     assert not results.unfinished("a").exists()
-    assert starts(results) == {"a": 2, "b": 1}
+    assert Counter(starts(results.root)) == {"a": 2, "b": 1}
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -141,7 +128,7 @@ def test_a_second_ctrl_c_changes_nothing(
 ) -> None:
     """Fault 11."""
     names = pipes(tmp_path, "told", "go", "stopping", "leave")
-    driver = start_driver(drivers, results, {"a": {"do": "dawdle", **names}})
+    driver = start_toys(drivers, results, {"a": {"do": "dawdle", **names}})
     Path(names["told"]).read_text()
     watch.add_family(driver.pid)
     os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
@@ -171,7 +158,7 @@ def test_two_sweeps_on_one_folder_run_each_trial_once(
         name: {"do": "wait", **pipes(tmp_path, f"told-{name}", f"go-{name}")} for name in "ab"
     }
     trials |= {f"t{number}": {} for number in range(10)}
-    both = [start_driver(drivers, results, trials) for _ in range(2)]
+    both = [start_toys(drivers, results, trials) for _ in range(2)]
     for name in "ab":  # one each: both are at work
         Path(trials[name]["told"]).read_text()
     assert {lease.pid for lease in Leases(results.root / "leases").live()} == {
@@ -181,7 +168,7 @@ def test_two_sweeps_on_one_folder_run_each_trial_once(
         Path(trials[name]["go"]).write_text("")
     told = [driver.communicate(timeout=LONG)[1] for driver in both]
     assert [driver.returncode for driver in both] == [0, 0]
-    assert starts(results) == dict.fromkeys(trials, 1)
+    assert Counter(starts(results.root)) == dict.fromkeys(trials, 1)
     assert facts(results).keys() == trials.keys()
     assert all(" ok " in each for each in told)
     assert Leases(results.root / "leases").live() == []
@@ -198,13 +185,13 @@ def test_the_work_of_a_killed_sweep_is_taken_over_by_the_one_that_waits_for_it(
     """Fault 13."""
     names = pipes(tmp_path, "told", "go")
     trials: dict[str, Does] = {"a": {"do": "wait", "times": 1, **names}}
-    first = start_driver(drivers, results, trials)
+    first = start_toys(drivers, results, trials)
     Path(names["told"]).read_text()
     monkeypatch.setattr("ablations.runner.time.sleep", lambda _: first.kill())
     assert sweep(trials) == {"ok": 1}
     assert f"Waiting for what process {first.pid} on " in capsys.readouterr().err
     assert held(results, "a").status == "ok"
-    assert starts(results) == {"a": 2}
+    assert Counter(starts(results.root)) == {"a": 2}
 
 
 def test_a_paused_sweep_that_wakes_after_losing_its_lease_does_no_harm(
@@ -212,7 +199,7 @@ def test_a_paused_sweep_that_wakes_after_losing_its_lease_does_no_harm(
 ) -> None:
     """Fault 16."""
     names = pipes(tmp_path, "told", "go")
-    late = start_driver(drivers, results, {"a": {"do": "wait", "driver": "late", **names}})
+    late = start_toys(drivers, results, {"a": {"do": "wait", "driver": "late", **names}})
     Path(names["told"]).read_text()
     late.send_signal(signal.SIGSTOP)
     os.utime(results.root / "leases/a", (0, 0))  # as long as it was silent
@@ -246,7 +233,7 @@ def test_each_way_to_fail_costs_its_own_trial_and_is_recorded_as_what_it_is(
         "last": ("ok", 1),
     }  # fmt: skip
     assert {way: (each.status, each.attempts) for way, each in found.items()} == expected
-    assert starts(results) == {way: tries for way, (_, tries) in expected.items()}
+    assert Counter(starts(results.root)) == {way: tries for way, (_, tries) in expected.items()}
     assert reasons["fail"][0] == "ValueError: width 7 is not divisible by 2"
     assert any("toy_trials.py" in line for line in reasons["fail"][1:])
     assert reasons["diverge"] == ["loss nan at step 3"]
