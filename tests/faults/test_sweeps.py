@@ -86,6 +86,7 @@ def test_a_real_sweep_killed_twenty_times_ends_with_the_records_of_one_left_alon
             watch.add_family(driver.pid)
             watch.kill()
             watch.assert_gone()
+        driver.wait()
         done.append(len(facts(killed)))
     assert 0 < done[10] < 40, "the kills must come while it is at work"
     assert begin(killed).wait(20 * LONG) == 0

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import positions
+from model.build import build as whole
 from model.mixers import MIXER, Context
 from model.mixers.attention import Attention
 from model.positions import POSITION
@@ -124,6 +125,33 @@ def test_the_cosine_counts_directions_alone(path: str) -> None:
             mixer, x_BTD, asked, [asked.shape[1]] * 2, causal=not cross, unit=True, scale=1.0
         )
         assert_equals(mixer(x_BTD, context)[0], expected)
+
+
+SCALES = {
+    "sqrt_d_head": 1 / math.sqrt(D_HEAD),
+    "sqrt_d_model": 1 / math.sqrt(D_MODEL),
+    "linear": 1 / D_HEAD,
+    "none": 1.0,
+    "learned": [2.0, 0.3],  # each head's own
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCALE.parts))
+def test_scores_are_multiplied_as_the_name_of_the_scale_says(name: str) -> None:
+    for path in ["explicit", "fused"]:
+        mixer, x_BTD, factor = build(path, scale=name), random(2, 5, D_MODEL), SCALES[name]
+        if isinstance(factor, list):
+            mixer.scale.load_state_dict({"log": torch.tensor(factor, dtype=torch.float64).log()})
+        y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD)))
+        assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal=False, scale=factor))
+
+
+def test_a_learned_scale_starts_at_one_over_the_root_or_where_it_is_told() -> None:
+    choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1}
+    for scale, start in [("learned", 0.5), ({"name": "learned", "start": 3.0}, 3.0)]:
+        model: Any = whole({**choice, "scale": scale}, None, 9, seed=0)
+        log_H = model.decoder.blocks[0].mixer.scale.log
+        assert log_H.exp().tolist() == pytest.approx([start] * 2)
 
 
 @pytest.mark.parametrize("path", ["explicit", "row", "loop"])

@@ -34,6 +34,7 @@ KEPT: dict[str, dict[str, Any]] = {  # a state is kept
     "window": {"mixer": {"name": "window", "reach": 2}},
     "rotary": {"position": "rotary"},
     "t5": {"position": "t5"},
+    "at every layer": {"position": {"name": "learned", "every_layer": True}},
     "cell gru": {"name": "recurrent", "cell": "gru"},
     "cell lstm": {"name": "recurrent"},
     "one vector": {"name": "recurrent", "score": "none"},
