@@ -163,15 +163,19 @@ def test_the_zero_mask_gives_what_it_should_hide_a_score_of_zero(path: str) -> N
 
 
 @PATHS
-def test_a_bias_is_added_to_the_scaled_scores(path: str) -> None:
+def test_a_bias_is_added_to_the_scaled_scores_of_what_is_neither_late_nor_padding(
+    path: str,
+) -> None:
     q, k, v = (random(1, 1, 4, D_HEAD, seed=seed) for seed in range(3))
     bias_HTS = random(1, 4, 4, seed=3)
     along = PATH.build(path, mask=MASK.build("infinity"))
-    y, _ = along(q, k, v, 0.5, causal=True, bias_BHTS=bias_HTS)
+    keep = torch.tensor([True, True, False, True])
+    y, _ = along(q, k, v, 0.5, causal=True, keep_BHTS=keep[None, None, None], bias_BHTS=bias_HTS)
     scores = 0.5 * q @ k.transpose(-2, -1) + bias_HTS
     for t in range(4):
-        weights = scores[0, 0, t, : t + 1].softmax(dim=0)
-        torch.testing.assert_close(y[0, 0, t], weights @ v[0, 0, : t + 1])
+        seen = [s for s in range(t + 1) if keep[s]]
+        weights = scores[0, 0, t, seen].softmax(dim=0)
+        torch.testing.assert_close(y[0, 0, t], weights @ v[0, 0, seen])
 
 
 @pytest.mark.parametrize("path", ["explicit", "row", "loop"])
