@@ -1,4 +1,4 @@
-"""Rules that keep the house in order, as tests."""
+"""Rules that keep the project in order, as tests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import ast
 import gzip
 import re
 import shlex
+import subprocess
+import tomllib
 import zipfile
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from ablations.commands import main, parse
 from ablations.plan.merge import arms_of
 from ablations.spec import experiments, read_experiment, read_profile
 from model import presets
@@ -29,9 +36,14 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in FILES}
 
 
+@cache
+def nodes(path: Path) -> list[Any]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported_modules(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -98,34 +110,68 @@ def test_each_package_keeps_to_its_own_libraries() -> None:
         assert not tops & HEAVY[module.split(".")[0]], module
 
 
-def part_names() -> set[str]:
-    return {name for family in FAMILIES for name in family.parts}
-
-
-def name_comparisons(source: str, names: set[str]) -> list[int]:
-    """Lines that compare or match against the name of a part."""
-    lines = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Compare):
-            values = [node.left, *node.comparators]
-        elif isinstance(node, ast.MatchValue):
-            values = [node.value]
-        else:
-            continue
-        flat = [leaf for value in values for leaf in ast.walk(value)]
-        if any(isinstance(leaf, ast.Constant) and leaf.value in names for leaf in flat):
-            lines.append(node.lineno)
-    return lines
+def compares_a_name(node: Any, names: set[str]) -> bool:
+    """Whether it compares or matches against the name of a part."""
+    values = [getattr(node, "value", None)] if isinstance(node, ast.MatchValue) else []
+    if isinstance(node, ast.Compare):
+        values = [node.left, *node.comparators]
+    leaves = [leaf for value in values for leaf in ast.walk(value)]
+    return any(isinstance(leaf, ast.Constant) and leaf.value in names for leaf in leaves)
 
 
 def test_no_code_but_build_asks_for_a_part_by_name() -> None:
-    assert name_comparisons("if config.norm == 'layer': pass", {"layer"}) == [1]
+    names = {name for family in FAMILIES for name in family.parts}
     for module, path in MODULES.items():
         # Also plain words of statistics and schedules, and the name of a reading.
         plain = {"none", "linear", "attention"} if module.startswith("analysis") else set()
         if module != "model.build":
-            found = name_comparisons(path.read_text(encoding="utf-8"), part_names() - plain)
+            found = [n.lineno for n in nodes(path) if compares_a_name(n, names - plain)]
             assert found == [], f"{module}, lines {found}"
+
+
+RETIRED = {
+    "optimiser": "optimizer",
+    "smoothing_over": "label_smoothing_over",
+    "crew": "processes",
+    "door": "entry point, command",
+    "house": "project",
+    "pace": "step_time",
+    "paced": "equal time",
+    "standing": "rank",
+}
+"""Word, or whole name → what it is called now. In prose they are English."""
+
+
+def names_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Identifiers and keys of a module, or keys of a YAML file, with their lines."""
+    if path.suffix == ".yaml":
+        todo: list[Any] = [yaml.compose(path.read_text(encoding="utf-8"))]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, yaml.MappingNode):
+                yield from ((key.start_mark.line + 1, str(key.value)) for key, _ in node.value)
+                todo += [value for _, value in node.value]
+            elif isinstance(node, yaml.SequenceNode):
+                todo += node.value
+        return
+    yield 1, path.stem
+    for node in nodes(path):
+        named = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "asname")]
+        keys = getattr(node, "keys", []) if isinstance(node, ast.Dict) else []
+        keys = [node.slice] if isinstance(node, ast.Subscript) else keys
+        named += [getattr(key, "value", None) for key in keys]
+        yield from ((node.lineno, name) for name in named if isinstance(name, str))
+
+
+def test_a_retired_word_is_in_no_name_and_no_key() -> None:
+    data = [path for package in PACKAGES for path in (ROOT / package).rglob("*.yaml")]
+    found = set()
+    for path in (*FILES, *data):
+        for line, name in names_in(path):
+            words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+            for word in RETIRED.keys() & {name, *(word.lower() for word in words)}:
+                found.add(f"{path.relative_to(ROOT)}:{line}: {name}: say {RETIRED[word]}")
+    assert not found, "\n".join(sorted(found))
 
 
 def test_no_file_has_a_name_that_says_nothing() -> None:
@@ -138,7 +184,7 @@ def test_no_two_classes_share_a_name() -> None:
     names = [
         node.name
         for path in FILES
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in nodes(path)[0].body
         if isinstance(node, ast.ClassDef)
     ]
     again = {name for name in names if names.count(name) > 1}
@@ -148,17 +194,22 @@ def test_no_two_classes_share_a_name() -> None:
 PROFILES = sorted(path.stem for path in (ROOT / "ablations/profiles").glob("*.yaml"))
 
 
+@cache
+def planned(profile: str) -> list[tuple[Any, list[Any]]]:
+    """Every experiment with all that it compares."""
+    read = [read_experiment(file) for file in experiments().values()]
+    return [
+        (ablation, arms_of(ablation, source, read_profile(profile), {}))
+        for ablation, source in read
+    ]
+
+
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_ablation_resolves(profile: str) -> None:
-    for name, file in experiments().items():
-        ablation, source = read_experiment(file)
-        cells = [
-            cell
-            for arm in arms_of(ablation, source, read_profile(profile), {})
-            for cell in arm.cells([0])
-        ]
-        assert {cell.label for cell in cells} == set(ablation.variants), name
-        assert len({cell.trial for cell in cells}) == len(cells), f"{name}: two variants are one"
+def test_every_experiment_resolves(profile: str) -> None:
+    for ablation, arms in planned(profile):
+        cells = [cell for arm in arms for cell in arm.cells([0])]
+        assert {cell.label for cell in cells} == set(ablation.variants), ablation.name
+        assert len({cell.trial for cell in cells}) == len(cells), f"{ablation.name}: two are one"
 
 
 def chosen_parts() -> set[tuple[str, str]]:
@@ -174,9 +225,8 @@ def chosen_parts() -> set[tuple[str, str]]:
 
     for name in presets.names():
         walk("model", presets.load(name).model)
-    for path in experiments().values():
-        ablation, source = read_experiment(path)
-        for arm in arms_of(ablation, source, read_profile("quick"), {}):
+    for _, arms in planned("quick"):
+        for arm in arms:
             walk("model", arm.config["model"])
     return found
 
@@ -202,8 +252,6 @@ def readme_commands() -> list[tuple[str, bool]]:
 
 
 def test_the_commands_of_the_readme_parse() -> None:
-    from ablations.commands import parse
-
     script = (ROOT / "run_all.sh").read_text(encoding="utf-8")
     for command, _ in readme_commands():
         words = shlex.split(command)
@@ -221,8 +269,6 @@ def test_the_commands_of_the_readme_parse() -> None:
 def test_the_marked_commands_of_the_readme_run(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from ablations.commands import main
-
     words = shlex.split(command)
     assert words[0] == ".venv/bin/ablations"
     assert main(words[1:]) == 0
@@ -230,8 +276,6 @@ def test_the_marked_commands_of_the_readme_run(
 
 
 def test_the_project_names_neither_a_machine_nor_a_registry() -> None:
-    import subprocess
-
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout, so there is no list of the project's files")
@@ -254,8 +298,6 @@ def contents(path: Path) -> list[bytes]:
 
 
 def test_a_wheel_carries_every_file_that_is_not_code() -> None:
-    import tomllib
-
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     carried = {
         path

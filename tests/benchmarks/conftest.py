@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))  # peers stand beside the benchmarks
+from ablations.benchmarks.timing import TimingConfig, time_blocks
+from analysis.stats import ratio_ends
 
+Calls = dict[str, Callable[[], None]]
+Beside = Callable[[Calls, TimingConfig], tuple[dict[str, float], dict[str, tuple[float, ...]]]]
+
+sys.path.insert(0, str(Path(__file__).parent))  # peers stand beside the benchmarks
 
 CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
 
@@ -29,6 +36,30 @@ def all_cores(timing_core: None) -> Iterator[None]:
     """For what starts workers of its own: they inherit the cores of whoever starts them."""
     with on(CORES):
         yield
+
+
+@pytest.fixture
+def beside(benchmark: Any) -> Beside:
+    """Times calls side by side: seconds of each, and its ratio to the first with 95 % interval."""
+
+    def time(
+        calls: Calls, timing: TimingConfig
+    ) -> tuple[dict[str, float], dict[str, tuple[float, ...]]]:
+        samples: dict[str, list[float]] = {}
+
+        def run() -> None:
+            samples.update(time_blocks(calls, timing, torch.device("cpu")))
+
+        benchmark.pedantic(run, rounds=1, iterations=1)
+        first = samples[next(iter(calls))]
+        ratios = {
+            name: tuple(ratio_ends(np.log(np.divide(taken, first)).tolist()))
+            for name, taken in samples.items()
+        }
+        benchmark.extra_info.update(ratios)
+        return {name: float(np.mean(taken)) for name, taken in samples.items()}, ratios
+
+    return time
 
 
 @contextlib.contextmanager

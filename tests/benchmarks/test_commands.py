@@ -16,7 +16,8 @@ import pytest
 
 from ablations.commands.trial_list import variant_of
 from ablations.plan.document import merge_into
-from ablations.plan.wanted import everything, make_plan
+from ablations.plan.wanted import make_plan
+from ablations.spec import experiments
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 
@@ -44,7 +45,7 @@ def test_two_variants_are_compared(benchmark: Any, tmp_path: Path) -> None:
 
 def test_a_folder_of_four_hundred_trials_is_looked_at(benchmark: Any, tmp_path: Path) -> None:
     results = Results(tmp_path / "out")
-    plan = make_plan(everything("smoke"), "smoke", {}, None)
+    plan = make_plan(list(experiments()), "smoke", {}, None)
     merge_into(results, plan)
     curve = [Reading("loss", "nats/token", 1.0, "valid", {"step": n}) for n in range(500)]
     for want in plan.wanted.values():

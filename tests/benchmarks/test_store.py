@@ -27,7 +27,7 @@ from ablations.store.schema import seal
 from ablations.worker import run_trials
 
 VARIANTS = ("pre", "post", "sandwich", "parallel")
-QUESTION = question(control=VARIANTS[0], variants={n: {"model.residual": n} for n in VARIANTS})
+QUESTION = question(baseline=VARIANTS[0], variants={n: {"model.residual": n} for n in VARIANTS})
 
 
 # A launcher that must not be asked for anything.

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ablations.benchmarks.timing import TimingConfig, time_blocks
+from ablations.benchmarks.timing import TimingConfig
 from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.plan.tree import replaced
 from ablations.spec import read_profile
@@ -26,7 +25,6 @@ from ablations.tasks.cache import load_task
 from ablations.train.config import TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer
 from ablations.train.optimizer import OPTIMIZER
-from analysis.stats import ratio_ends
 from model.batch import IGNORE, Batch
 from model.build import build
 
@@ -65,7 +63,7 @@ def trial(config: dict[str, Any], steps: int) -> Callable[[], None]:
             trainer.step += 1
             norm = trainer.learn(parts)
             if trainer.step % every == 0:
-                assert trainer.log(norm, lambda *_: None)
+                assert trainer.note(norm, lambda *_: None)
 
     return call
 
@@ -96,21 +94,15 @@ def bare(
 
 @pytest.mark.parametrize("profile", STEPS)
 def test_the_loop_of_a_trial_beside_a_bare_one(
-    benchmark: Any, capsys: pytest.CaptureFixture[str], profile: str
+    beside: Any, capsys: pytest.CaptureFixture[str], profile: str
 ) -> None:
     config, steps = settings(profile), STEPS[profile]
     task, train = load_task(freeze(config["task"])), TrainConfig(**config["train"])
     ready = list(islice(task.steps(0, train.budget), CALLS * steps))
     model = build(config["model"], task.source_size, task.target_size, seed=0)
-    calls = {"trial": trial(config, steps), "bare": bare(model, train, ready, steps)}
-    samples: dict[str, list[float]] = {}
-    benchmark.pedantic(
-        lambda: samples.update(time_blocks(calls, TIMING, CPU)), rounds=1, iterations=1
-    )
-    blocks = np.log(np.divide(samples["trial"], samples["bare"]))
-    ratio, low, high = ratio_ends(blocks.tolist())
-    each = f"{sum(samples['bare']) / len(samples['bare']) / steps * 1e3:.1f} ms a bare step"
-    benchmark.extra_info.update(ratio=ratio, low=low, high=high)
+    calls = {"bare": bare(model, train, ready, steps), "trial": trial(config, steps)}
+    seconds, ratios = beside(calls, TIMING)
+    ratio, low, high = ratios["trial"]
     with capsys.disabled():
-        print(f"\n{profile}: a trial's loop over a bare loop, one thread: ", end="")
-        print(f"{ratio:.3f} ({low:.3f} to {high:.3f}); {each}")
+        print(f"\n{profile}: a trial's loop over a bare loop, one thread: {ratio:.3f} ", end="")
+        print(f"({low:.3f} to {high:.3f}); {seconds['bare'] / steps * 1e3:.1f} ms a bare step")

@@ -36,7 +36,9 @@ def sweep(results: Results, launcher: LocalLauncher) -> Callable[..., Counter[st
     import sweep_jobs
     import toy_trials
 
-    def start(trials: dict[str, dict[str, Any]], **options: Any) -> Counter[str]:
+    def start(
+        trials: dict[str, dict[str, Any]], results: Results = results, **options: Any
+    ) -> Counter[str]:
         plan = sweep_jobs.toy_plan(trials)
         options = {"call": toy_trials.CALL, "poll": 0.0, **options}
         return run(plan, results, launcher, "cpu", **options)

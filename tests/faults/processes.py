@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+from ablations.store.results import Results
 
 HERE = Path(__file__).parent
 PATH = os.pathsep.join([str(HERE), str(HERE.parents[1])])  # where they find modules
@@ -30,3 +34,14 @@ def start(
     )
     drivers.append(driver)
     return driver
+
+
+def start_toys(
+    drivers: list[subprocess.Popen[str]],
+    results: Results,
+    trials: dict[str, dict[str, Any]],
+    jobs: int = 1,
+) -> subprocess.Popen[str]:
+    """The command `run`, over toys."""
+    words = ["run", "--jobs", str(jobs), "--results", str(results.root)]
+    return start(drivers, str(HERE / "toy_command.py"), json.dumps(trials), *words)

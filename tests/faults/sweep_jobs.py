@@ -1,21 +1,11 @@
-"""A sweep of toys: its plan, and the program that drives it."""
+"""The plan of a sweep of toys."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
-from toy_trials import CALL
-
-from ablations.launch.local import LocalLauncher
-from ablations.leases import Leases
 from ablations.plan.wanted import Plan, Want
-from ablations.runner import run
-from ablations.signals import exit_code, stoppable
 from ablations.spec import Profile
-from ablations.store.results import Results
-from ablations.store.schema import FAILED
 from ablations.store.stamp import Stamp
 
 
@@ -41,22 +31,3 @@ def toy_plan(trials: dict[str, dict[str, Any]]) -> Plan:
         wanted[name] = ToyWant(name, config, f"toy:{name}", {"kind": does.get("kind", "")})
     source: Any = None
     return Plan(Profile("toy", [0], {}, source), {}, {}, {}, wanted)
-
-
-def drive(settings: dict[str, Any]) -> int:
-    """What the command `run` does, for a plan of toys."""
-    results = Results(settings["folder"])
-    leases = Leases(results.root / "leases")
-    try:
-        with LocalLauncher(settings.get("jobs", 1), ["toy_trials"], grace=30.0) as launcher:
-            plan = toy_plan(settings["trials"])
-            counts = run(plan, results, launcher, "cpu", call=CALL, leases=leases, poll=0.02)
-    except KeyboardInterrupt as stop:
-        print("Stopped. The same command goes on from here.", file=sys.stderr)
-        return exit_code(stop)
-    return 1 if any(counts[status] for status in FAILED) else 0
-
-
-if __name__ == "__main__":
-    with stoppable():
-        sys.exit(drive(json.loads(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""Data or source that changes before a record is made: nothing is kept, and one line says so."""
+"""Fault 43: data or source changes before a record is made. Nothing is kept, one line says so."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import HERE, PATH, start
+from in_process import InProcess
+from processes import HERE, start
 from small import SETTINGS
 from watching import LONG
 
-from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Changed
 from ablations.launch.local import LocalLauncher
 from ablations.plan.code import code
 from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import run
 from ablations.store.results import Results
-from ablations.store.stamp import PROJECT, ROOT, changed, loaded_otherwise, note_loaded, stamp
-from ablations.worker import run_trials
+from ablations.store.stamp import PROJECT, ROOT, loaded_otherwise, note_loaded, stamp
 from model.norms import NORM
-
-pytestmark = pytest.mark.usefixtures("server")
 
 Ask = Callable[..., str]
 PART = "norm_of_ours"
@@ -48,11 +45,6 @@ class Ours(LayerNorm):
 '''
 
 
-def sweep(plan: Plan, results: Results, imports: tuple[str, ...] = ()) -> Any:
-    with LocalLauncher(1, preload=["ablations.worker"]) as launcher:
-        return run(plan, results, launcher, "cpu", imports)
-
-
 def kept(results: Results) -> list[str]:
     return [path.name for path in results.trials.iterdir()] if results.trials.exists() else []
 
@@ -70,25 +62,24 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-@pytest.mark.parametrize("how", ["swapped", pytest.param("gone", marks=pytest.mark.soak)])
 def test_data_that_is_changed_after_the_plan_ends_the_sweep_and_leaves_no_record(
-    ask: Ask, tmp_path: Path, files: dict[str, Path], how: str
+    ask: Ask, results: Results, files: dict[str, Path]
 ) -> None:
-    """Fault 43."""
-    results = Results(tmp_path / "out")
     named = {f"task.{split}": str(path) for split, path in files.items()}
     sizes = {"task.words": None, "task.valid_words": None, "task.test_words": None}
-    question = ask(settings={**SETTINGS, **sizes})
-    plan = make_plan([question], "smoke", named, [0])
+    plan = make_plan([ask(settings={**SETTINGS, **sizes})], "smoke", named, [0])
     whole = files["train"].read_text()
-    files["train"].write_text(whole.replace("AA B", "B AA"))
-    if how == "gone":
-        files["train"].unlink()
-    with pytest.raises(Changed, match="the data of task g2p has changed since this sweep began"):
-        sweep(plan, results)
-    assert kept(results) == []
-    files["train"].write_text(whole)
-    assert sum(sweep(plan, results).values()) == len(plan.wanted)
+    with LocalLauncher(1, preload=["ablations.worker"]) as launcher:
+        for change in (
+            lambda: files["train"].write_text(whole.replace("AA B", "B AA")),
+            lambda: files["train"].unlink(),
+        ):
+            change()
+            with pytest.raises(Changed, match="the data of task g2p has changed since this sweep"):
+                run(plan, results, launcher, "cpu")
+            assert kept(results) == []
+            files["train"].write_text(whole)
+        assert run(plan, results, launcher, "cpu").total() == len(plan.wanted)
 
 
 @pytest.fixture
@@ -98,8 +89,8 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir()
     (folder / f"{PART}.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), PATH]))
     importlib.import_module(PART)
+    note_loaded()  # as a worker does once it has imported a part
     code.cache_clear()  # which reads a part's file once
     yield folder / f"{PART}.py"
     code.cache_clear()
@@ -113,10 +104,8 @@ def own_plan(ask: Ask) -> Plan:
 
 @pytest.mark.parametrize("when", ["before it trains", "while it trains"])
 def test_source_that_is_edited_after_the_plan_ends_the_sweep_and_its_trial_leaves_no_record(
-    ask: Ask, tmp_path: Path, part: Path, when: str
+    ask: Ask, results: Results, part: Path, when: str
 ) -> None:
-    """Fault 43."""
-    results = Results(tmp_path / "out")
     plan = own_plan(ask)
     ours = next(want.trial for want in plan.wanted.values() if PART in want.code)
     _ = [want.measure_code("quality") for want in plan.wanted.values()]
@@ -125,38 +114,24 @@ def test_source_that_is_edited_after_the_plan_ends_the_sweep_and_its_trial_leave
     else:
         (part.parent / "edit").touch()
     with pytest.raises(Changed, match=f"{PART} changed since this sweep began"):
-        sweep(plan, results, (PART,))
+        run(plan, results, InProcess(), "cpu", [PART])
     assert f"{ours}.json" not in kept(results)
     part.write_text(SOURCE)
-    counts = sweep(plan, results, (PART,))
-    assert not counts["error"]
+    assert not run(plan, results, InProcess(), "cpu", [PART])["error"]
     assert f"{ours}.json" in kept(results)
 
 
 def test_a_worker_refuses_code_that_is_not_what_its_process_has_loaded(
-    ask: Ask, tmp_path: Path, part: Path
+    ask: Ask, results: Results, part: Path
 ) -> None:
-    """Fault 43. The plan and the files agree, but the process imported the part before the edit."""
-    note_loaded()  # as a worker does once it has imported a part
+    """The plan and the files agree, but the process imported the part before the edit."""
+    part.write_text(f"{SOURCE}\n# one more line, which is no code\n")
+    assert loaded_otherwise(stamp([PART])) == []
     part.write_text(SOURCE.replace("super()", "1.0 * super()"))
     plan = own_plan(ask)
-    ours = next(want for want in plan.wanted.values() if PART in want.code)
-    assert changed(ours.code) == []
-    job = TrainingJob([ours], Setting(plan, Results(tmp_path / "out"), "cpu", [PART])).job()
-    assert job is not None
     with pytest.raises(Changed, match=f"{PART} changed"):
-        run_trials(job.payload, lambda *_: None)
-    del sys.modules[PART], NORM.parts[PART]
-    importlib.import_module(PART)
-    assert run_trials(job.payload, lambda *_: None)[ours.trial]["env"]["code"] == ours.code
-
-
-def test_a_comment_that_is_edited_after_the_code_was_loaded_changes_nothing(part: Path) -> None:
-    note_loaded()
-    part.write_text(f"{SOURCE}\n# one more line\n")
-    assert loaded_otherwise(stamp([PART])) == []
-    part.write_text(f"{SOURCE}\nEDITED = True\n")
-    assert loaded_otherwise(stamp([PART])) == [PART]
+        run(plan, results, InProcess(), "cpu", [PART])
+    assert len(kept(results)) == 1, "the variant without the part"
 
 
 DRIVER = """

@@ -1,4 +1,7 @@
-"""A FIFO, a folder, a socket or a device where a file is read: named, never waited for."""
+"""Fault 47: a FIFO, a folder, a socket or a device where a file is read is named, never waited for.
+
+Every place that reads is tried with a FIFO, which would keep a plain `open` waiting for ever.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,10 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from ablations.commands import main
 from ablations.leases import Leases
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
-from ablations.store.files import NotAFileError
+from ablations.store.files import NotAFileError, read_file
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -24,137 +26,108 @@ from ablations.train.checkpoint import Checkpointer, load_weights, read_words, u
 from analysis.load import load
 from model.config import ConfigError
 
-Ask = Callable[..., str]
-Make = Callable[[Path], Path]
+Say = Callable[..., tuple[int, str, str]]
 Sweep = Callable[..., Counter[str]]
+WORDS = "a FIFO, not a file"
+
+
+def fifo(path: Path) -> Path:
+    """Put one in a file's place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
 
 
 def make_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as ours:
-        here = os.open(".", os.O_RDONLY)
-        os.chdir(path.parent)  # for a socket's name may have no more than 107 letters
-        try:
-            ours.bind(path.name)
-        finally:
-            os.chdir(here)
-            os.close(here)
-
-
-MAKERS: dict[str, Callable[[Path], None]] = {
-    "a FIFO": os.mkfifo,
-    "a folder": Path.mkdir,
-    "a socket": make_socket,
-    "a device": lambda path: path.symlink_to(os.devnull),
-}
-
-
-@pytest.fixture(params=MAKERS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return request.param
+    with socket.socket(socket.AF_UNIX) as ours, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path.parent)  # for a socket's name may have no more than 107 letters
+        ours.bind(path.name)
 
 
 @pytest.fixture
-def make(kind: str) -> Make:
-    """Puts something that is no file in a file's place."""
-
-    def place(path: Path) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        MAKERS[kind](path)
-        return path
-
-    return place
-
-
-@pytest.fixture
-def plan(ask: Ask) -> Plan:
+def plan(ask: Callable[..., str]) -> Plan:
     return make_plan([ask()], "smoke", {}, [0])
 
 
-@pytest.fixture
-def planned(plan: Plan, results: Results, make: Make) -> str:
-    """Two trials: one has its record, and the record of the other, given here, is no file."""
+def test_whatever_is_no_file_is_named(tmp_path: Path) -> None:
+    for name, make in (
+        ("a FIFO", os.mkfifo),
+        ("a folder", Path.mkdir),
+        ("a socket", make_socket),
+        ("a device", lambda path: path.symlink_to(os.devnull)),
+    ):
+        make(tmp_path / name)  # type: ignore[operator]
+        with pytest.raises(NotAFileError, match=f"{name}, not a file"):
+            read_file(tmp_path / name)
+
+
+def test_what_is_no_record_is_named_and_left_out(results: Results, plan: Plan, say: Say) -> None:
     merge_into(results, plan)
     whole, other = plan.wanted
     results.write(Record(whole, "ok", plan.wanted[whole].config, measures={"quality": {}}))
-    make(results.path(other))
-    return other
-
-
-def test_what_is_no_record_is_named_and_left_out(
-    results: Results, planned: str, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fault 47."""
-    with pytest.raises(RecordError, match=rf"^{planned}\.json: {kind}, not a file$"):
-        results.read(planned)
-    assert load(results.root).unreadable == {planned: f"{planned}.json: {kind}, not a file"}
-    folder = ["--results", str(results.root)]
-    assert main(["status", *folder]) == 0
-    assert f"{planned}.json: {kind}, not a file" in capsys.readouterr().out
-    assert main(["clean", *folder]) == 0
-    assert main(["show", planned, *folder]) == 2
-    assert capsys.readouterr().err == f"{planned}.json: {kind}, not a file\n"
+    fifo(results.path(other))
+    line, folder = f"{other}.json: {WORDS}", ["--results", str(results.root)]
+    with pytest.raises(RecordError, match=f"^{line}$"):
+        results.read(other)
+    assert load(results.root).unreadable == {other: line}
+    code, out, _ = say("status", *folder)
+    assert (code, line in out) == (0, True)
+    assert say("clean", *folder)[0] == 0
+    assert say("show", other, *folder) == (2, "", f"{line}\n")
 
 
 def test_what_is_no_record_is_set_aside_and_its_trial_run(
-    results: Results, sweep: Sweep, make: Make, kind: str, capsys: pytest.CaptureFixture[str]
+    results: Results, sweep: Sweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fault 47."""
-    make(results.path("a"))
+    fifo(results.path("a"))
     assert sweep({"a": {}, "b": {}}) == {"ok": 2}
     (aside,) = results.trials.glob("a.bad-*")
-    assert f"a.json: {kind}, not a file; kept as {aside.name}" in capsys.readouterr().err
-    assert not aside.is_file()
+    assert f"a.json: {WORDS}; kept as {aside.name}" in capsys.readouterr().err
     record = results.read("a")
     assert record is not None
     assert record.status == "ok"
 
 
 def test_a_plan_that_is_no_file_is_one_line(
-    results: Results, make: Make, kind: str, ask: Ask, capsys: pytest.CaptureFixture[str]
+    results: Results, ask: Callable[..., str], say: Say
 ) -> None:
-    """Fault 47."""
-    make(results.plan_file)
-    folder = ["--profile", "smoke", "--seeds", "0-0", "--results", str(results.root)]
-    for words in (["status", *folder[4:]], ["clean", *folder[4:]], ["run", ask(), *folder]):
-        assert main(words) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"{results.plan_file}: {kind}, not a file; ")
+    fifo(results.plan_file)
+    folder = ["--results", str(results.root)]
+    run = ["run", ask(), "--profile", "smoke", "--seeds", "0-0"]
+    for words in (["status"], ["clean"], run):
+        code, _, err = say(*words, *folder)
+        assert (code, err.count("\n")) == (2, 1)
+        assert err.startswith(f"{results.plan_file}: {WORDS}; ")
 
 
-def test_weights_that_are_no_file_are_none(tmp_path: Path, make: Make, kind: str) -> None:
-    """Fault 47. A training goes on from the checkpoint before it."""
-    weights = make(tmp_path / "weights.safetensors")
+def test_weights_that_are_no_file_are_none(tmp_path: Path) -> None:
+    """A training goes on from the checkpoint before it."""
+    weights = fifo(tmp_path / "weights.safetensors")
     for read in (unpack, read_words):
-        with pytest.raises(NotAFileError, match=kind):
+        with pytest.raises(NotAFileError, match=WORDS):
             read(weights)
-    with pytest.raises(ConfigError, match=rf"not a checkpoint of this trial \({kind}, not a file"):
+    with pytest.raises(ConfigError, match=rf"not a checkpoint of this trial \({WORDS}"):
         load_weights(nn.Linear(1, 1), weights, {})
     keeper = Checkpointer(tmp_path / "a.unfinished", {})
     keeper.save({}, {"step": 3})
     os.replace(keeper.path, keeper.previous)
-    make(keeper.path)
+    fifo(keeper.path)
     assert Checkpointer(keeper.path, {}).load() == ({}, {"step": 3})
 
 
-def test_data_and_questions_that_are_no_files_are_one_line(
-    tmp_path: Path, make: Make, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fault 47."""
-    with pytest.raises(ValueError, match=f": {kind}, not a file; name a file that can be read"):
-        read_text(str(make(tmp_path / "words.txt")))
-    question = make(tmp_path / "question.yaml")
+def test_data_and_experiments_that_are_no_files_are_one_line(tmp_path: Path, say: Say) -> None:
+    with pytest.raises(ValueError, match=f": {WORDS}; name a file that can be read"):
+        read_text(str(fifo(tmp_path / "words.txt")))
+    question = fifo(tmp_path / "question.yaml")
     for command in ("list", "plan", "run"):
-        assert main([command, str(question)]) == 2
-        assert capsys.readouterr().err == f"{question}: {kind}, not a file\n"
+        assert say(command, str(question)) == (2, "", f"{question}: {WORDS}\n")
 
 
-def test_a_lease_that_is_no_file_belongs_to_nobody(tmp_path: Path, make: Make, kind: str) -> None:
-    """Fault 47."""
-    path = make(tmp_path / "a")
+def test_a_lease_that_is_no_file_belongs_to_nobody(tmp_path: Path) -> None:
+    path = fifo(tmp_path / "a")
     with Leases(tmp_path) as leases:
         assert leases.live() == []
-        if kind != "a folder":  # which nobody deletes unasked
-            os.utime(path, (0, 0), follow_symlinks=False)
-            assert leases.take("a")
-            assert [lease.name for lease in leases.live()] == ["a"]
+        os.utime(path, (0, 0))
+        assert leases.take("a")
+        assert [lease.name for lease in leases.live()] == ["a"]

@@ -116,53 +116,28 @@ NO_RECORDS: list[tuple[bytes, str]] = [
 WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"status": "great"}, "'status'"),
     ({"surprise": 1}, "'surprise': unknown field"),
-    ({"config": []}, "'config'"),
-    ({"env": {"seconds": -1}}, "'env.seconds'"),
     ({"env": {"code": 7}}, "'env.code'"),
-    ({"env": {"earlier": ["killed"]}}, "'env.earlier[0]'"),
     ({"env": {"earlier": [ATTEMPT, {"status": "killed"}]}}, "'env.earlier[1].reason': missing"),
-    ({"env": {"earlier": [{**ATTEMPT, "more": 1}]}}, "'env.earlier[0].more': unknown field"),
     ({"env": {"sessions": {"a": 1}}}, "'env.sessions.a'"),
-    ({"data": "g2p"}, "'data'"),
-    ({"measures": ["quality"]}, "'measures'"),
-    ({"measures": {"quality": {"a.py": ""}}}, "'measures.quality.a.py'"),
-    ({"failures": {"quality": None}}, "'failures.quality'"),
-    ({"reason": 3}, "'reason'"),
-    ({"trained": 1}, "'trained'"),
     ({"trained": False, "status": "stuck"}, "'trained': a model that was not trained"),
     ({"attempts": 0}, "'attempts'"),
-    ({"attempts": True}, "'attempts'"),
     ({"parameters": -1}, "'parameters'"),
     ({"flops_per_token": "many"}, "'flops_per_token': expected a finite number, got 'many'"),
     ({"flops_per_token": 10**400}, "'flops_per_token'"),
-    ({"items": {"per": [1, "x"]}}, "'items.per[1]'"),
     ({"examples": [{"input": "x"}, {"input": 3}]}, "'examples[1].input'"),
     ({"trial": "../../x"}, "'trial'"),
-    *(
-        ({"status": status, "reason": why}, f"'reason': a record that says {status}")
-        for status in ("error", "oom", "timeout", "killed")
-        for why in (None, "")
-    ),
-    ({"readings": [3]}, "'readings[0]'"),
+    ({"status": "oom", "reason": ""}, "'reason': a record that says oom"),
     ({"readings": [{"measure": "m", "metric": "loss", "value": 1}]}, "'readings[0].unit': missing"),
 ]
 WRONG_READINGS: list[tuple[dict[str, Any], str]] = [
-    ({"metric": 3, "value": 1}, ".metric': "),
     ({"value": "low"}, ".value': expected a finite number, got 'low'"),
-    ({"value": 10**400}, ".value': "),
     ({}, "': reading 'x' has neither a value nor a reason"),
-    ({"value": None, "reason": 3}, ".reason': "),
     ({"value": 1, "no": 1}, ".no': unknown field"),
-    ({"value": 1, "at": [1]}, ".at': "),
     ({"value": 1, "at": {"step": ["ten"]}}, ".at.step': expected words or a finite number"),
     ({"samples": [1, None]}, ".samples[1]': "),
-    ({"samples": [1], "twin": [[1]]}, ".twin[0]': "),
     ({"samples": []}, ".samples': "),
-    ({"samples": [1], "reference": [1, 2]}, "': reading 'x' has not one time of each"),
     ({"samples": [1], "reference": [1], "twin": [1, 2]}, "': reading 'x' has not one time"),
-    ({"values": 3, "axes": {"a": [0]}}, ".values': "),
     ({"values": [["x"]], "axes": {"a": [0], "b": [0]}}, "that do not fill its axes"),
-    ({"values": [[1]], "axes": {"a": [0]}}, "that do not fill its axes"),
     ({"values": [[1], 2], "axes": {"a": [0, 1], "b": [0]}}, "that do not fill its axes"),
     ({"values": [1]}, "that do not fill its axes"),
     ({"values": [1], "axes": {"": [0]}}, ".axes"),
@@ -181,10 +156,9 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line_that_names_the_f
         line = reason(results, having(readings=[*record().to_dict()["readings"], wrong]))
         assert line.startswith(f"{TRIAL}.json: 'readings[2]"), line
         assert words in line
-    for name in ("trial", "status", "config"):
-        plain = record().to_dict()
-        del plain[name]
-        assert f"'{name}': missing" in reason(results, seal(plain))
+    plain = record().to_dict()
+    del plain["config"]
+    assert "'config': missing" in reason(results, seal(plain))
 
 
 def test_a_number_that_is_not_finite_is_refused_though_the_digest_fits(results: Results) -> None:
@@ -195,25 +169,18 @@ def test_a_number_that_is_not_finite_is_refused_though_the_digest_fits(results: 
             reason(results, vouched(SCHEMA, rest))
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [
-        having(schema=SCHEMA + 1),
-        having(schema=10**8),
-        seal({"schema": SCHEMA + 1, "readings": [], "shape": "unknown"}),
-        b'{"schema": 99}',
-        b'{"version": "9", "schema": 4}',
-    ],
-)
-def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(
-    results: Results, stored: bytes
-) -> None:
+def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(results: Results) -> None:
     """Fault 29. Whoever wrote it can still read it."""
-    assert "newer version" in reason(results, stored)
-    with pytest.raises(NewerRecordError):
-        missing(toy_plan({TRIAL: {}}), results, None)
-    assert [path.name for path in results.trials.iterdir()] == [f"{TRIAL}.json"]
-    assert results.path(TRIAL).read_bytes() == stored
+    for stored in (
+        seal({"schema": SCHEMA + 1, "readings": [], "shape": "unknown"}),
+        having(schema=10**8),
+        b'{"version": "9", "schema": 4}',
+    ):
+        assert "newer version" in reason(results, stored)
+        with pytest.raises(NewerRecordError):
+            missing(toy_plan({TRIAL: {}}), results, None)
+        assert [path.name for path in results.trials.iterdir()] == [f"{TRIAL}.json"]
+        assert results.path(TRIAL).read_bytes() == stored
 
 
 def test_a_record_of_another_trial_is_refused_whether_it_says_so_or_not(results: Results) -> None:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import HERE, PATH
+from processes import start_toys
 from small import DATA, config, plan_document, trial_of
 from sweep_jobs import toy_plan
-from toy_trials import CALL, starts
+from toy_trials import starts
+from watching import LONG
 
 from ablations.commands import main
-from ablations.launch.local import LocalLauncher
 from ablations.plan.missing import missing
-from ablations.runner import run as sweep
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from analysis.load import load
 
-LONG = 60.0  # seconds until a test gives up; none should come near it
+Drivers = list[subprocess.Popen[str]]
+Sweep = Callable[..., Counter[str]]
 TRIALS: dict[str, dict[str, Any]] = {f"{n:012x}": {} for n in range(40)}
 
 
@@ -51,19 +50,6 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=LONG)
 
 
-def run(results: Results, trials: dict[str, Any] = TRIALS) -> tuple[int, str]:
-    """The command `run` over toys: its exit code, and what it says to people."""
-    words = [json.dumps(trials), "run", "--jobs", "2", "--results", str(results.root)]
-    done = subprocess.run(
-        [sys.executable, str(HERE / "toy_command.py"), *words],
-        env=os.environ | {"PYTHONPATH": PATH},
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-    )
-    return done.returncode, done.stderr
-
-
 def held(results: Results) -> dict[str, Record | None]:
     return {path.stem: results.read(path.stem) for path in results.trials.glob("*.json")}
 
@@ -72,40 +58,40 @@ def held(results: Results) -> dict[str, Record | None]:
 
 
 def test_a_full_disk_ends_a_sweep_in_one_line_and_the_next_goes_on(
-    disk: Path, launcher: LocalLauncher
+    disk: Path, sweep: Sweep, drivers: Drivers
 ) -> None:
     """Fault 7. Room is made by a larger disk."""
     results = Results(disk / "out")
     (disk / "ballast").write_bytes(bytes(200_000))
-    code, told = run(results)
-    assert code == 1
-    assert "Traceback" not in told
+    driver = start_toys(drivers, results, TRIALS, jobs=2)
+    _, told = driver.communicate(timeout=LONG)
+    assert (driver.returncode, "Traceback" in told) == (1, False)
     assert told.splitlines()[-1].startswith("No space left on device: ")
     before = held(results)
     assert 1 < len(before) < len(TRIALS)
     assert all(record and record.status == "ok" for record in before.values())
     assert list(results.trials.glob(".*")) == []  # no half of a record
     mount(disk, "remount,size=4m")
-    sweep(toy_plan(TRIALS), results, launcher, "cpu", call=CALL, poll=0.0)
+    sweep(TRIALS, results)
     after = held(results)
     assert after.keys() == TRIALS.keys()
     assert {trial: after[trial] for trial in before} == before
 
 
 def test_a_disk_too_full_for_checkpoints_ends_a_sweep_though_records_would_fit(
-    disk: Path, launcher: LocalLauncher
+    disk: Path, sweep: Sweep
 ) -> None:
     """Fault 7."""
     results = Results(disk / "out")
-    plan = toy_plan({trial: {"do": "disk", "bytes": 60_000} for trial in TRIALS})
+    trials = {trial: {"do": "disk", "bytes": 60_000} for trial in TRIALS}
     with pytest.raises(OSError, match="No space left on device"):
-        sweep(plan, results, launcher, "cpu", call=CALL, poll=0.0)
+        sweep(trials, results)
     before = held(results)
     assert len(before) in (2, 3, 4)
     assert all(record and record.status == "ok" for record in before.values())
     assert len(starts(results.root)) <= len(before) + 2, "no trial was begun after one that failed"
     mount(disk, "remount,size=8m")
-    assert sweep(plan, results, launcher, "cpu", call=CALL, poll=0.0)["ok"] == 40 - len(before)
+    assert sweep(trials, results)["ok"] == 40 - len(before)
 
 
 # Read only.
@@ -125,7 +111,7 @@ def read_only(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callab
 
 
 def test_a_folder_that_may_only_be_read_is_refused_before_any_compute(
-    read_only: Callable[[], Results], tmp_path: Path
+    read_only: Callable[[], Results], tmp_path: Path, drivers: Drivers
 ) -> None:
     """Fault 8."""
     results = Results((tmp_path / "disk" if os.geteuid() == 0 else tmp_path) / "out")
@@ -133,9 +119,9 @@ def test_a_folder_that_may_only_be_read_is_refused_before_any_compute(
     results.check_writable()
     results.write(Record("0" * 12, "ok", {}))
     read_only()
-    code, told = run(results, some)
-    assert code == 1
-    assert told.count("\n") == 1
+    driver = start_toys(drivers, results, some)
+    _, told = driver.communicate(timeout=LONG)
+    assert (driver.returncode, told.count("\n")) == (1, 1)
     assert told.startswith(("Read-only file system: ", "Permission denied: "))
     assert starts(results.root) == []
     with pytest.raises(OSError, match=r"Read-only|Permission"):

@@ -29,11 +29,12 @@ def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     toys = {name: {"task": {}, **does} for name, does in trials.items()}
     ablations.commands.run.plan_of = lambda options: sweep_jobs.toy_plan(toys)
     ablations.commands.run.Sweep.tell_days = lambda *_: None  # type: ignore[method-assign]
-    ablations.commands.answers.renew_page = lambda results: None
+    for name in ("print_answers", "renew_page"):  # for which pandas is loaded
+        setattr(ablations.commands.answers, name, lambda *_: None)
     ablations.runner.run = functools.partial(ablations.runner.run, call=toy_trials.CALL, poll=0.02)
     launcher: Any = ablations.launch.local.LocalLauncher
     ablations.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]
-        lambda jobs, preload, **_: launcher(jobs, ["toy_trials"], grace=5.0)
+        lambda jobs, preload, **_: launcher(jobs, ["toy_trials"], grace=30.0)
     )
     device: Any = SimpleNamespace(
         pick_device=lambda word: Cpu("cpu"), check_devices=lambda *_: None, how_many=lambda _: 1

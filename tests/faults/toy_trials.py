@@ -79,9 +79,9 @@ def crash(_payload: dict[str, Any], _report: Report) -> None:
 def hang(_payload: dict[str, Any], report: Report) -> None:
     """With a child that is deaf to SIGTERM."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
+    child = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    report(0.1, f"{os.getpid()}")
+    report(0.1, f"{os.getpid()} {child.pid}")
     while True:
         signal.pause()
 

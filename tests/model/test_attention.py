@@ -13,6 +13,7 @@ from torch import Tensor
 
 from model.attention import MASK, PATH, SIMILARITY
 from model.batch import positions
+from model.build import build as whole
 from model.mixers import MIXER, Context
 from model.mixers.attention import Attention
 from model.positions import POSITION
@@ -126,6 +127,33 @@ def test_the_cosine_counts_directions_alone(path: str) -> None:
         assert_equals(mixer(x_BTD, context)[0], expected)
 
 
+SCALES = {
+    "sqrt_d_head": 1 / math.sqrt(D_HEAD),
+    "sqrt_d_model": 1 / math.sqrt(D_MODEL),
+    "linear": 1 / D_HEAD,
+    "none": 1.0,
+    "learned": [2.0, 0.3],  # each head's own
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCALE.parts))
+def test_scores_are_multiplied_as_the_name_of_the_scale_says(name: str) -> None:
+    for path in ["explicit", "fused"]:
+        mixer, x_BTD, factor = build(path, scale=name), random(2, 5, D_MODEL), SCALES[name]
+        if isinstance(factor, list):
+            mixer.scale.load_state_dict({"log": torch.tensor(factor, dtype=torch.float64).log()})
+        y_BTD, _ = mixer(x_BTD, Context(positions(5, x_BTD)))
+        assert_equals(y_BTD, by_hand(mixer, x_BTD, x_BTD, [5, 5], causal=False, scale=factor))
+
+
+def test_a_learned_scale_starts_at_one_over_the_root_or_where_it_is_told() -> None:
+    choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1}
+    for scale, start in [("learned", 0.5), ({"name": "learned", "start": 3.0}, 3.0)]:
+        model: Any = whole({**choice, "scale": scale}, None, 9, seed=0)
+        log_H = model.decoder.blocks[0].mixer.scale.log
+        assert log_H.exp().tolist() == pytest.approx([start] * 2)
+
+
 @pytest.mark.parametrize("path", ["explicit", "row", "loop"])
 def test_the_zero_mask_gives_what_it_should_hide_a_score_of_zero(path: str) -> None:
     mixer = build(path, mask="zero")
@@ -135,15 +163,19 @@ def test_the_zero_mask_gives_what_it_should_hide_a_score_of_zero(path: str) -> N
 
 
 @PATHS
-def test_a_bias_is_added_to_the_scaled_scores(path: str) -> None:
+def test_a_bias_is_added_to_the_scaled_scores_of_what_is_neither_late_nor_padding(
+    path: str,
+) -> None:
     q, k, v = (random(1, 1, 4, D_HEAD, seed=seed) for seed in range(3))
     bias_HTS = random(1, 4, 4, seed=3)
     along = PATH.build(path, mask=MASK.build("infinity"))
-    y, _ = along(q, k, v, 0.5, causal=True, bias_BHTS=bias_HTS)
+    keep = torch.tensor([True, True, False, True])
+    y, _ = along(q, k, v, 0.5, causal=True, keep_BHTS=keep[None, None, None], bias_BHTS=bias_HTS)
     scores = 0.5 * q @ k.transpose(-2, -1) + bias_HTS
     for t in range(4):
-        weights = scores[0, 0, t, : t + 1].softmax(dim=0)
-        torch.testing.assert_close(y[0, 0, t], weights @ v[0, 0, : t + 1])
+        seen = [s for s in range(t + 1) if keep[s]]
+        weights = scores[0, 0, t, seen].softmax(dim=0)
+        torch.testing.assert_close(y[0, 0, t], weights @ v[0, 0, seen])
 
 
 @pytest.mark.parametrize("path", ["explicit", "row", "loop"])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import cycle
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 
-from ablations.commands import main
 from model.attention import PATH
 from model.batch import Batch
 from model.build import build
@@ -18,6 +17,8 @@ from model.flops import Cost, count, flops_per_token, parameters
 from model.mixers import MIXER
 from model.positions import POSITION
 from model.residual import RESIDUAL
+
+Say = Callable[..., tuple[int, str, str]]
 
 D, HEADS, D_HEAD, DEPTH, V, S_V = 12, 2, 5, 3, 9, 11
 W, F = HEADS * D_HEAD, 4 * D
@@ -164,25 +165,14 @@ def test_the_bytes_kept_for_backward_are_those_that_autograd_keeps() -> None:
         assert cost.kept_bytes == really_kept(written, M, N), changes
 
 
-def test_counting_leaves_a_model_as_it_was() -> None:
-    model = on_meta(transformer(depth=4, path="row")).eval()
-    before = {name: set(vars(module)) for name, module in model.named_modules()}
-    count(model, None, N)
-    assert not model.training
-    assert before == {name: set(vars(module)) for name, module in model.named_modules()}
-    assert not any(module._forward_hooks for module in model.modules())
+def described(say: Say, *words: str) -> dict[str, Any]:
+    code, out, err = say("describe", "--json", *words)
+    assert (code, err) == (0, "")
+    return json.loads(out)
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["describe", *words]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
-
-
-def test_json_is_one_document_with_every_count(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--length", "16", "d_model=8", "--json", "model.n_heads=2", "--vocabulary", "10"]
-    page = json.loads(run(capsys, *words))
+def test_json_is_one_document_with_every_count(say: Say) -> None:
+    page = described(say, "--length", "16", "d_model=8", "model.n_heads=2", "--vocabulary", "10")
     with torch.device("meta"):
         model = build({"name": "transformer", "d_model": 8, "n_heads": 2}, None, 10, seed=None)
     assert page["parameters"] == parameters(model) == sum(page["by_part"].values())
@@ -194,10 +184,9 @@ def test_json_is_one_document_with_every_count(capsys: pytest.CaptureFixture[str
     assert page["config"]["d_model"] == 8
 
 
-def test_the_page_fits_a_terminal_and_folds_equal_blocks(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    page = run(capsys, "gpt2")
+def test_the_page_fits_a_terminal_and_folds_equal_blocks(say: Say) -> None:
+    code, page, _ = say("describe", "gpt2")
+    assert code == 0
     assert max(map(len, page.splitlines())) <= 80
     words = " ".join(page.split())
     assert "12 × block 85,054,464" in words
@@ -208,18 +197,13 @@ def test_the_page_fits_a_terminal_and_folds_equal_blocks(
     assert "causal attention counts as full" in words
 
 
-def test_an_override_replaces_a_choice_whole_in_any_order(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_override_replaces_a_choice_whole_in_any_order(say: Say) -> None:
+    rotary = {"name": "rotary", "theta": 5.0, "fraction": 1.0, "pairing": "halves"}
     for words in [
-        ["position=rotary", "position.theta=5"],
         ["position.theta=5", "model.position=rotary"],
         ["position={name: rotary, theta: 5}"],
     ]:
-        page = json.loads(run(capsys, "--json", *words, "--length=8"))
-        assert page["config"]["position"] == {
-            "name": "rotary", "theta": 5.0, "fraction": 1.0, "pairing": "halves",
-        }  # fmt: skip
+        assert described(say, *words, "--length=8")["config"]["position"] == rotary
 
 
 MISTAKES = {
@@ -237,9 +221,8 @@ MISTAKES = {
 }
 
 
-def test_a_mistake_is_answered_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_answered_in_one_line(say: Say) -> None:
     for words, sentence in MISTAKES.items():
-        assert main(["describe", *words.split()]) == 2
-        out, err = capsys.readouterr()
-        assert (out, err.count("\n")) == ("", 1)
+        code, out, err = say("describe", *words.split())
+        assert (code, out, err.count("\n")) == (2, "", 1)
         assert sentence in err

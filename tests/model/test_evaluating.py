@@ -36,6 +36,7 @@ def half_frozen(training: bool) -> nn.Module:
 
 
 def modes(model: nn.Module) -> dict[str, bool]:
+    assert not any(module._forward_hooks for module in model.modules()), "somebody still watches"
     return {name: module.training for name, module in model.named_modules()}
 
 
@@ -51,8 +52,8 @@ def test_every_part_is_left_in_its_own_mode_also_after_a_failure() -> None:
             ASKED[name](model)
             assert modes(model) == before
             model = half_frozen(training)
-            model.decoder.blocks[1].feedforward.register_forward_hook(fail)
-            with pytest.raises(RuntimeError, match="in the middle"):
+            fails = model.decoder.blocks[1].feedforward.register_forward_hook(fail)
+            with fails, pytest.raises(RuntimeError, match="in the middle"):
                 ASKED[name](model)
             assert modes(model) == before
 

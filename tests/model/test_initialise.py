@@ -115,11 +115,10 @@ def test_a_parameter_without_a_role_is_refused_by_name() -> None:
         initialise(nn.Bilinear(2, 2, 2), INIT.build("normal"), 0)
 
 
-# In a model: tokens, sinusoids and learned positions, before training.
+# In a model: learned positions, before training.
 
 D, MAX_LEN, TOKENS = 256, 512, 600
 RULES = {"xavier": "xavier", "normal": {"name": "normal", "std": 0.02}, "unit": "unit_variance"}
-TOKEN_SIZES = {"xavier": D**-0.5, "normal": 0.02, "unit": 1.0}  # before embedding_scale
 SINUSOID = 0.5**0.5
 
 
@@ -138,19 +137,6 @@ def positions_alone(model: Any) -> Tensor:
     nothing = torch.zeros(1, MAX_LEN, embedding.tokens.embedding_dim)
     told = embedding.position.embed(nothing, torch.arange(MAX_LEN))[0]
     return told[:, -(embedding.position.width or D) :]
-
-
-def tokens_alone(model: Any) -> Tensor:
-    """Every token as it enters the stack, without its place."""
-    return model.decoder.embedding(torch.arange(TOKENS)[None], torch.arange(TOKENS))
-
-
-def test_tokens_start_at_the_stated_size() -> None:
-    for rule in RULES:
-        for scale in [True, False]:
-            model = made(init=RULES[rule], embedding_scale=scale, position="none")
-            expected = TOKEN_SIZES[rule] * (D**0.5 if scale else 1)
-            assert rms(tokens_alone(model)) == pytest.approx(expected, rel=0.02)
 
 
 def test_learned_positions_start_at_the_size_that_is_asked_for() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from given_weights import affine, calls, random, randomised
+from given_weights import affine, assert_equals, calls, random, randomised
 from slow_formulas import Matrix, Vector, attention, linear, sigmoid
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -58,12 +58,6 @@ def run(mixer: Mixer, x: Tensor, causal: bool, lengths: list[int] | None = None)
     y, state = mixer(x, Context(positions(x.shape[1], x), causal=causal, lengths=real))
     assert state is None
     return y
-
-
-def assert_same(actual: Tensor, expected: Any, tolerance: float = 1e-9) -> None:
-    if not isinstance(expected, Tensor):
-        expected = torch.tensor(expected, dtype=torch.float64)
-    torch.testing.assert_close(actual.detach(), expected.detach(), rtol=tolerance, atol=tolerance)
 
 
 # What each mixer computes, one number at a time.
@@ -156,7 +150,7 @@ def check_by_hand(mixer: Mixer, causal: bool, by_hand: Callable[[Matrix], Matrix
     x, lengths = random(3, 7, D), [7, 1, 4]
     y = run(mixer, x, causal, lengths)
     for tokens, answer, length in zip(x, y, lengths, strict=True):
-        assert_same(answer[:length], by_hand(tokens[:length].tolist()))
+        assert_equals(answer[:length], by_hand(tokens[:length].tolist()))
 
 
 def test_a_window_is_attention_to_the_neighbours_within_reach() -> None:
@@ -180,7 +174,9 @@ def test_a_convolution_sums_what_its_taps_read() -> None:
 def test_taps_are_never_further_apart_than_the_longest_sequence() -> None:
     mixer = make({"name": "convolution", "kernel": 3, "dilated": True}, layer=30, max_len=10)
     x = random(1, 10, D)
-    assert_same(run(mixer, x, causal=True)[0], convolution_by_hand(mixer, x[0].tolist(), True, 10))
+    assert_equals(
+        run(mixer, x, causal=True)[0], convolution_by_hand(mixer, x[0].tolist(), True, 10)
+    )
 
 
 STEPS = {"rnn": rnn_step, "gru": gru_step, "lstm": lstm_step}
@@ -218,9 +214,9 @@ def test_basic_cross_attention_weighs_a_memory_by_its_own_products() -> None:
     y, _ = mixer(x, context)
     for row, length in enumerate((5, 2)):
         m = memory[row, :length].tolist()
-        assert_same(y[row], attention(x[row].tolist(), m, m, HEADS, lambda t, s: True))
+        assert_equals(y[row], attention(x[row].tolist(), m, m, HEADS, lambda t, s: True))
     stepped, _ = mixer(x, context, mixer.start(x[:, 0], 3, context))
-    assert_same(stepped, y)
+    assert_equals(stepped, y)
 
 
 # Windows against full attention, and states against one pass.
@@ -294,13 +290,13 @@ def test_a_window_asks_every_position_scheme_what_full_attention_asks(name: str)
             x, lengths = random(2, length, D), [length, 2]
             y, z = (run(mixer, x, causal, lengths) for mixer in (full, window))
             for row, real in enumerate(lengths):
-                assert_same(z[row, :real], y[row, :real])
+                assert_equals(z[row, :real], y[row, :real])
     for path in ["explicit", "fused"]:
         for reach in (1, 3, 4):
             mixer = make({"name": "window", "reach": reach}, position=scheme(name, True), path=path)
             x = random(2, 11, D)
             for sizes in CHUNKS:
-                assert_same(stepped(mixer, x, sizes), run(mixer, x, causal=True))
+                assert_equals(stepped(mixer, x, sizes), run(mixer, x, causal=True))
 
 
 def test_steps_and_chunks_give_what_one_pass_gives() -> None:
@@ -315,7 +311,7 @@ def test_steps_and_chunks_give_what_one_pass_gives() -> None:
     ]:
         mixer, x = make(written, causal=True, layer=layer), random(2, 11, D)
         for sizes in CHUNKS:
-            assert_same(stepped(mixer, x, sizes), run(mixer, x, causal=True))
+            assert_equals(stepped(mixer, x, sizes), run(mixer, x, causal=True))
 
 
 def test_blocks_of_padding_are_finite_and_so_are_gradients() -> None:
@@ -363,7 +359,7 @@ def test_a_mingru_in_single_precision_stays_with_the_loop_over_512_tokens() -> N
         x = random(1, 512, D)
         loop = torch.tensor(mingru_by_hand(mixer.ahead, x[0].tolist()))
         y = run(mixer.float(), x.float().requires_grad_(), causal=True)
-        assert_same(y[0], loop.float(), 1e-4)
+        torch.testing.assert_close(y[0].detach(), loop.float(), rtol=1e-4, atol=1e-4)
         y.square().sum().backward()
         assert all(p.grad is not None and p.grad.isfinite().all() for p in mixer.parameters())
 
@@ -385,7 +381,7 @@ def test_without_a_mixer_no_token_learns_of_another() -> None:
         other[0, changed] = 7
         after = model(Batch(labels=source, source=other))
         same = torch.tensor([place != changed for place in range(4)])
-        assert_same(after[0, same], before[0, same], 0.0)
+        assert_equals(after[0, same], before[0, same])
         assert (after[0, changed] - before[0, changed]).abs().max() > 1e-3
 
 
@@ -400,33 +396,21 @@ def test_both_forms_start_with_the_same_weights_gate_by_gate() -> None:
         assert all(view.shape[0] == D // 2 for n, view in kernel.items() if ".mixer." in n)
 
 
-# Beside cross-attention.
-
-# What of a mixer's options changes the cross-attention beside it; all others are about its own
-# sequence: how far it sees, how it gets from one position to the next.
-REACHES: dict[str, set[str]] = {
-    **{name: set() for name in MIXER.parts},
-    **{name: {"bias", "n_kv_heads"} for name in ("attention", "window")},
-    "convolution": {"bias"},
-}
-OTHER = {
-    "bias": False, "n_kv_heads": 2, "reach": 3, "kernel": 5, "dilated": True, "form": "steps",
-    "forget_bias": 1.0,
-}  # fmt: skip
-
-
-def cross(mixer: Any) -> torch.nn.Module:
+def cross(mixer: Any) -> dict[str, Any]:
+    """The shapes of the attention that reads the memory beside this mixer."""
     written = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "depth": 2}
     with torch.device("meta"):
-        return build({**written, "mixer": mixer}, 9, 9, seed=None).decoder.blocks[1].cross
-
-
-def shapes(module: torch.nn.Module) -> dict[str, Any]:
-    return {name: weight.shape for name, weight in module.named_parameters()}
+        model: Any = build({**written, "mixer": mixer}, 9, 9, seed=None)
+    return {name: w.shape for name, w in model.decoder.blocks[1].cross.named_parameters()}
 
 
 def test_an_option_reaches_cross_attention_where_that_has_the_same() -> None:
-    for name, reaching in REACHES.items():
-        for option in set(MIXER.resolve(name)) - {"name"}:
-            plain, changed = cross(name), cross({"name": name, option: OTHER[option]})
-            assert (shapes(changed) != shapes(plain)) == (option in reaching)
+    plain, both = cross("attention"), {"n_kv_heads": 2, "bias": False}
+    for mixer, reaching in [
+        ({"name": "attention", **both}, both),
+        ({"name": "window", "reach": 3, **both}, both),
+        ({"name": "convolution", "kernel": 5, "dilated": True, "bias": False}, {"bias": False}),
+        ({"name": "lstm", "form": "steps", "forget_bias": 1.0}, {}),
+    ]:
+        assert cross(mixer) == cross({"name": "attention", **reaching})
+        assert (cross(mixer) != plain) == bool(reaching)

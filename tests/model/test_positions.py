@@ -221,19 +221,6 @@ def test_a_fixed_bias_stays_on_the_fast_kernel() -> None:
 # Whole models.
 
 
-def test_steps_with_a_cache_give_what_one_pass_gives() -> None:
-    for choice in ALL.values():
-        model, given = whole(choice), tokens(2, 9)
-        with torch.no_grad():
-            expected = model(Batch(labels=given, inputs=given))
-            for chunks in ([1] * 9, [4, 1, 3, 1], [9]):
-                decoding, logits = model.begin(2, 9, None, None), []
-                for chunk in given.split(chunks, dim=1):
-                    step, decoding = model.step(chunk, decoding)
-                    logits.append(step)
-                assert_near(torch.cat(logits, dim=1), expected)
-
-
 def answers_when_shifted(choice: Any, *shifts: int) -> list[Tensor]:
     """What the decoder's stack says when every token stands so much further on."""
     stack, given = whole(choice).decoder, tokens(2, 8)

@@ -69,7 +69,7 @@ class Twin:
 
     preset: str
     library: Callable[..., Any]
-    """Their model, of the published size or of the sizes given."""
+    """Their model, of the sizes given."""
     table: Table
     arranged: Callable[[Weights], Weights] = dict
     """Their weights, rows and columns in our order."""
@@ -123,14 +123,6 @@ class Twin:
                 if not any(name.startswith(f"{names[0]}.") for name in theirs):
                     break
                 yield mine.replace("*", str(layer)), names
-
-    def assert_published_shapes(self, changes: Mapping[str, Any], **their_sizes: Any) -> None:
-        """Weight by weight at full size, without allocating one."""
-        choice = load(self.preset)
-        with torch.device("meta"):
-            theirs = self.translated(trained(self.library(**their_sizes)))
-            model = self.build((choice.source_size, choice.target_size), changes)
-        assert shapes(theirs) == shapes(trained(model))
 
 
 def padded(lengths: list[int], seed: int) -> tuple[Tensor, Tensor, Tensor]:
