@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import (
@@ -76,15 +75,35 @@ def arguments(parser: ArgumentParser) -> None:
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
-    from ablations.runner import EARLIER
+    from ablations.runner import EARLIER, run
     from ablations.store.schema import FAILED
     from ablations.tasks.cache import announce
+
+    def sweep(plan: Plan) -> Counter[str]:
+        return run(
+            plan,
+            results,
+            launcher,
+            str(on.device),
+            options.imports,
+            options.rerun,
+            limit=options.limit,
+            accelerators=0.0 if on.device.type == "cpu" else 1.0,
+            workers=max(1, on.jobs // on.accelerators),
+            devices=on.devices,
+            pack=options.pack,
+            after_pass=after_pass,
+        )
+
+    def after_pass(number: int, of: int) -> None:
+        print(f"\nPass {number} of {of}")
+        with harmless():
+            write_page(results)
 
     with ExitStack() as held:
         held.enter_context(announce(want.config["task"] for want in plan.wanted.values()))
         launcher, on = launcher_of(options, results)
         held.enter_context(launcher)
-        sweep = Sweep(options, results, launcher, on)
         if options.tune:
             tune(plan, options, results, sweep)
             plan = plan_of(options)
@@ -100,40 +119,9 @@ def act(options: Namespace) -> int:
             is_old = not page.exists() or page.stat().st_mtime < results.plan_file.stat().st_mtime
             if counts or is_old:
                 write_page(results)
+            else:
+                print(f"\nThe page: {page}")
     return 1 if earlier or any(counts[status] for status in FAILED) else 0
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Runs what a folder lacks of a plan, with one launcher for all plans of a command."""
-
-    options: Namespace
-    results: Results
-    launcher: Launcher
-    on: Machine
-
-    def __call__(self, plan: Plan) -> Counter[str]:
-        from ablations.runner import run
-
-        return run(
-            plan,
-            self.results,
-            self.launcher,
-            str(self.on.device),
-            self.options.imports,
-            self.options.rerun,
-            limit=self.options.limit,
-            accelerators=0.0 if self.on.device.type == "cpu" else 1.0,
-            workers=max(1, self.on.jobs // self.on.accelerators),
-            devices=self.on.devices,
-            pack=self.options.pack,
-            after_pass=self.after_pass,
-        )
-
-    def after_pass(self, number: int, of: int) -> None:
-        print(f"\nPass {number} of {of}")
-        with harmless():
-            write_page(self.results)
 
 
 @contextlib.contextmanager
@@ -198,7 +186,9 @@ def remote_device(word: str, devices: int) -> torch.device:
     return device
 
 
-def tune(plan: Plan, options: Namespace, results: Results, sweep: Sweep) -> None:
+def tune(
+    plan: Plan, options: Namespace, results: Results, sweep: Callable[[Plan], Counter[str]]
+) -> None:
     """Tune every experiment of a plan that names a grid; ConfigError where none does."""
     grids = [table.ablation.tune for table in plan.tables.values() if table.ablation.tune]
     if not grids:
