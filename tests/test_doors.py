@@ -45,7 +45,7 @@ BROKEN_SHIM = "#!/usr/bin/env bash\necho 'shim: version not installed' >&2\nexit
 
 
 class Checkout:
-    """A copy of the scripts in a folder of its own, with a path that holds only what we put there."""
+    """A copy of the scripts in a folder of its own, with a PATH of chosen programs only."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "a folder with spaces"

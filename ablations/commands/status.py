@@ -49,73 +49,60 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
 
     planned = results.read_plan()["ablations"]
     running = {lease.name for lease in Leases(results.root / "leases").live()}
-    titles = _titles(planned, names, results)
-    cells = [(title, cell) for title in titles for cell in planned[title]["cells"]]
+    rows: list[dict[str, Any]] = []
+    rows_of: dict[str, list[dict[str, Any]]] = {}  # by trial, which experiments may share
     asked: dict[str, set[str]] = {}  # trial → measures
-    for _, cell in cells:
-        asked.setdefault(cell["trial"], set()).update(cell["measures"])
-    metrics = {title: planned[title]["metric"] for title in titles}
-    trials = {
-        trial: _look_at(trial, results, trial in running, measures, metrics)
-        for trial, measures in asked.items()
-    }
-    counts = Counter(trial["outcome"] for trial in trials.values())
-    sizes = {cell["trial"]: float(cell["work"]) for _, cell in cells}
-    took = {name: trial["seconds"] for name, trial in trials.items() if "seconds" in trial}
+    sizes: dict[str, float] = {}
+    for title in _titles(planned, names, results):
+        for cell in planned[title]["cells"]:
+            trial = cell["trial"]
+            row = {"experiment": title, "variant": variant_of(cell), "seed": cell["seed"]}
+            rows.append(row | {"trial": trial, "role": cell["role"]})
+            rows_of.setdefault(trial, []).append(rows[-1])
+            asked.setdefault(trial, set()).update(cell["measures"])
+            sizes[trial] = float(cell["work"])
+    found: Counter[str] = Counter()
+    reasons: list[str] = []
+    took: dict[str, float | None] = {}
+    for trial, measures in asked.items():
+        record, why = _read(results, trial)
+        reasons += why
+        outcome = "running" if trial in running else record.status if record else "waiting"
+        is_stale = False
+        if record and outcome != "running":
+            made_by = [record.measures.get(each, {}) for each in measures]
+            is_stale = any(map(changed, [record.env.get("code") or {}, *made_by]))
+            is_whole = measures <= record.measures.keys()
+            found["unmeasured"] += record.status in TRAINED and not is_whole
+            took[trial] = record.env.get("seconds") if record.status in WHOLE else None
+        found.update({outcome: 1, "stale": is_stale})
+        for row in rows_of[trial]:
+            metric = planned[row["experiment"]]["metric"]
+            row |= {"outcome": outcome, "stale": is_stale, "unit": metric["unit"]}
+            row["score"] = score(record, metric) if record else None
     return {
-        **dict.fromkeys(STATES, 0),
-        **counts,
-        "stale": sum(trial["stale"] for trial in trials.values()),
-        "unmeasured": sum(trial["unmeasured"] for trial in trials.values()),
-        "seconds_left": seconds_left(sizes, took, counts["running"] or cores()),
-        "reasons": [reason for trial in trials.values() for reason in trial["reasons"]],
+        **dict.fromkeys((*STATES, "unmeasured"), 0),
+        **found,
+        "seconds_left": seconds_left(sizes, took, found["running"] or cores()),
+        "reasons": reasons,
         "set_aside": sorted(path.name for path in results.trials.glob("*.bad-*")),
-        "trials": [
-            {
-                "experiment": title,
-                "variant": variant_of(cell),
-                "seed": cell["seed"],
-                "trial": cell["trial"],
-                "outcome": trials[cell["trial"]]["outcome"],
-                "stale": trials[cell["trial"]]["stale"],
-                "score": trials[cell["trial"]]["scores"].get(title),
-                "unit": metrics[title]["unit"],
-                "role": cell["role"],
-            }
-            for title, cell in cells
-        ],
+        "trials": rows,
     }
 
 
-def _look_at(
-    trial: str,
-    results: Results,
-    is_running: bool,
-    measures: set[str],
-    metrics: Mapping[str, Any],
-) -> dict[str, Any]:
-    """What one record says; `seconds` only of a trial that is over."""
-    found: dict[str, Any] = {"stale": False, "unmeasured": False, "reasons": [], "scores": {}}
+def _read(results: Results, trial: str) -> tuple[Record | None, list[str]]:
+    """A trial's record, and in one line why it has failed, or a measurement of it."""
     try:
         record = results.read(trial)
     except RecordError as error:  # it will be run again
-        record, found["reasons"] = None, [str(error)]
-    found["outcome"] = "running" if is_running else record.status if record else "waiting"
+        return None, [str(error)]
     if record is None:
-        return found
+        return None, []
     reasons = [record.reason.splitlines()[0]] if record.reason else []
     reasons += [f"{what} failed: {why}" for what, why in record.failures.items()]
-    if reasons:
-        attempt = f" (attempt {record.attempts})" if record.attempts > 1 else ""
-        found["reasons"] = [f"{trial} {record.status}: {'; '.join(reasons)}{attempt}"]
-    found["scores"] = {title: score(record, metric) for title, metric in metrics.items()}
-    if not is_running:
-        made_by = [record.measures.get(each, {}) for each in measures]
-        found["stale"] = any(map(changed, [record.env.get("code") or {}, *made_by]))
-        is_trained = record.status in TRAINED
-        found["unmeasured"] = is_trained and not measures <= record.measures.keys()
-        found["seconds"] = record.env.get("seconds") if record.status in WHOLE else None
-    return found
+    attempt = f" (attempt {record.attempts})" if record.attempts > 1 else ""
+    line = f"{trial} {record.status}: {'; '.join(reasons)}{attempt}"
+    return record, [line] if reasons else []
 
 
 def score(record: Record, metric: Mapping[str, Any]) -> float | None:
@@ -133,19 +120,12 @@ def score(record: Record, metric: Mapping[str, Any]) -> float | None:
 def summary(found: Mapping[str, Any]) -> str:
     from ablations.progress import roughly
 
-    outcomes = {row["trial"]: row["outcome"] for row in found["trials"] if row["stale"]}
-    stale = Counter(outcomes.values())
-    states = [
-        f"{found[state]} {state}" + (f" ({stale[state]} stale)" if stale[state] else "")
-        for state in STATES
-        if found[state] and state != "stale"
-    ]
+    states = [f"{found[state]} {state}" for state in STATES if found[state] and state != "stale"]
     line = ", ".join(states) or "nothing is planned"
+    line += f"; {found['stale']} stale" if found["stale"] else ""
     line += f"; {found['unmeasured']} not all measured" if found["unmeasured"] else ""
     line += f"; left {roughly(found['seconds_left'])}" if found["seconds_left"] else ""
     lines = [line, *(f"  {reason}" for reason in found["reasons"][:MOST_REASONS])]
-    if (more := len(found["reasons"]) - MOST_REASONS) > 0:
-        lines.append(f"  and {more} more; --json lists all")
     if found["set_aside"]:
         lines.append(f"  set aside, unusable: {', '.join(found['set_aside'])}")
     return "\n".join(lines)

@@ -92,14 +92,13 @@ def test_reasons_are_one_line_each_with_the_attempt(results: Results) -> None:
     assert counts(results)["waiting"] == 5
 
 
-def test_the_summary_says_which_records_are_stale(results: Results) -> None:
+def test_the_summary_counts_stale_records(results: Results) -> None:
     for number, status in enumerate(("ok", "ok", "ok", "diverged", "stuck")):
         write(results, number, status, env={"code": NOW if number == 4 else OTHER})
     write(results, 1)
     found = look(results)
     assert found["stale"] == 3
-    words = "3 ok (2 stale), 1 diverged (1 stale), 1 stuck, 1 waiting"
-    assert summary(found).partition(";")[0] == words
+    assert summary(found).startswith("3 ok, 1 diverged, 1 stuck, 1 waiting; 3 stale")
 
 
 def test_a_trial_is_done_when_all_that_is_asked_of_it_is_measured(results: Results) -> None:
