@@ -206,25 +206,19 @@ class Machine:
         return 1 if self.device.type == "cpu" else self.held
 
     def __str__(self) -> str:
-        if self.device.type != "cpu":
-            return f"{self.held} × {self.device}" if self.held > 1 else str(self.device)
-        used = self.at_once * self.devices
-        return f"{used} core{'s' * (used > 1)}"
+        if self.device.type == "cpu":
+            used = self.at_once * self.devices
+            return f"{used} core{'s' * (used > 1)}"
+        return f"{self.held} × {self.device}" if self.held > 1 else str(self.device)
 
 
 def machine_of(options: Namespace) -> Machine:
     from ablations.train.device import check_devices, how_many, pick_device
 
-    check_packing(options)
     device, devices = pick_device(options.device), getattr(options, "devices", 1)
     check_devices(devices, device)
     held = cores() if device.type == "cpu" else how_many(device)
     return Machine(device, options.jobs or max(1, held // devices), held, devices)
-
-
-def check_packing(options: Namespace) -> None:
-    if getattr(options, "devices", 1) > 1 and options.pack > 1:
-        raise ConfigError(["--pack and --devices do not go together: leave one out"])
 
 
 def cores() -> int:

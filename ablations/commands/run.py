@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ablations.commands.arguments import (
     Machine,
-    check_packing,
     machine,
     machine_of,
     plan_of,
@@ -136,6 +135,8 @@ def harmless() -> Iterator[None]:
 
 def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine]:
     """Where the jobs go, and what there is."""
+    if options.devices > 1 and options.pack > 1:
+        raise ConfigError(["--pack and --devices do not go together: leave one out"])
     for name, on in CLUSTER_OPTIONS.items():
         if getattr(options, name) and options.on != on:
             raise ConfigError([f"--{name.replace('_', '-')} is for --on {on}: leave it out"])
@@ -148,7 +149,6 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
         return LocalLauncher(here.jobs, preload, devices=here.accelerators, settle=settle), here
     import torch
 
-    check_packing(options)
     device = None if options.device is None else remote_device(options.device, options.devices)
     launcher: Launcher
     if options.on == "ray":
