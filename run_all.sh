@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The one door: set up, run the catalogue, write the report. `./run_all.sh help` says how.
+# Set up, run the experiments, write the report. `./run_all.sh help` says how.
 set -euo pipefail
 unset PYTHONHOME PYTHONPATH
 
@@ -13,7 +13,7 @@ log=$venv/setup.log
 usage() {
     cat <<'END'
 ./run_all.sh [smoke|quick|full|gpu] [--results DIR] [key=value ...]
-    set up, run the catalogue at that profile (default: quick), write the report;
+    set up, run the experiments at that profile (default: quick), write the report;
     run again, it goes on where it stopped. DIR is results/<profile> unless given.
     All other words go to `ablations run`.
 ./run_all.sh test [...]     lint, types and tests; further words go to pytest
@@ -52,15 +52,6 @@ find_python() {
     fail "${old:-no Python found}: install Python 3.11 or newer, or name one: PYTHON=/path/to/python3"
 }
 
-# torch brings CUDA on most machines: about 6 GB in all. Its CPU build needs about 2.
-check_room() {
-    local free
-    free=$(df -Pk "$root" 2>/dev/null | awk 'NR == 2 { print int($4 / 1024 / 1024) }') || return 0
-    [[ $free =~ ^[0-9]+$ ]] || return 0
-    ((free >= 3)) || fail "only $free GB free in $root: the set-up needs 3 to 6 GB, free some space"
-    ((free >= 6)) || say "only $free GB free: enough for a CPU build of torch, not for CUDA"
-}
-
 # The stamp holds this line; it is written last, so an interrupted set-up never has it.
 fingerprint() {
     printf '%s, Python %s, %s' "$(cksum <"$root/pyproject.toml")" \
@@ -82,7 +73,6 @@ make_venv() {
     [[ ! -e $venv && ! -L $venv ]] || mv "$venv" "$venv.old"
     rm -rf "$venv.old"
     base=$(find_python) || exit
-    check_room
     say "making .venv with $base"
     mkdir "$venv" 2>/dev/null || fail "cannot write in $root: make it writable, or clone it elsewhere"
     echo unfinished >"$stamp"
@@ -146,49 +136,21 @@ set_up() {
     exec 9<&-
 }
 
-# Run a program so that Ctrl-C and SIGTERM reach it, and wait until it has stopped cleanly.
-attend() {
-    local child code=0
-    trap : INT
-    trap 'kill -TERM $! 2>/dev/null || true' TERM
-    (trap - INT && exec "$@") &
-    child=$!
-    wait "$child" || code=$?
-    while kill -0 "$child" 2>/dev/null; do
-        code=0
-        wait "$child" || code=$?
-    done
-    trap - INT TERM
-    return "$code"
-}
-
-sweep() {
-    local profile=$1 results="" code=0 report=0 words=()
+run_experiments() {
+    local profile=$1 word
     shift
-    while (($#)); do
-        case $1 in
+    for word in "$@"; do
+        case $word in
             -h | --help) usage && exit ;;
             --profile | --profile=*) refuse "the profile is the first word: ./run_all.sh smoke" ;;
-            --results=?*) results=${1#*=} ;;
-            --results*)
-                [[ $1 == --results && -n ${2-} ]] || refuse "write it as --results DIR"
-                results=$2
-                shift
-                ;;
-            *) words+=("$1") ;;
         esac
-        shift
     done
-    results=${results:-$root/results/$profile}
+    [[ " $*" == *" --results"* ]] || set -- --results "$root/results/$profile" "$@"
     set_up .
     # Files are named from where the user stands, yet a `model` folder there must not hide ours.
     export PYTHONSAFEPATH=1 PYTHONPATH="$root:$here"
-    say "running the catalogue ($profile) into $results"
-    attend "$python" -m ablations run --profile "$profile" --results "$results" \
-        ${words[@]+"${words[@]}"} || code=$?
-    ((code <= 1)) || exit "$code"
-    attend "$python" -m ablations report --results "$results" || report=$?  # tells what was written
-    exit $((code ? code : report))
+    say "running the experiments ($profile)"
+    exec "$python" -m ablations run --profile "$profile" "$@" # which ends with the report
 }
 
 check() { # lint, types, tests
@@ -203,22 +165,21 @@ check() { # lint, types, tests
         --ignore=tests/benchmarks "$@"
 }
 
-door=${1-quick}
-case $door in
-    smoke | quick | full | gpu) sweep "$door" "${@:2}" ;;
+command=${1-quick}
+case $command in
+    smoke | quick | full | gpu) run_experiments "$command" "${@:2}" ;;
     -h | --help | help) usage && exit ;;
-    -* | *=*) sweep quick "$@" ;;
+    -* | *=*) run_experiments quick "$@" ;;
     test | soak | bench) ;;
     setup) (($# == 1)) || refuse "setup takes no further words" ;;
-    *) refuse "unknown word '$door': use smoke, quick, full or gpu (an ablation's name comes after" \
-        "it: ./run_all.sh quick NAME), or test, soak, bench, setup, help" ;;
+    *) refuse "unknown word '$command': use smoke, quick, full or gpu (an experiment's name comes" \
+        "after it: ./run_all.sh quick NAME), or test, soak, bench, setup, help" ;;
 esac
 
 set_up '.[test]'
 cd "$root"
-[[ $door == bench ]] || export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
-case $door in
-    setup) ;;
+[[ $command == bench ]] || export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+case $command in
     test) check "${@:2}" ;;
     soak) exec "$python" -m pytest -m soak --ignore=tests/benchmarks "${@:2}" ;;
     bench)

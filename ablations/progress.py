@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
@@ -15,55 +16,16 @@ from rich.table import Column
 from rich.text import Text
 
 from ablations.store.record import WHOLE
+from ablations.store.words import in_one_line
 
-_TITLE, _NOTE = 60, 120  # characters; a label may be of any length
-
-
-class TimeLeft:
-    """How long the rest takes: relative sizes, and what jobs that finished really took.
-
-    A job whose size is not known counts as an average one.
-    """
-
-    def __init__(
-        self, jobs: int, sizes: Mapping[str, float] | None = None, workers: int = 1
-    ) -> None:
-        self._sizes = dict(sizes or {})
-        self._average, self._workers = fmean(self._sizes.values() or [1.0]), workers
-        self._rest = dict(self._sizes)
-        self._unnamed = max(0, jobs - len(self._sizes))
-        self._took = self._sized = 0.0
-
-    def progress(self, job_id: str, fraction: float) -> None:
-        size = self._size(job_id)
-        if job_id in self._rest:
-            self._rest[job_id] = size * (1 - min(max(fraction, 0.0), 1.0))
-
-    def finished(self, job_id: str, seconds: float | None) -> None:
-        """One job less; None for a time that says nothing about the others."""
-        size = self._size(job_id)
-        self._rest.pop(job_id, None)
-        if seconds is not None:
-            self._took, self._sized = self._took + seconds, self._sized + size
-
-    def seconds(self) -> float | None:
-        """None while nothing is known; never less than the longest job, which has one worker."""
-        rest = [*self._rest.values(), *[self._average] * self._unnamed]
-        if not rest or self._sized == 0:
-            return None if rest else 0.0
-        return self._took / self._sized * max(sum(rest) / self._workers, max(rest))
-
-    def _size(self, job_id: str) -> float:
-        if job_id not in self._sizes:
-            self._sizes[job_id] = self._rest[job_id] = self._average
-            self._unnamed = max(0, self._unnamed - 1)
-        return self._sizes[job_id]
+_TITLE, _NOTE = 60, 120  # characters; a variant's name may be of any length
 
 
 class Display:
-    """The live picture of a run of `total` trials, of which `done` were on disk before.
+    """The progress of a run of `total` trials, of which `done` were on disk before.
 
-    `sizes` says how large the trials that are still to run are, beside each other.
+    `sizes` says how large the trials that are still to run are, relative to each other; a trial
+    that it does not name counts as an average one. Time left follows from what is done by now.
     """
 
     def __init__(
@@ -71,12 +33,15 @@ class Display:
         total: int,
         done: int = 0,
         sizes: Mapping[str, float] | None = None,
-        workers: int = 1,
         stream: TextIO | None = None,
     ) -> None:
         self._total, self._done = total, done
         self._counts: Counter[str] = Counter()
-        self._left = TimeLeft(total - done, sizes, workers)
+        self._sizes = dict(sizes or {})
+        self._average = fmean(self._sizes.values() or [1.0])
+        self._work = self._average * max(total - done, len(self._sizes))
+        self._work_done, self._began = 0.0, time.monotonic()
+        self._running: dict[str, float] = {}  # the work done of each
         self._part = ""
         self._lines: dict[str, TaskID] = {}
         screen = cast(TextIO, Screen(stream or sys.stderr))
@@ -112,19 +77,23 @@ class Display:
             self.say(part)
 
     def started(self, job_id: str, title: str) -> None:
-        self._lines[job_id] = self._bars.add_task(_tidy(title, _TITLE), total=1.0, note="")
+        self._lines[job_id] = self._bars.add_task(_cut(title, _TITLE), total=1.0, note="")
         self._bars.refresh()
 
     def progress(self, job_id: str, fraction: float, note: str) -> None:
-        self._left.progress(job_id, fraction)
         if job_id in self._lines:
-            self._bars.update(self._lines[job_id], completed=fraction, note=_tidy(note, _NOTE))
+            self._running[job_id] = fraction * self._size(job_id)
+            self._bars.update(self._lines[job_id], completed=fraction, note=_cut(note, _NOTE))
             self._update()
 
     def finished(
         self, job_id: str, title: str, status: str, seconds: float, note: str = ""
     ) -> None:
-        self._left.finished(job_id, seconds if status in WHOLE else None)
+        self._running.pop(job_id, None)
+        if status in WHOLE:
+            self._work_done += self._size(job_id)
+        else:  # the time of a failed trial tells nothing of the others'
+            self._work -= self._size(job_id)
         self._done += 1
         self._counts[status] += 1
         if job_id in self._lines:
@@ -133,13 +102,14 @@ class Display:
         self._bars.refresh()
         if self._is_live and status == "ok":
             return  # the bar counts it
-        left = "" if self._is_live else self._time_left()
-        place = f"[{self._done:>{len(str(self._total))}}/{self._total}] {_tidy(title, _TITLE)}"
-        parts = [place, status, f"{seconds:.1f} s", _tidy(note, _NOTE), left and f"({left})"]
-        self.say("  ".join(part for part in parts if part))
+        left = self._time_left()
+        place = f"[{self._done:>{len(str(self._total))}}/{self._total}] {_cut(title, _TITLE)}"
+        words = [place, status, f"{seconds:.1f} s", _cut(note, _NOTE)]
+        words += [f"({left})"] if left and not self._is_live else []
+        self.say("  ".join(filter(None, words)))
 
     def say(self, line: str) -> None:
-        """One line that stays, above the bars where there are any."""
+        """Print a line that stays, above the bars where there are any."""
         self._bars.console.print(Text(line), soft_wrap=True)
 
     def _update(self) -> None:
@@ -148,29 +118,34 @@ class Display:
         note = ", ".join(filter(None, [self._part, self._time_left()]))
         self._bars.update(self._overall, completed=self._done, description=label, note=note)
 
+    def _size(self, job_id: str) -> float:
+        return self._sizes.get(job_id, self._average)
+
     def _time_left(self) -> str:
-        seconds = self._left.seconds()
-        return f"left {roughly(seconds)}" if seconds else ""
+        """By the time that the work so far has taken, trials that still run included."""
+        done = self._work_done + sum(self._running.values())
+        if not self._work_done or done >= self._work:
+            return ""
+        return f"left {roughly((time.monotonic() - self._began) * (self._work / done - 1))}"
 
 
-def _tidy(text: str, length: int) -> str:
-    """One line of what can be shown, whatever a label holds."""
-    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+def _cut(text: str, length: int) -> str:
+    line = in_one_line(text)
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
 def roughly(seconds: float) -> str:
     """A duration as one would say it: about 40 s, about 3 h 20 min, about 5 days."""
+    minutes = round(seconds / 60)
     if seconds < 55:
         return f"about {max(5, 5 * round(seconds / 5))} s"
-    minutes = max(1, round(seconds / 60))
     if minutes < 60:
         return f"about {minutes} min"
-    if minutes >= 24 * 60:
-        days = round(minutes / 60 / 24, 1 if minutes < 3 * 24 * 60 else None)
-        return f"about {days:,.10g} day{'s' * (days != 1)}"
-    hours, minutes = divmod(10 * round(minutes / 10), 60)
-    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
+    if minutes < 24 * 60:
+        hours, minutes = divmod(10 * round(minutes / 10), 60)
+        return f"about {hours} h" + f" {minutes} min" * bool(minutes)
+    days = round(seconds / 86_400, 1) if minutes < 3 * 24 * 60 else round(seconds / 86_400)
+    return f"about {days:,.10g} day{'s' * (days != 1)}"
 
 
 class Screen:

@@ -89,7 +89,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """No command `run` writes the page, which takes seconds."""
-    monkeypatch.setattr("ablations.commands.answers.renew_page", lambda results: None)
+    monkeypatch.setattr("ablations.commands.run.write_page", lambda results: None)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The command line: one program with every command, and how its words are read.
+"""The program `ablations`: its commands, and how their words are read.
 
 Heavy imports wait until a command needs them.
 """
@@ -11,24 +11,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ablations.commands import clean, describe, diff, listing, pages, plan, run, show, status
-from ablations.commands.terminal import BAD_INPUT, Parser, complain, guarded
+from ablations.commands.terminal import BAD_INPUT, Parser, guarded
 from ablations.config import parse_overrides
-from ablations.launch import Changed
-from ablations.signals import exit_code, stoppable
-from ablations.store.schema import RecordError
+from ablations.signals import stoppable
 from model.config import ConfigError, nearest
 
-GONE = {
-    "--arms": "every variant runs; name chapters, experiments or --claim ID to run less",
-    "--until": "seeds are fixed beforehand; use --seeds N",
-    "--budget": "stop with Ctrl-C at any time; the same command goes on from there",
-    "--follow": "use `watch ablations status`",
-    "--figure": "try prints what each token looked at most",
-    "--report": "use `ablations report` when the run has ended",
-}
-"""Options that were, and what to do instead."""
 SETTABLE = ("plan", "run", "diff", "describe")  # these take path=value
-VERBATIM = ("try", "compare")  # in their words = is a letter like any other
 
 
 def parsers() -> tuple[Parser, Mapping[str, Parser]]:
@@ -47,12 +35,12 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
         meaning: str,
         *examples: str,
     ) -> None:
-        shown = "\n".join(["examples:", *(f"  ablations {name} {e}".rstrip() for e in examples)])
+        shown = "\n".join(f"  ablations {name} {each}".rstrip() for each in examples)
         parser = commands.add_parser(
             name,
             help=meaning,
             description=meaning,
-            epilog=shown if examples else None,
+            epilog=f"examples:\n{shown}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -70,7 +58,7 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
         "my_question.yaml --import my_parts")  # fmt: skip
     add("status", status.act, status.arguments, "what is done, failed, running, stale or waiting",
         "", "norm --profile smoke", "--json")  # fmt: skip
-    add("show", show.act, show.arguments, "one trial's record",
+    add("show", show.act, show.arguments, "one trial: its outcome, settings and measurements",
         "norm/g2p:post --profile smoke", "norm/g2p:post:301", "1a2b3c")  # fmt: skip
     add("diff", diff.act, diff.arguments, "what really differs between two variants",
         "norm/g2p:pre norm/g2p:post",
@@ -80,9 +68,10 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
         "positions/g2p:sinusoidal --seed 301 attention")  # fmt: skip
     add("clean", clean.act, clean.arguments, "what can be deleted; with --yes, delete it",
         "--profile smoke", "--profile smoke --yes")  # fmt: skip
-    add("describe", describe.act, describe.arguments, describe.MEANING,
+    add("describe", describe.act, describe.arguments,
+        "a model's structure, parameters, FLOPs and memory; no weight is made",
         "gpt2 --length 256", "n_heads=8 position=rotary mixer.n_kv_heads=2")  # fmt: skip
-    add("report", pages.report, pages.arguments, "tables, figures and the page",
+    add("report", pages.report, pages.report_arguments, "tables, figures and the page",
         "", "--results results/mine")  # fmt: skip
     add("claims", pages.claims, pages.claims_arguments, "every claim with its verdict",
         "", "position.needed --profile full")  # fmt: skip
@@ -102,7 +91,13 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of a command: 2 for the user's mistakes, 1 for the system's troubles."""
     _open_standard_descriptors()
-    return guarded(lambda: _answer(sys.argv[1:] if argv is None else argv))
+
+    def command() -> int:
+        options = parse(sys.argv[1:] if argv is None else argv)
+        with stoppable():
+            return int(options.act(options))
+
+    return guarded(command)
 
 
 def _open_standard_descriptors() -> None:
@@ -111,28 +106,8 @@ def _open_standard_descriptors() -> None:
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nowhere, number)
-            if nowhere != number:
-                os.close(nowhere)
-            os.set_inheritable(number, True)
-
-
-def _answer(argv: Sequence[str]) -> int:
-    try:
-        options = parse(argv)
-        with stoppable():
-            return options.act(options)
-    except (ConfigError, RecordError) as error:
-        complain(str(error))
-        return BAD_INPUT
-    except Changed as error:
-        complain(str(error))
-        return 1
-    except KeyboardInterrupt as stop:
-        complain("Stopped. The same command goes on from here.")
-        return exit_code(stop)
+        except OSError:  # this is the lowest free one, so it is what `open` takes
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -141,21 +116,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv or argv[0] in ("-h", "--help", "help"):
         program.print_help()
         sys.exit(0 if argv else BAD_INPUT)
-    name, words = argv[0], list(argv[1:])
+    name = argv[0]
     if name not in commands:
         raise ConfigError([f"no command '{name[:100]}'. {nearest(name[:100], commands)}"])
-    for each in words[: words.index("--") if "--" in words else None]:
-        if (option := each.partition("=")[0]) in GONE:
-            raise ConfigError([f"{option} is gone: {GONE[option]}"])
-    parser = commands[name]
-    takes = {o for a in parser._actions if a.nargs is None for o in a.option_strings}
-    overrides: list[str] = []
-    rest: list[str] = []
-    for before, each in zip(["", *words], words, strict=False):
-        is_override = "=" in each and not each.startswith("-") and before not in takes
-        (overrides if is_override and name not in VERBATIM else rest).append(each)
+    options = commands[name].parse_intermixed_args(list(argv[1:]))
+    words = getattr(options, "names", [])
+    overrides = [word for word in words if "=" in word]
     if overrides and name not in SETTABLE:
         raise ConfigError([f"{name} takes no path=value"])
-    options = parser.parse_intermixed_args(rest)
+    options.names = [word for word in words if "=" not in word]
     options.overrides, options.factors = parse_overrides(overrides)
     return options

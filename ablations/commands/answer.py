@@ -1,6 +1,6 @@
-"""A trained model's answer to a question that anyone may ask, and what it looked at.
+"""A trained model's answer to the user's own input, and what it attended to.
 
-T: what was written, S: what was read, V: what may be answered.
+T: tokens written, S: tokens read, V: possible answers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class Reply:
     read: list[str]
     written: list[str]
     weights: list[list[float]] | None  # T S, mean over heads; None: nothing was attended to
-    where: str
     runner_up: tuple[str, float] | None = None
     """The next best answer and its probability, where one position's logits are the answer."""
 
@@ -100,10 +99,10 @@ def _write(model: nn.Module, task: Task, question: Question, read: list[str]) ->
     first = prompt_1T.shape[1] - 1  # the last token of the prompt asks for the first of the answer
     inputs = torch.cat((prompt_1T, torch.tensor([said.tokens], dtype=torch.long)), dim=1)
     inputs = inputs[:, : first + len(written)]
-    weights_TS, where = _looked_at(model, Batch(inputs, inputs=inputs, source=question.source))
+    weights_TS = _looked_at(model, Batch(inputs, inputs=inputs, source=question.source))
     weights = None if weights_TS is None else weights_TS[first:, : len(read)].tolist()
     probability = math.exp(said.log_probability)
-    return Reply(task.tell(said.tokens), probability, read, written, weights, where)
+    return Reply(task.tell(said.tokens), probability, read, written, weights)
 
 
 @torch.inference_mode()
@@ -115,21 +114,14 @@ def _read_off(model: nn.Module, task: Task, question: Question, read: list[str])
     probability_V = model(batch).flatten(0, -2)[-1].softmax(dim=-1)
     (best, second), labels = (each.tolist() for each in probability_V.topk(2))
     said, other = (task.tell([label]) for label in labels)
-    weights_TS, where = _looked_at(model, batch)
-    weights = None
-    if weights_TS is not None:
-        head = getattr(model, "head", None)
-        pool = last
-        if isinstance(head, Classes):
-            pool, where = head.pool, f"{where} as the head pools it"
-        weights = pool(weights_TS[None], None).tolist()
-    return Reply(said, best, read, [said], weights, where, (other, second))
+    weights_TS, head = _looked_at(model, batch), getattr(model, "head", None)
+    pool = head.pool if isinstance(head, Classes) else last
+    weights = None if weights_TS is None else pool(weights_TS[None], None).tolist()
+    return Reply(said, best, read, [said], weights, (other, second))
 
 
-def _looked_at(model: nn.Module, batch: Batch) -> tuple[Tensor | None, str]:
-    """T S: the last attention to the source, or else to the sequence itself; and its name."""
+def _looked_at(model: nn.Module, batch: Batch) -> Tensor | None:
+    """T S: the last attention to the source, or else to the sequence itself."""
     found = attention(model, batch)
     names = [name for name in found if "cross" in name or name == "shown"] or list(found)
-    if not names:
-        return None, ""
-    return found[names[-1]][0].mean(dim=0), names[-1]
+    return found[names[-1]][0].mean(dim=0) if names else None

@@ -1,8 +1,7 @@
 """clean: what a results folder no longer needs, listed; with --yes, deleted.
 
-Only plain files of the folder's own layout are ever named: a link is neither followed nor deleted.
-The weights of a trial whose record says that it is trained stay, planned or not: measures that are
-asked for later are taken from them.
+Only plain files of the folder's own layout are named: a link is neither followed nor deleted. The
+weights of a trained trial stay, planned or not: later evaluations need them.
 """
 
 from __future__ import annotations
@@ -11,45 +10,44 @@ import contextlib
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from ablations.commands.arguments import place, results_of
+from ablations.commands.arguments import results as results_arguments
+from ablations.commands.arguments import results_of
 from ablations.leases import Leases
 from ablations.store.files import is_left
-from ablations.store.record import TRAINED, Record
+from ablations.store.record import TRAINED
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import short
 
-_WRITTEN = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
+FOLDERS = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
+Litter = tuple[Path, str]
+"""A file that can go, and why."""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    place(parser)
+    results_arguments(parser)
     parser.add_argument("--yes", action="store_true", help="delete what is listed")
-
-
-@dataclass(frozen=True)
-class Litter:
-    """A file that can go, and why."""
-
-    path: Path
-    reason: str
-    size: int
 
 
 def act(options: Namespace) -> int:
     from ablations.plan.estimate import in_bytes
 
     results = results_of(options)
-    found = list(litter(results))
-    if options.yes and found:
-        with Leases(results.root / "leases").locked():  # now nothing can begin: look again
-            found = [each for each in litter(results) if _delete(each)]
-    total = sum(each.size for each in found)
-    for each in found:
-        print(f"{in_bytes(each.size):>9}  {each.path}  {each.reason}")
+    with contextlib.ExitStack() as held:
+        found = list(litter(results))
+        if options.yes and found:
+            held.enter_context(Leases(results.root / "leases").locked())  # nothing can begin now
+            found = list(litter(results))
+        total = 0
+        for path, reason in found:
+            with contextlib.suppress(FileNotFoundError):
+                size = path.lstat().st_size
+                if options.yes:
+                    path.unlink()
+                total += size
+                print(f"{in_bytes(size):>9}  {path}  {reason}")
     if not found:
         print(f"Nothing to delete in {results.root}.")
     elif options.yes:
@@ -65,73 +63,48 @@ def litter(results: Results) -> Iterator[Litter]:
     checkpoints, leases = _files(results.checkpoints), _files(results.root / "leases")
     live = {lease.name for lease in Leases(results.root / "leases").live()}
     planned = {trial for trials in results.planned().values() for trial in trials}
-    for name in _WRITTEN:
-        for file in _files(results.root / name):
-            is_temporary = file.name.startswith(".") and file.name.endswith(".tmp")
-            if is_temporary and file.name.split(".")[1] not in live and is_left(Path(file.path)):
-                yield _litter(file, "left by a write that did not end")
-    for file in checkpoints:
-        trial = file.name.partition(".")[0]
-        if trial and trial not in live and (why := _past_use(file, trial in planned, results)):
-            yield _litter(file, why)
-    for file in _files(results.trials):
-        if ".bad-" in file.name:
-            yield _litter(file, "a record that could not be used")
-    for file in leases:
-        if not file.name.startswith(".") and file.name not in live:
-            yield _litter(file, "a lease whose owner is dead")
+    for folder in FOLDERS:
+        for path in _files(results.root / folder):
+            is_temporary = path.name.startswith(".") and path.suffix == ".tmp"
+            if is_temporary and path.name.split(".")[1] not in live and is_left(path):
+                yield path, "left by a write that did not end"
+    for path in checkpoints:
+        trial = path.name.partition(".")[0]
+        if trial and trial not in live and (why := _past_use(path, trial in planned, results)):
+            yield path, why
+    for path in _files(results.trials):
+        if ".bad-" in path.name:
+            yield path, "a record that could not be used"
+    for path in leases:
+        if not path.name.startswith(".") and path.name not in live:
+            yield path, "a lease whose owner is dead"
 
 
-def _files(folder: Path) -> list[os.DirEntry[str]]:
+def _files(folder: Path) -> list[Path]:
     """The plain files of a folder that is not a link itself."""
     if folder.is_symlink() or not folder.is_dir():
         return []
-    files = []
     with os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
-                if entry.is_file(follow_symlinks=False):
-                    entry.stat(follow_symlinks=False)  # which the entry remembers
-                    files.append(entry)
-    return sorted(files, key=lambda entry: entry.name)
+        return sorted(Path(entry) for entry in entries if entry.is_file(follow_symlinks=False))
 
 
-def _litter(file: os.DirEntry[str], reason: str) -> Litter:
-    return Litter(Path(file.path), reason, file.stat(follow_symlinks=False).st_size)
-
-
-def _past_use(file: os.DirEntry[str], is_planned: bool, results: Results) -> str | None:
+def _past_use(path: Path, is_planned: bool, results: Results) -> str | None:
     """Why a checkpoint that nobody is working with can go; None if it cannot."""
-    trial, _, kind = file.name.partition(".")
+    trial, _, kind = path.name.partition(".")
     is_weights = kind.startswith("safetensors")
     if (is_weights and is_planned) or not kind.startswith(("safetensors", "unfinished")):
         return None
     try:
-        head = results.read(trial)
-    except RecordError:  # once it is set aside, or read by newer code, one will know
+        record = results.read(trial)
+    except RecordError:  # it may still become readable, by newer code
         return None
-    trained = head if head and head.status in TRAINED else None
+    is_trained = record is not None and record.status in TRAINED
     if not is_planned:
-        return None if is_weights and trained else "of a trial that is in no plan"
-    if trained and _led_to(trained, file, results):
-        return "of a training that has its record"
-    return None
-
-
-def _led_to(head: Record, file: os.DirEntry[str], results: Results) -> bool:
-    """Whether the training that is kept here is the one that made this record.
-
-    One that came after it is not over: other code was tried, or the weights were gone.
-    """
+        return None if is_weights and is_trained else "of a trial that is in no plan"
+    if record is None or not is_trained or not results.weights(trial).exists():
+        return None
     from ablations.train.checkpoint import code_of  # loads torch
 
-    is_kept = results.weights(head.trial).exists()
-    return is_kept and code_of(Path(file.path)) in (None, short(head.env.get("code")))
-
-
-def _delete(each: Litter) -> bool:
-    """Whether it was still there to be deleted."""
-    with contextlib.suppress(FileNotFoundError):
-        each.path.unlink()
-        return True
-    return False
+    # Other code was tried since, or trains again: that training is not over.
+    is_over = code_of(path) in (None, short(record.env.get("code")))
+    return "of a training that has its record" if is_over else None

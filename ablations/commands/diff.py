@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from ablations.commands.arguments import as_json, imports, plan_of, profile
-from ablations.commands.columns import print_columns
-from ablations.commands.terminal import working
+from ablations.commands.arguments import imports, plan_of, profile
+from ablations.commands.status import variant_of
+from ablations.commands.terminal import print_table, working
 from ablations.store.words import listed, nearest_label, quoted
 from model.config import ConfigError
 
@@ -18,15 +17,17 @@ if TYPE_CHECKING:
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "variants", nargs=2, metavar="EXPERIMENT:VARIANT", help="such as norm/g2p:post"
+        "names", nargs="*", metavar="EXPERIMENT:VARIANT", help="two, such as norm/g2p:post"
     )
     profile(parser)
     imports(parser)
-    as_json(parser)
 
 
 def act(options: Namespace) -> int:
-    words = [variant.partition(":")[0] for variant in options.variants]
+    variants = options.names
+    if len(variants) != 2:
+        raise ConfigError(["diff compares two variants, such as norm/g2p:pre norm/g2p:post"])
+    words = [variant.partition(":")[0] for variant in variants]
     options.names, options.claim, options.seeds, options.large = words, [], [0], False
     from ablations.spec import CHAPTERS, find
 
@@ -35,36 +36,33 @@ def act(options: Namespace) -> int:
     tables = plan_of(options).tables
     cells = [
         _cell(variant, tables[next(iter(find(word)))].cells)
-        for variant, word in zip(options.variants, words, strict=True)
+        for variant, word in zip(variants, words, strict=True)
     ]
     with working("Building both models"):
         from ablations.plan.difference import difference
 
         found = difference(*cells)
-    if options.json:
-        print(json.dumps(found, indent=1, ensure_ascii=False))
-    else:
-        _print(options.variants, found)
-    return 0
-
-
-def _cell(variant: str, cells: list[Cell]) -> Cell:
-    """`norm/g2p:post`, or with the levels of what is crossed: `training/depth:1 block:30000`."""
-    ablation, _, label = variant.partition(":")
-    label = label.strip("'")  # as lists have those with commas
-    known = {":".join((cell.label, *cell.across.values())): cell for cell in cells}
-    if label not in known:
-        hint = nearest_label(label, known)
-        raise ConfigError([f"no variant '{label[:100]}' in {ablation}. {hint}"])
-    return known[label]
-
-
-def _print(variants: list[str], found: dict[str, Any]) -> None:
     rows = [[path, *pair] for path, pair in found["settings"].items()]
     for title, key in (("parameters", "parameters"), ("FLOPs/token", "flops_per_token")):
         one, other = found[key]
         rows.append([title, f"{one:,.0f}", f"{other:,.0f} ({(other - one) / one:+.1%})"])
-    rows.append(["start as the other's do", *(f"{share:.1%}" for share in found["start_equal"])])
-    print_columns(("", *map(quoted, variants)), rows)
-    for name, (one, other) in found["modules"].items():
-        print(f"{name}: {one} → {other}")
+    rows.append(["same first weights", *(f"{share:.1%}" for share in found["start_equal"])])
+    print_table(("", *map(quoted, variants)), rows)
+    _print_modules(found["modules"])
+    return 0
+
+
+def _cell(variant: str, cells: list[Cell]) -> Cell:
+    """`norm/g2p:post`, or with the levels of factors: `training/depth:1 block:30000`."""
+    experiment, _, label = variant.partition(":")
+    label = label.strip("'")  # as lists quote those with commas
+    known = {variant_of(vars(cell)): cell for cell in cells}
+    if label not in known:
+        hint = nearest_label(label, known)
+        raise ConfigError([f"no variant '{label[:100]}' in {experiment}. {hint}"])
+    return known[label]
+
+
+def _print_modules(modules: dict[str, Any]) -> None:
+    for name, (one, other) in modules.items():
+        print(f"\n{name}\n  {one}\n  → {other}")

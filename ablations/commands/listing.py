@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
+from itertools import groupby
 
 from ablations.commands.arguments import as_json, names, names_of
+from ablations.commands.terminal import print_json, print_lines
 from ablations.config import FOLDER
 from ablations.spec import CHAPTERS, experiments, find, read_chapter, read_experiment
 from ablations.store.words import listed, quoted
@@ -17,11 +18,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def act(options: Namespace) -> int:
-    words = names_of(options) or CHAPTERS
-    found = {name: read_experiment(path)[0] for w in words for name, path in find(w).items()}
-    ours = experiments()
-    if options.json:
-        rows = [
+    words, ours, rows = names_of(options) or CHAPTERS, experiments(), []
+    found = {name: path for word in words for name, path in find(word).items()}
+    for name, path in found.items():
+        experiment, _ = read_experiment(path)
+        rows.append(
             {
                 "name": name,
                 "chapter": name.partition("/")[0] if name in ours else "own",
@@ -32,19 +33,18 @@ def act(options: Namespace) -> int:
                 "from": experiment.from_,
                 "claims": [claim.id for claim, _ in experiment.predictions],
             }
-            for name, experiment in found.items()
-        ]
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        )
+    if options.json:
+        print_json(rows)
         return 0
-    width = max(map(len, found), default=0)
-    before = ""
-    for name, experiment in found.items():
-        chapter = name.partition("/")[0] if name in ours else "own"
-        if chapter != before:
-            print(("\n" if before else "") + _heading(chapter))
-        before = chapter
-        least = f" (from {experiment.from_})" if experiment.from_ else ""
-        print(f"  {name:<{width}}  {experiment.question}{least}")
+    width = max(len(row["name"]) for row in rows)
+    for chapter, group in groupby(rows, key=lambda row: row["chapter"]):
+        print_lines([_heading(chapter)])
+        for row in group:
+            least = f" (from {row['from']})" if row["from"] else ""
+            print_lines([f"  {row['name']:<{width}}  {row['question']}{least}"], width + 4)
+        print()
+    print(f"{len(rows)} experiments; `ablations plan NAME` shows an experiment's trials and time.")
     return 0
 
 

@@ -1,52 +1,52 @@
-"""From records to pages: report, claims, figure, compare, publish and tensorboard."""
+"""From records to answers and pages: report, claims, figure, compare, publish and tensorboard."""
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.commands.answers import renew_page
-from ablations.commands.arguments import as_json, place, results_of
-from ablations.commands.terminal import complain
+from ablations.commands import arguments
+from ablations.commands.arguments import as_json, results_of
+from ablations.commands.terminal import complain, print_json, print_lines, print_table, working
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
+    from ablations.plan.wanted import Plan
+    from ablations.store.results import Results
     from analysis.contrasts import Evidence
 
-LONGEST = 500  # characters of a line: names of any length are allowed
-
-arguments = place
+MOST_TABLES, MOST_CLAIMS = 8, 20  # after a run; the page has all
+PROCESSES = 2  # that draw: a figure takes a third of a second
+report_arguments = arguments.results
 
 
 def claims_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("claims", nargs="*", metavar="ID", help="default: every claim")
-    place(parser)
+    arguments.results(parser)
     as_json(parser)
 
 
 def figure_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("kind", metavar="NAME", help="such as forest")
-    place(parser)
+    arguments.results(parser)
 
 
 def compare_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("one", metavar="A", help="a results folder")
     parser.add_argument("other", metavar="B", help="another")
-    as_json(parser)
 
 
 def writing_arguments(parser: ArgumentParser) -> None:
-    place(parser)
+    arguments.results(parser)
     parser.add_argument("--to", type=Path, metavar="OUT", required=True, help="where to write")
 
 
 @contextmanager
 def _mistakes() -> Iterator[None]:
-    """What analysis refuses is the user's to mend."""
+    """What analysis refuses is a mistake of the user's."""
     try:
         yield
     except ValueError as error:
@@ -55,14 +55,15 @@ def _mistakes() -> Iterator[None]:
 
 def _evidence(options: Namespace) -> Evidence:
     folder = results_of(options).root
-    from analysis.contrasts import gather
+    with working(f"Reading the records of {folder}"):
+        from analysis.contrasts import gather
 
-    return gather(folder)
+        return gather(folder)
 
 
 @_mistakes()
 def report(options: Namespace) -> int:
-    renew_page(results_of(options))
+    write_page(results_of(options))
     return 0
 
 
@@ -73,8 +74,10 @@ def claims(options: Namespace) -> int:
 
     found = claims(evidence, options.claims)
     if options.json:
-        return _print_json(found)
-    _print_lines([line for claim in found for line in lines(claim)])
+        print_json(found)
+        return 0
+    for claim in found:
+        print_lines([*lines(claim), ""])
     if not found:
         print("The plan registers no claims.")
     return 0
@@ -102,10 +105,7 @@ def compare(options: Namespace) -> int:
     sides = [_evidence(Namespace(results=folder)) for folder in (options.one, options.other)]
     from analysis.compare import compare, lines
 
-    document = compare(*sides)
-    if options.json:
-        return _print_json(document)
-    _print_lines(lines(document))
+    print_lines(lines(compare(*sides)))
     return 0
 
 
@@ -129,11 +129,42 @@ def tensorboard(options: Namespace) -> int:
     return 0
 
 
-def _print_lines(lines: list[str]) -> None:
-    for line in lines:
-        print(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…")
+def write_page(results: Results) -> None:
+    """Write the page of a folder and say where it is."""
+    with working("Writing the page"):
+        from analysis.contrasts import gather
+        from analysis.report import write
+
+        *_, page = write(gather(results.root), PROCESSES)
+    print(f"\nThe page: {page}")
 
 
-def _print_json(document: object) -> int:
-    print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
-    return 0
+def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) -> None:
+    """The last words of a run: the table of each experiment, then its claims with their verdicts;
+    only the claims where some were asked for."""
+    with working("Judging the claims"):
+        from ablations.plan.document import titles
+        from analysis.claims import claims as judged
+        from analysis.claims import lines
+        from analysis.contrasts import gather
+        from analysis.tables import contrasts_views
+
+        ours, evidence = titles(plan, results), gather(results.root)
+        found = [each for each in judged(evidence) if each["scope"]["question"] in ours]
+        frame = evidence.contrasts
+        shown = set(frame[frame["trained"].astype(bool) | frame["difference"].notna()]["ablation"])
+        names = [name for name in ours if name in shown and not claims]
+        views = {name: contrasts_views(evidence)[name] for name in names[:MOST_TABLES]}
+    found = [each for each in found if not claims or each["id"] in claims]
+    for name, view in views.items():
+        print(f"\n{name}")
+        last = view.pop("mark")
+        view = view.drop(columns=["parameters", "FLOPs/token", "note"], errors="ignore")
+        view = view.loc[:, (view != "").any()].assign(mark=last)
+        print_table(list(view), view.astype(str).to_numpy().tolist())
+    for claim in found[:MOST_CLAIMS]:
+        print()
+        print_lines(lines(claim))
+    for rest, what in ((names[MOST_TABLES:], "tables"), (found[MOST_CLAIMS:], "claims")):
+        if rest:
+            print(f"\nand {len(rest)} more {what}: see the page")

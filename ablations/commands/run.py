@@ -1,135 +1,198 @@
-"""run: whatever the results folder lacks."""
+"""run: whatever the results folder lacks, here or on a cluster."""
 
 from __future__ import annotations
 
+import contextlib
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-from ablations.commands.arguments import Machine, count, duration, plan_of, results_of, trials
-from ablations.commands.launching import launcher_of, launching
+from ablations.commands.arguments import (
+    Machine,
+    machine,
+    machine_of,
+    plan_of,
+    results_of,
+    seconds,
+    trials,
+    whole,
+)
+from ablations.commands.pages import print_answers, write_page
 from ablations.commands.terminal import complain
 from ablations.spec import experiments
 from model.config import ConfigError
 
 if TYPE_CHECKING:
+    import torch
+
     from ablations.launch import Launcher
     from ablations.plan.wanted import Plan, PlannedTable
     from ablations.store.results import Results
 
+CLUSTER_OPTIONS = {"address": "ray", "trust_cluster": "ray", "cluster": "slurm"}
+"""Options that only one launcher understands."""
+
 
 def arguments(parser: ArgumentParser) -> None:
     trials(parser)
-    launching(parser)
+    machine(parser)
     parser.add_argument(
         "--devices",
-        type=partial(count, option="--devices"),
+        type=whole,
         default=1,
         metavar="N",
         help="so many train one trial together, a process each; default: 1",
     )
     parser.add_argument(
-        "--limit", type=duration, metavar="SECONDS", help="a job that takes longer is ended"
+        "--limit", type=seconds, metavar="SECONDS", help="a job that takes longer is ended"
     )
     parser.add_argument(
-        "--tune",
+        "--tune", action="store_true", help="choose each variant's settings anew, then run"
+    )
+    parser.add_argument(
+        "--on",
+        choices=("local", "ray", "slurm"),
+        default="local",
+        help="this machine, a Ray cluster or Slurm; --jobs is then how many run there at once",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="of a Ray cluster; default: RAY_ADDRESS, or one is started here",
+    )
+    parser.add_argument(
+        "--trust-cluster",
         action="store_true",
-        help="choose the settings of every arm that is asked for anew, then run",
+        help="also a Ray cluster that other machines can reach without a token",
+    )
+    parser.add_argument(
+        "--cluster", metavar="FILE.yaml", help="partition, time limit and so on, for Slurm"
     )
 
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
-    from ablations.runner import EARLIER
+    from ablations.runner import EARLIER, run
     from ablations.store.schema import FAILED
     from ablations.tasks.cache import announce
+
+    def sweep(plan: Plan) -> Counter[str]:
+        return run(
+            plan,
+            results,
+            launcher,
+            str(on.device),
+            options.imports,
+            options.rerun,
+            limit=options.limit,
+            accelerators=0.0 if on.device.type == "cpu" else 1.0,
+            workers=max(1, on.jobs // on.accelerators),
+            devices=on.devices,
+            pack=options.pack,
+            after_pass=after_pass,
+        )
+
+    def after_pass(number: int, of: int) -> None:
+        print(f"\nPass {number} of {of}")
+        with harmless():
+            write_page(results)
 
     with ExitStack() as held:
         held.enter_context(announce(want.config["task"] for want in plan.wanted.values()))
         launcher, on = launcher_of(options, results)
         held.enter_context(launcher)
-        sweep = Sweep(options, results, launcher, on)
         if options.tune:
             tune(plan, options, results, sweep)
             plan = plan_of(options)
-        sweep.tell_days(plan)
         counts = sweep(plan)
     earlier = counts.pop(EARLIER, 0)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
-    told = [f"{len(plan.wanted)} trials in {results.root}", ended or "nothing was left to run"]
-    told += [f"{earlier} failed earlier: --rerun failed tries them again"] if earlier else []
-    print("; ".join(told))
+    summary = f"{len(plan.wanted)} trials in {results.root}; {ended or 'nothing was left to run'}"
+    print(summary + f"; {earlier} failed earlier: --rerun failed tries them again" * bool(earlier))
     if results.plan_file.exists():
-        from ablations.commands.answers import harmless, print_answers, renew_page
-
-        print_answers(plan, results, options.claim)
-        page, asked = results.root / "report" / "index.html", results.plan_file
-        if counts or not page.exists() or page.stat().st_mtime < asked.stat().st_mtime:
-            with harmless():
-                renew_page(results)
+        with harmless():
+            print_answers(plan, results, options.claim)
+            page = results.root / "report" / "index.html"
+            is_old = not page.exists() or page.stat().st_mtime < results.plan_file.stat().st_mtime
+            if counts or is_old:
+                write_page(results)
+            else:
+                print(f"\nThe page: {page}")
     return 1 if earlier or any(counts[status] for status in FAILED) else 0
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Runs what a folder lacks of a plan, in one setting for all plans of a command."""
+@contextlib.contextmanager
+def harmless() -> Iterator[None]:
+    """A report that fails does not fail the run: say what went wrong and go on."""
+    try:
+        yield
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        complain(f"not shown ({why}); the records are kept")
 
-    options: Namespace
-    results: Results
+
+def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine]:
+    """Where the jobs go, and what there is."""
+    if options.devices > 1 and options.pack > 1:
+        raise ConfigError(["--pack and --devices do not go together: leave one out"])
+    for name, on in CLUSTER_OPTIONS.items():
+        if getattr(options, name) and options.on != on:
+            raise ConfigError([f"--{name.replace('_', '-')} is for --on {on}: leave it out"])
+    if options.on == "local":
+        from ablations.launch.local import LocalLauncher
+
+        here = machine_of(options)
+        settle = "ablations.train.device:settle" if here.accelerators > 1 else None
+        preload = ["torch", "ablations.preload"]
+        return LocalLauncher(here.jobs, preload, devices=here.accelerators, settle=settle), here
+    import torch
+
+    device = None if options.device is None else remote_device(options.device, options.devices)
     launcher: Launcher
-    on: Machine
+    if options.on == "ray":
+        from ablations.launch.ray.launcher import RayLauncher
 
-    def __call__(self, plan: Plan) -> Counter[str]:
-        from ablations.runner import run
-
-        return run(
-            plan,
-            self.results,
-            self.launcher,
-            str(self.on.device),
-            self.options.imports,
-            self.options.rerun,
-            limit=self.options.limit,
-            accelerators=self.on.share,
-            workers=self.on.workers,
-            devices=self.on.devices,
-            pack=self.on.pack,
-            after_pass=lambda number, of: self.renew(plan, number, of),
+        launcher = ray = RayLauncher(
+            options.jobs, options.address, options.imports, options.trust_cluster, options.device
         )
+        device, held = torch.device(ray.device), max(1, ray.accelerators)
+    else:
+        from ablations.launch.slurm.launcher import SlurmLauncher
+        from ablations.launch.slurm.profile import read_slurm_profile
 
-    def renew(self, plan: Plan, number: int, of: int) -> None:
-        """The page, and what stands on the screen, as they are after a pass."""
-        from ablations.commands.answers import harmless, print_answers, renew_page
-
-        print(f"\nPass {number} of {of}")
-        with harmless():
-            print_answers(plan, self.results, self.options.claim)
-            renew_page(self.results)
-
-    def tell_days(self, plan: Plan) -> None:
-        """Say so before a plan that takes days is begun; what a cluster needs, only it can say."""
-        from ablations.plan.estimate import DAY, rate_of, seconds_each, side_by_side
-        from ablations.plan.missing import missing
-        from ablations.progress import roughly
-
-        if self.options.on != "local":
-            return
-        rest = missing(plan, self.results, self.options.rerun).train
-        device = self.on.device
-        each = seconds_each(rest, plan, self.results, device, lambda: rate_of(device))
-        seconds = side_by_side([took or 0.0 for took in each], self.on.at_once)
-        if seconds >= DAY:
-            complain(f"This takes {roughly(seconds)} on {self.on}; it may be stopped.")
+        profile = read_slurm_profile(options.cluster)
+        if device is None and profile.device is None:
+            fix = "--device cpu or cuda, or `device:` in the file of --cluster"
+            raise ConfigError([f"--on slurm: say what jobs compute on: {fix}"])
+        device = device or remote_device(str(profile.device), options.devices)
+        launcher = slurm = SlurmLauncher(results.root / "slurm", profile, options.jobs)
+        held = slurm.capacity
+    return launcher, Machine(device, launcher.capacity, held, options.devices)
 
 
-def tune(plan: Plan, options: Namespace, results: Results, sweep: Sweep) -> None:
-    """Tune every question of a plan that names a grid; ConfigError where none does."""
+def remote_device(word: str, devices: int) -> torch.device:
+    """A device of other machines, which cannot be tried here."""
+    import torch
+
+    try:
+        device = torch.device(word)
+    except RuntimeError as error:
+        why = str(error).splitlines()[0]
+        raise ConfigError([f"--device {word[:100]}: no such device ({why})"]) from None
+    if devices > 1 and device.index is not None:
+        raise ConfigError([f"--devices {devices}: say --device {device.type}, without a number"])
+    return device
+
+
+def tune(
+    plan: Plan, options: Namespace, results: Results, sweep: Callable[[Plan], Counter[str]]
+) -> None:
+    """Tune every experiment of a plan that names a grid; ConfigError where none does."""
     grids = [table.ablation.tune for table in plan.tables.values() if table.ablation.tune]
     if not grids:
-        raise ConfigError(["--tune: none of these questions names what to tune"])
+        raise ConfigError(["--tune: none of these experiments names what to tune"])
     if set_here := [path for grid in grids for path in grid if path in options.overrides]:
         raise ConfigError([f"--tune: {set_here[0]} is set on the command line: leave one out"])
     tried = plan_of(options, tuning=True)
@@ -139,7 +202,7 @@ def tune(plan: Plan, options: Namespace, results: Results, sweep: Sweep) -> None
 
 
 def _conclude(table: PlannedTable, options: Namespace, results: Results) -> None:
-    """Choose for every arm, keep the choices, and say what they are."""
+    """Choose for every variant, keep the choices, and say what they are."""
     from ablations.plan.tuning import choose, committed, in_words, keep_choices, tried
 
     made = [

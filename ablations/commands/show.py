@@ -1,16 +1,26 @@
-"""show: one trial's record; try: its trained model's answer to your own input."""
+"""show: one trial; try: its trained model's answer to your own input.
+
+A trial is named `norm/g2p:post`, `norm/g2p:post:301`, or by the first digits of its id.
+"""
 
 from __future__ import annotations
 
-import json
+import re
 from argparse import ArgumentParser, Namespace
+from functools import partial
 
-from ablations.commands.arguments import import_modules, imports, place, results_of, seed
-from ablations.commands.naming import trial_of
-from ablations.commands.terminal import working
+import yaml
+
+from ablations.commands.arguments import import_modules, imports, results_of, whole
+from ablations.commands.arguments import results as results_arguments
+from ablations.commands.status import variant_of
+from ablations.commands.terminal import print_table, working
 from ablations.store.record import Record
 from ablations.store.results import Results
-from model.config import ConfigError
+from ablations.store.words import nearest_label, quoted
+from model.config import ConfigError, nearest
+
+MOST = 60  # measurements
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -20,33 +30,43 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed",
-        type=seed,
+        type=partial(whole, least=0),
         metavar="N",
         help="of EXPERIMENT:VARIANT; default: the first that is run",
     )
-    place(parser)
+    results_arguments(parser)
     imports(parser)
-
-
-def act(options: Namespace) -> int:
-    print(json.dumps(find(options)[1].to_dict(), indent=1, ensure_ascii=False))
-    return 0
-
-
-def find(options: Namespace) -> tuple[Results, Record]:
-    """The folder and the record that are meant, with the user's own parts at hand."""
-    import_modules(options)
-    results = results_of(options)
-    trial = trial_of(options.trial, results, options.seed)
-    record = results.read(trial)
-    if record is None:  # a link that leads nowhere, or deleted since
-        raise ConfigError([f"no trial '{trial}…' in {results.root}"])
-    return results, record
 
 
 def try_arguments(parser: ArgumentParser) -> None:
     arguments(parser)
     parser.add_argument("input", help="what to ask, such as a word; after -- if it starts with -")
+
+
+def act(options: Namespace) -> int:
+    results, record = find(options)
+    print(f"{record.trial} {record.status}" + (f": {record.reason}" if record.reason else ""))
+    for what, why in record.failures.items():
+        print(f"{what} failed: {why}")
+    facts: dict[str, object] = dict(record.config)
+    facts |= {"parameters": record.parameters, "flops_per_token": record.flops_per_token}
+    facts |= {key: record.env.get(key) for key in ("device", "seconds")}
+    print("\n" + yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
+    steps = [float(each.at["step"]) for each in record.readings if "step" in each.at]
+    rows = [
+        [
+            each.metric,
+            each.split or "",
+            f"{each.value:.6g} {each.unit}".removesuffix(" 1"),
+            ", ".join(f"{name}={value}" for name, value in each.at.items()),
+        ]
+        for each in record.readings
+        if each.value is not None and each.at.get("step") in (None, max(steps, default=None))
+    ]
+    if rows:
+        print_table(("measurement", "split", "value", "at"), rows[:MOST])
+    print(f"\nLearning curves, samples and all else: {results.path(record.trial)}")
+    return 0
 
 
 def try_act(options: Namespace) -> int:
@@ -56,10 +76,74 @@ def try_act(options: Namespace) -> int:
 
     with working(f"Reading the data and the weights of {record.trial}"):
         reply = answer(record, results, options.input)
-    said = f"{options.input} → {reply.text}    probability {reply.probability:.2g}"
+    line = f"{options.input} → {reply.text}    probability {reply.probability:.2g}"
     if reply.runner_up is not None:
-        said += " (next: {} with {:.2g})".format(*reply.runner_up)
-    print("".join(c if c.isprintable() else "�" for c in said.replace("\n", "⏎")))
-    for token, symbol, weight in reply.looked_at():
-        print(f"{token} ← {symbol} ({weight:.2g})")
+        line += " (next: {} with {:.2g})".format(*reply.runner_up)
+    print("".join(c if c.isprintable() else "\ufffd" for c in line.replace("\n", "⏎")))
+    looked_at = reply.looked_at()
+    if looked_at:
+        print("each token, and what it attended to most:")
+    for token, symbol, weight in looked_at:
+        print(f"  {token} ← {symbol} ({weight:.2g})")
     return 0
+
+
+def find(options: Namespace) -> tuple[Results, Record]:
+    """The folder and the record that are meant; the user's own components are imported first."""
+    import_modules(options)
+    results = results_of(options)
+    trial = trial_of(options.trial, results, options.seed)
+    record = results.read(trial)
+    if record is None:  # deleted since
+        raise ConfigError([f"no trial '{trial}…' in {results.root}"])
+    return results, record
+
+
+def trial_of(word: str, results: Results, seed: int | None = None) -> str:
+    """The one trial that is meant; ConfigError where there is none, or more than one."""
+    if ":" in word:
+        return _of_variant(word, results, seed)
+    if seed is not None:
+        raise ConfigError(["--seed goes with EXPERIMENT:VARIANT: an id is of one seed alone"])
+    if not re.fullmatch(r"[0-9a-f]{1,12}", word):
+        fix = "a trial is EXPERIMENT:VARIANT, such as norm/g2p:post, or up to 12 digits of an id"
+        raise ConfigError([f"'{word[:100]}': {fix}"])
+    found = sorted(path.stem for path in results.trials.glob(f"{word}*.json"))
+    if len(found) != 1:
+        kind = "no trial" if not found else f"{len(found)} trials"
+        raise ConfigError([f"{kind} '{word}…' in {results.root}"])
+    return found[0]
+
+
+def _of_variant(word: str, results: Results, seed: int | None) -> str:
+    planned = results.read_plan()["ablations"]
+    # Of several entries of an experiment its name means the first; a title means its own.
+    titles = {entry["name"]: title for title, entry in reversed(planned.items())}
+    titles |= {title: title for title in planned}
+    name = max((each for each in titles if word.startswith(f"{each}:")), key=len, default="")
+    if not name:
+        asked = word.partition(":")[0][:100]
+        hint = nearest(asked, titles)
+        raise ConfigError([f"no experiment '{asked}' in {results.root}. {hint}"])
+    trials: dict[str, dict[int, str]] = {}  # variant → seed → trial
+    for cell in planned[titles[name]]["cells"]:
+        if cell["role"] == "report":
+            trials.setdefault(variant_of(cell), {})[cell["seed"]] = cell["trial"]
+    variant = word.removeprefix(f"{name}:").replace("'", "")
+    above, _, last = variant.rpartition(":")
+    if variant not in trials and above in trials and last.isdecimal():
+        if seed not in (None, int(last)):
+            raise ConfigError([f"{word[:100]} --seed {seed}: two seeds; leave one out"])
+        variant, seed = above, int(last)
+    if variant not in trials:
+        hint = nearest_label(variant, trials)
+        raise ConfigError([f"no variant '{variant[:100]}' in {titles[name]}. {hint}"])
+    meant, seeds = f"{titles[name]}:{quoted(variant)}", sorted(trials[variant])
+    if seed is not None and seed not in seeds:
+        has = ", ".join(map(str, seeds))
+        raise ConfigError([f"{meant} has no seed {seed}: it has {has}"])
+    for each in seeds if seed is None else [seed]:
+        if results.path(trials[variant][each]).exists():
+            return trials[variant][each]
+    which = "" if seed is None else f" seed {seed}"
+    raise ConfigError([f"{meant}{which} has not been run in {results.root} yet"])

@@ -1,160 +1,187 @@
-"""status: what is done, failed, running, stale or waiting, and how long the rest takes."""
+"""status: which trials are done, failed, running, stale or waiting, and how long the rest takes."""
 
 from __future__ import annotations
 
-import json
+import math
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablations.commands.arguments import as_json, cores, names, names_of, place, results_of
-from ablations.commands.terminal import working
-from ablations.commands.trial_list import Place, places, print_places, score
+from ablations.commands.arguments import as_json, cores, names, names_of, results, results_of
+from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.record import TRAINED, WHOLE, Record
-from ablations.store.results import Asked, Results
+from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError
 from ablations.store.stamp import changed
+from ablations.store.words import listed, quoted
 from model.config import ConfigError, nearest
 
 STATES = (*STATUSES, "running", "stale", "waiting")
-_LISTED = 20  # reasons; --json has them all
+MOST_REASONS = 20
+MOST, MOST_NAMED = 40, 400  # trials: of everything, and of experiments that are named
 
 
 def arguments(parser: ArgumentParser) -> None:
     names(parser)
     as_json(parser)
-    place(parser)
+    results(parser)
 
 
 def act(options: Namespace) -> int:
-    results, asked = results_of(options), names_of(options)
-    with working(f"Reading the records of {results.root}"):
-        state = look(results, asked)
-        found = placed(results, state, asked)
+    folder, asked = results_of(options), names_of(options)
+    with working(f"Reading the records of {folder.root}"):
+        found = look(folder, asked)
         if options.json:
-            trials = [{**each, "score": score(each, results)} for each in found]
-            print(json.dumps({**state.document(), "trials": trials}, indent=1, ensure_ascii=False))
+            print_json(found)
             return 0
-        print(state.text())
-        if found:
+        if found["trials"]:
+            print_trials(found["trials"], MOST_NAMED if asked else MOST)
             print()
-            print_places(found, results, bool(asked))
+        print(summary(found))
     return 0
 
 
-@dataclass(frozen=True)
-class Picture:
-    """One look at a results folder."""
-
-    counts: dict[str, int]
-    stale_by: dict[str, int]  # status
-    unmeasured: int  # trained, but not all that the plan asks is measured
-    seconds_left: float | None
-    reasons: list[str]
-    set_aside: list[str]
-    outcomes: dict[str, str] = field(default_factory=dict)  # trial → its state
-    stale: frozenset[str] = frozenset()  # trials
-
-    def document(self) -> dict[str, Any]:
-        told = ("unmeasured", "seconds_left", "reasons", "set_aside")
-        return {**self.counts, **{name: getattr(self, name) for name in told}}
-
-    def text(self) -> str:
-        from ablations.progress import roughly
-
-        told = []
-        for state, number in self.counts.items():
-            if number and state != "stale":
-                stale = self.stale_by.get(state)
-                told.append(f"{number} {state}" + (f" ({stale} stale)" if stale else ""))
-        lines = [", ".join(told) or "nothing is planned"]
-        if self.unmeasured:
-            lines[0] += f"; {self.unmeasured} not all measured"
-        if self.seconds_left:
-            lines[0] += f"; left {roughly(self.seconds_left)}"
-        lines += [f"  {reason}" for reason in self.reasons[:_LISTED]]
-        if len(self.reasons) > _LISTED:
-            lines.append(f"  and {len(self.reasons) - _LISTED} more; --json lists all")
-        if self.set_aside:
-            lines.append(f"  set aside, unusable: {', '.join(self.set_aside)}")
-        return "\n".join(lines)
-
-
-def look(results: Results, names: Sequence[str] = ()) -> Picture:
-    """The trials of the named ablations, or of all that are planned, as they are now."""
+def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The trials of the named experiments, or of all that are planned, as they are now: how many
+    are in each state, why some failed, and each of them."""
     from ablations.leases import Leases
-    from ablations.progress import TimeLeft
 
-    asked = _asked(results, names)
-    leases = {lease.name for lease in Leases(results.root / "leases").live()}
-    running = sum(trial in leases for trial in asked)
-    sizes = {trial: each.size for trial, each in asked.items()}
-    left = TimeLeft(len(sizes), sizes, running or cores())
-    outcomes: dict[str, str] = {}
-    stale: set[str] = set()
-    unmeasured = 0
-    reasons = []
-    for trial, wanted in asked.items():
-        head: Record | None = None
-        try:
-            head = results.read(trial)
-        except RecordError as error:  # it will be run again
-            reasons.append(str(error))
-        if head is not None and (reason := _reason(head)):
-            reasons.append(reason)
-        if trial in leases:
-            outcomes[trial] = "running"
-        elif head is None:
-            outcomes[trial] = "waiting"
-        else:
-            outcomes[trial] = head.status
-            made_by = [head.env.get("code") or {}]
-            made_by += [head.measures.get(name, {}) for name in wanted.measures]
-            stale |= {trial} if any(map(changed, made_by)) else set()
-            is_whole = wanted.measures <= head.measures.keys()
-            unmeasured += head.status in TRAINED and not is_whole
-            seconds = head.env.get("seconds")
-            left.finished(trial, seconds if head.status in WHOLE else None)
-    bad = sorted(path.name for path in results.trials.glob("*.bad-*"))
-    counts = {**dict.fromkeys(STATES, 0), **Counter(outcomes.values()), "stale": len(stale)}
-    stale_by = dict(Counter(outcomes[trial] for trial in stale))
-    told = left.seconds(), reasons, bad, outcomes, frozenset(stale)
-    return Picture(counts, stale_by, unmeasured, *told)
-
-
-def placed(results: Results, state: Picture, names: Sequence[str]) -> list[Place]:
-    """The cells of the named ablations, as they were found."""
-    plan = results.read_plan()
-    tables = list(dict.fromkeys(table for name in names for table in _tables(results, name)))
-    return places(plan, tables or list(plan["ablations"]), state.outcomes, state.stale)
+    planned = results.read_plan()["ablations"]
+    running = {lease.name for lease in Leases(results.root / "leases").live()}
+    rows: list[dict[str, Any]] = []
+    rows_of: dict[str, list[dict[str, Any]]] = {}  # by trial, which experiments may share
+    asked: dict[str, set[str]] = {}  # trial → measures
+    sizes: dict[str, float] = {}
+    for title in _titles(planned, names, results):
+        for cell in planned[title]["cells"]:
+            trial = cell["trial"]
+            row = {"experiment": title, "variant": variant_of(cell), "seed": cell["seed"]}
+            rows.append(row | {"trial": trial, "role": cell["role"]})
+            rows_of.setdefault(trial, []).append(rows[-1])
+            asked.setdefault(trial, set()).update(cell["measures"])
+            sizes[trial] = float(cell["work"])
+    found: Counter[str] = Counter()
+    reasons: list[str] = []
+    took: dict[str, float | None] = {}
+    for trial, measures in asked.items():
+        record, why = _read(results, trial)
+        reasons += why
+        outcome = "running" if trial in running else record.status if record else "waiting"
+        is_stale = False
+        if record and outcome != "running":
+            made_by = [record.measures.get(each, {}) for each in measures]
+            is_stale = any(map(changed, [record.env.get("code") or {}, *made_by]))
+            is_whole = measures <= record.measures.keys()
+            found["unmeasured"] += record.status in TRAINED and not is_whole
+            took[trial] = record.env.get("seconds") if record.status in WHOLE else None
+        found.update({outcome: 1, "stale": is_stale})
+        for row in rows_of[trial]:
+            metric = planned[row["experiment"]]["metric"]
+            row |= {"outcome": outcome, "stale": is_stale, "unit": metric["unit"]}
+            row["score"] = score(record, metric) if record else None
+    return {
+        **dict.fromkeys((*STATES, "unmeasured"), 0),
+        **found,
+        "seconds_left": seconds_left(sizes, took, found["running"] or cores()),
+        "reasons": reasons,
+        "set_aside": sorted(path.name for path in results.trials.glob("*.bad-*")),
+        "trials": rows,
+    }
 
 
-def _asked(results: Results, names: Sequence[str]) -> dict[str, Asked]:
-    """What the named ablations ask of each of their trials, which they may share."""
-    planned = results.planned()
-    tables = [table for name in names for table in _tables(results, name)]
-    asked: dict[str, Asked] = {}
-    for trial, each in (both for t in tables or planned for both in planned[t].items()):
-        asked.setdefault(trial, each).measures.update(each.measures)
-    return asked
+def _read(results: Results, trial: str) -> tuple[Record | None, list[str]]:
+    """A trial's record, and in one line why it has failed, or a measurement of it."""
+    try:
+        record = results.read(trial)
+    except RecordError as error:  # it will be run again
+        return None, [str(error)]
+    if record is None:
+        return None, []
+    reasons = [record.reason.splitlines()[0]] if record.reason else []
+    reasons += [f"{what} failed: {why}" for what, why in record.failures.items()]
+    attempt = f" (attempt {record.attempts})" if record.attempts > 1 else ""
+    line = f"{trial} {record.status}: {'; '.join(reasons)}{attempt}"
+    return record, [line] if reasons else []
 
 
-def _tables(results: Results, name: str) -> list[str]:
-    """The tables of the plan that a word means: one of them, or all of a question."""
-    known = results.names()
-    tables = [table for table, question in known.items() if name in (table, question)]
-    if not tables:
-        hint = nearest(name[:100], known)
-        raise ConfigError([f"no ablation '{name[:100]}' in {results.root}. {hint}"])
-    return tables
+def score(record: Record, metric: Mapping[str, Any]) -> float | None:
+    """What a trial has reached at its last step; None where its record does not say."""
+    found = [
+        (float(each.at.get("step", math.inf)), each.value)
+        for each in record.readings
+        if each.metric == metric["name"]
+        and each.split in (None, metric["split"])
+        and not each.at.keys() - {"step"}
+    ]
+    return max(found, key=lambda pair: pair[0])[1] if found else None
 
 
-def _reason(head: Record) -> str | None:
-    told = [head.reason.splitlines()[0]] if head.reason else []
-    told += [f"{what} failed: {why}" for what, why in head.failures.items()]
-    reason = f"{head.trial} {head.status}: {'; '.join(told)}" if told else None
-    if reason and head.attempts > 1:
-        reason += f" (attempt {head.attempts})"
-    return reason
+def summary(found: Mapping[str, Any]) -> str:
+    from ablations.progress import roughly
+
+    states = [f"{found[state]} {state}" for state in STATES if found[state] and state != "stale"]
+    line = ", ".join(states) or "nothing is planned"
+    line += f"; {found['stale']} stale" if found["stale"] else ""
+    line += f"; {found['unmeasured']} not all measured" if found["unmeasured"] else ""
+    line += f"; left {roughly(found['seconds_left'])}" if found["seconds_left"] else ""
+    lines = [line, *(f"  {reason}" for reason in found["reasons"][:MOST_REASONS])]
+    if found["set_aside"]:
+        lines.append(f"  set aside, unusable: {', '.join(found['set_aside'])}")
+    return "\n".join(lines)
+
+
+def seconds_left(
+    sizes: Mapping[str, float], took: Mapping[str, float | None], workers: int
+) -> float | None:
+    """By what finished trials took for their sizes; no less than the largest of the rest takes."""
+    rest = [size for trial, size in sizes.items() if trial not in took]
+    known = {trial: seconds for trial, seconds in took.items() if seconds is not None}
+    size = sum(sizes[trial] for trial in known)
+    if not rest or not size:
+        return None if rest else 0.0
+    return sum(known.values()) / size * max(sum(rest) / workers, max(rest))
+
+
+def variant_of(cell: Mapping[str, Any]) -> str:
+    """A variant with its levels of the factors, as one types it: `post:6`."""
+    return ":".join((cell["label"], *cell["across"].values()))
+
+
+def print_trials(rows: Sequence[Mapping[str, Any]], most: int) -> None:
+    """The first of them, and how to see the rest."""
+    lines: list[list[str]] = []
+    above: tuple[str, str] = ("", "")  # names that repeat are left out
+    for row in rows[:most]:
+        experiment, variant = names = row["experiment"], quoted(row["variant"])
+        outcome = row["outcome"] + ", stale" * row["stale"]
+        outcome += "" if row["role"] == "report" else f" ({row['role']})"
+        value = "—" if row["score"] is None else f"{row['score']:.4g} {row['unit']}"
+        shown = ["" if experiment == above[0] else experiment, "" if names == above else variant]
+        cells = [str(row["seed"]), row["trial"], outcome, value.removesuffix(" 1")]
+        lines.append([*shown, *cells])
+        above = names
+    headings = ("experiment", "variant", "seed", "trial", "outcome", "score")
+    print_table(headings, lines, right=("seed",))
+    if rest := rows[most:]:
+        experiments = list(dict.fromkeys(row["experiment"] for row in rest))
+        few = listed(experiments[:8]) + " …" * (len(experiments) > 8)
+        print(f"and {len(rest):,} more, of {few}: `status NAME` lists an experiment, --json all")
+
+
+def _titles(planned: Mapping[str, Any], names: Sequence[str], results: Results) -> list[str]:
+    """The entries of the plan that are meant: each as it is titled, or all of an experiment."""
+    if not names:
+        return list(planned)
+    found: dict[str, None] = {}
+    for name in names:
+        meant = [
+            title
+            for title, entry in planned.items()
+            if name in (title, entry["name"], entry["name"].partition("/")[0])
+        ]
+        if not meant:
+            hint = nearest(name[:100], planned)
+            raise ConfigError([f"no experiment '{name[:100]}' in {results.root}. {hint}"])
+        found |= dict.fromkeys(meant)
+    return list(found)

@@ -1,46 +1,67 @@
-"""A command line whose mistakes are answered in one line.
+"""What every command prints, and how it answers mistakes: in one line.
 
-Imports no torch: every command of every package reads its words here first.
+Importing it loads nothing heavy.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
+from ablations.launch import Changed
+from ablations.signals import exit_code
+from ablations.store.schema import RecordError
+from ablations.store.words import in_one_line
 from model.config import ConfigError, nearest
 
-BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+BAD_INPUT, FAILED = 2, 1
+GONE = {
+    "--arms": "every variant runs; name chapters, experiments or --claim ID to run less",
+    "--until": "seeds are fixed beforehand; use --seeds N",
+    "--budget": "stop with Ctrl-C at any time; the same command goes on from there",
+    "--follow": "use `watch ablations status`",
+    "--figure": "try prints what each token looked at most",
+    "--report": "use `ablations report` when the run has ended",
+}
+"""Options that were removed, and what replaces them."""
+LONGEST = 500  # characters of a line: names of any length are allowed
 PATIENCE = 1.0  # second of silence
 NO_MEMORY = re.compile(r"out of memory|can't allocate memory", re.IGNORECASE)  # in torch's words
 
 
 class Parser(argparse.ArgumentParser):
-    """A wrong word is answered with the nearest right one."""
+    """Answers a wrong word with the nearest right one."""
 
     def error(self, message: str) -> Any:
         actions = {option: each for each in self._actions for option in each.option_strings}
-        if wrong := re.match(r"unrecognized arguments: (.+)", message):
-            word = wrong[1].split()[0][:100]
+        if wrong := re.match(r"unrecognized arguments: (\S*)", message):
+            word = wrong[1][:100]
             message = f"{self.prog} takes no '{word}'"
-            if word.startswith("-"):
+            if (option := word.partition("=")[0]) in GONE:
+                message = f"{option} is gone: {GONE[option]}"
+            elif word.startswith("-"):
                 message = f"no option '{word}'. {nearest(word, actions)}"
         elif wrong := re.match(r"argument (\S+): invalid choice: '(.*?)' ", message):
             option, word = wrong[1], wrong[2][:100]
-            message = f"{option}: no '{word}'. {nearest(word, actions[option].choices or ())}"
+            choices = next(
+                a.choices for a in self._actions if option in (*a.option_strings, a.dest)
+            )
+            message = f"{option}: no '{word}'. {nearest(word, map(str, choices or ()))}"
         message = message.replace("the following arguments are required:", f"{self.prog} needs")
-        message = re.sub(r"argument (--\w+): (?=\1)", "", message)  # which the type has said too
         raise ConfigError([message.removeprefix("argument ")])
 
 
 def complain(line: str) -> None:
-    """To standard error where there is one that takes it, and never to standard output."""
+    """Print to standard error if it can be written, and never to standard output."""
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)
@@ -48,34 +69,79 @@ def complain(line: str) -> None:
 
 @contextlib.contextmanager
 def working(on: str) -> Iterator[None]:
-    """Where this takes longer than people wait in silence, tell them what is being done."""
-    told = threading.Timer(PATIENCE, complain, [f"{on} …"])
-    told.daemon = True
-    told.start()
+    """Say what is being done if it takes longer than a second."""
+    timer = threading.Timer(PATIENCE, complain, [f"{on} …"])
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        told.cancel()
+        timer.cancel()
 
 
-def guarded(main: Callable[[], int]) -> int:
-    """The exit code of `main`; what a command cannot help is one line, and never a traceback.
+def print_json(document: object) -> None:
+    print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
 
-    Mistakes of the user's (a ConfigError) are for `main` to answer; every other exception is a
-    fault of ours and goes through. What was printed is flushed here, so that a full disk or a
-    closed pipe is met here too and not when the interpreter ends.
+
+def print_lines(lines: Iterable[str], indent: int = 4) -> None:
+    """Lines of text; on a terminal what does not fit goes on below, indented."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns
+    for line in lines:
+        line = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+        filled = textwrap.fill(line, width, subsequent_indent=" " * indent)
+        print(filled if is_terminal else line)
+
+
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
+) -> None:
+    """Print aligned columns; cells wrap at the edge of a terminal, and never where it is piped."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.show_header = any(headings)
+    for heading in headings:
+        table.add_column(
+            in_one_line(heading), justify="right" if heading in right else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*map(in_one_line, row))
+    width = None if sys.stdout is not None and sys.stdout.isatty() else 10_000
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
+    with console.capture() as made:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in made.get().splitlines()))
+
+
+def guarded(command: Callable[[], int]) -> int:
+    """The exit code of a command: 2 for the user's mistakes, 1 for trouble of the system, each told
+    in one line. Any other exception is a bug and passes through.
+
+    Output is flushed here, so that a full disk or a closed pipe is noticed now and not when the
+    interpreter ends.
     """
     try:
-        return _finished(main)
+        try:
+            code = command()
+        except SystemExit as stop:  # argparse has printed help
+            code = int(stop.code or 0)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except (ConfigError, RecordError) as error:
+        complain(str(error))
+        return BAD_INPUT
+    except Changed as error:
+        complain(str(error))
     except BrokenPipeError:
-        return FAILED
+        pass
     except OSError as error:
         where = f": {str(error.filename)[:200]}" if error.filename else ""
         complain(" ".join(f"{error.strerror or error}{where}".split()))
-        return FAILED
     except MemoryError:
         complain("out of memory")
-        return FAILED
     except RecursionError:
         complain("nested too deeply")
         return BAD_INPUT
@@ -83,33 +149,19 @@ def guarded(main: Callable[[], int]) -> int:
         if not NO_MEMORY.search(str(error)):
             raise
         complain("out of memory")
-        return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        complain("Stopped. The same command goes on from here.")
+        return exit_code(stop)
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            _let_go(stream)
+        _flush_or_discard()
+    return FAILED
 
 
-def _finished(main: Callable[[], int]) -> int:
-    """With everything printed that is to be printed."""
-    try:
-        code = main()
-    except SystemExit as stop:
-        if isinstance(stop.code, str):
-            complain(stop.code)
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    return code
-
-
-def _let_go(stream: TextIO | None) -> None:
-    """What a stream cannot pass on goes nowhere, so that the interpreter ends without a word."""
-    if stream is None:
-        return
-    try:
-        stream.flush()
-    except (OSError, ValueError):  # whoever listened has gone, or the stream is closed
-        with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), stream.fileno())
+def _flush_or_discard() -> None:
+    """Send what a stream cannot pass on to /dev/null, so that the interpreter ends quietly."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # the reader has gone, or the stream is closed
+            with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())

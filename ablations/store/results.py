@@ -5,7 +5,6 @@ A record is written once under its trial's id, whole or not at all.
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 from dataclasses import dataclass
@@ -82,17 +81,6 @@ class Results:
         except RecordError as error:
             raise type(error)(f"{path.name}: {error}") from None
 
-    def score(self, trial: str, metric: str, split: str) -> float | None:
-        """A metric at a trial's last step, and at no other coordinates; None where it has none."""
-        record, last, value = self.read(trial), -math.inf, None
-        for reading in [] if record is None else record.readings:
-            if reading.metric != metric or reading.split not in (None, split):
-                continue
-            step = float(reading.at.get("step", math.inf))
-            if not reading.at.keys() - {"step"} and step >= last:
-                last, value = step, reading.value
-        return value
-
     def check_writable(self) -> None:
         """OSError where nothing can be kept; to be asked before anything is computed."""
         for folder in (self.trials, self.checkpoints):
@@ -133,10 +121,6 @@ class Results:
             }
             for name, entry in self.read_plan()["ablations"].items()
         }
-
-    def names(self) -> dict[str, str]:
-        """Each table of the plan, and the question that it belongs to."""
-        return {name: entry["name"] for name, entry in self.read_plan()["ablations"].items()}
 
     def write_plan(self, plan: dict[str, Any]) -> None:
         """A plan that is not shaped like one is never written."""

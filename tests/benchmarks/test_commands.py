@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ablations.commands.trial_list import variant_of
+from ablations.commands.status import variant_of
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import make_plan
 from ablations.spec import experiments

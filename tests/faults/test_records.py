@@ -243,7 +243,7 @@ def test_a_temporary_file_is_left_once_it_is_an_hour_older_than_a_new_one_of_its
         assert list(litter(results)) == []
     then = writing.stat().st_mtime - 3700
     os.utime(writing, (then, then))
-    assert [each.path for each in litter(results)] == [writing]
+    assert [path for path, _ in litter(results)] == [writing]
     assert len(list(results.trials.iterdir())) == 2  # to look leaves nothing behind
 
 

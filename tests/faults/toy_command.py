@@ -14,7 +14,6 @@ from typing import Any
 import sweep_jobs
 import toy_trials
 
-import ablations.commands.answers
 import ablations.commands.run
 import ablations.launch.local
 import ablations.runner
@@ -28,9 +27,7 @@ class Cpu(str):
 def replace_what_needs_torch(trials: dict[str, Any]) -> None:
     toys = {name: {"task": {}, **does} for name, does in trials.items()}
     ablations.commands.run.plan_of = lambda options: sweep_jobs.toy_plan(toys)
-    ablations.commands.run.Sweep.tell_days = lambda *_: None  # type: ignore[method-assign]
-    for name in ("print_answers", "renew_page"):  # for which pandas is loaded
-        setattr(ablations.commands.answers, name, lambda *_: None)
+    ablations.commands.run.write_page = lambda results: None
     ablations.runner.run = functools.partial(ablations.runner.run, call=toy_trials.CALL, poll=0.02)
     launcher: Any = ablations.launch.local.LocalLauncher
     ablations.launch.local.LocalLauncher = (  # type: ignore[misc,assignment]

@@ -214,7 +214,7 @@ MISTAKES = {
     "=5": "'=5': expected path=value, such as model.n_heads=8",
     "d_model=8 model.d_model=16": "given twice, with and without",
     "d_model=1000000000 n_heads=1": "no tensor can be that large",
-    "--length 0": "'0': expected a whole number from 1",
+    "--length 0": "--length: expected a whole number from 1, got '0'",
     "gpt2 --length 5000": "positions end at max_len=1024, asked for 5000",
     "gpt2 bert-base": "gpt2 and bert-base: describe one preset at a time",
     f"x={'[' * 60_000}": "nested too deeply",  # the reader of YAML would crash the interpreter

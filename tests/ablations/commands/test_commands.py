@@ -1,9 +1,10 @@
-"""The command line: what it answers, in which words, and with which exit code."""
+"""The commands on a plan and a folder: what they answer, in which words and with which code."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from argparse import Namespace
@@ -13,42 +14,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from ablations.commands.arguments import cores, machine_of
+from ablations.commands import parse, parsers
+from ablations.commands.arguments import cores, machine_of, names_of
+from ablations.commands.pages import print_answers
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
-from ablations.spec import experiments
-from ablations.store.record import Record
+from ablations.spec import experiments, find, find_profile, read_experiment
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES
 
 Ask = Callable[..., str]
+Say = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[3]
-STATES = {*STATUSES, "running", "stale", "waiting"}
+CLAIM = {"id": "position.needed", "predicts": [{"worse": "without", "by": 0.01, "because": "x"}]}
 
 
 @pytest.fixture(autouse=True)
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Every test stands in an empty folder, where each weight takes so long for a token."""
+    """Every test starts in an empty folder, and an operation takes a microsecond."""
     folder = tmp_path / "stands here"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setattr("ablations.plan.estimate.rate_of", lambda _: 1e-6)
     return folder
-
-
-Say = Callable[..., tuple[int, str, str]]
-
-
-def refusal(say: Say, *words: str) -> str:
-    """The one line that a mistake is answered with: exit code 2, nothing written."""
-    code, out, err = say(*words)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert len(err) < 500 or max(map(len, words)) > 1000
-    assert os.listdir() == []
-    return err.strip()
 
 
 def document(say: Say, *words: str) -> Any:
@@ -57,137 +47,35 @@ def document(say: Say, *words: str) -> Any:
     return json.loads(out)
 
 
-# Mistakes.
-
-
-def test_what_is_gone_is_answered_with_what_replaces_it(say: Say, ask: Ask) -> None:
-    for words in (
-        ["run", "norm", "--until", "decided"],
-        ["plan", "norm", "--budget=45m"],
-        ["status", "--follow"],
-        ["plan", "norm", "--arms", "all"],
-        ["try", "norm/g2p:pre", "word", "--figure", "x.svg"],
-        ["plan", ask(equal="time")],
-        ["plan", ask(control="with")],
-        ["plan", ask(seeds_from=210)],
-    ):
-        assert " is gone: " in refusal(say, *words)
-
-
-def test_results_that_are_a_file_are_one_line_from_every_command(say: Say, tmp_path: Path) -> None:
-    file = tmp_path / "a file"
-    file.write_text("mine")
-    asked, meant = "norm/g2p", "norm/g2p:pre"
-    for command in (["plan", asked], ["run", asked], ["status"], ["clean"], ["show", meant],
-                    ["try", meant, "word"]):  # fmt: skip
-        for name in (str(file), str(file / "below")):
-            line = refusal(say, *command, "--results", name)
-            assert line == f"--results {name}: {file} is no folder"
-    assert file.read_text() == "mine"
-
-
-MISTAKES = [
-    (["frobnicate"], "clean, compare, describe, diff"),
-    *(
-        (["plan", "norm", "--import", name], "--import")
-        for name in ("no_such", "..", ".x", "", "a b", "a/b.py", "x" * 5000, "a\0b")
-    ),
-    *((["run", "--limit", limit], f"--limit {limit}") for limit in ("0", "nan", "inf", "an hour")),
-    (["run", "--limit", "-5"], "--limit"),
-    (["run", "--json"], "no option '--json'"),
-    (["clean", "--ye"], "'--yes'"),
-    (["clean", "--results", ""], "--results ''"),
-    (["status", "--results", "a\0b"], "--results"),
-    (["clean", "norm"], "norm"),
-    (["plan", "--profile"], "--profile: expected one argument"),
-    (["show"], "ablations show needs trial"),
-    (["compare", "results/quick"], "ablations compare needs B"),
-    (["plan", "norm", "=2"], "path=value"),
-    (
-        ["diff", "norm/g2p:pre", "norm/g2p:pots"],
-        "no variant 'pots' in norm/g2p. Did you mean 'post'?",
-    ),
-    (["diff", "norm/g2p:pre", "nrm:post"], "no chapter or experiment 'nrm'. Did you mean 'norm'?"),
-    (["diff", "norm/g2p", "norm/g2p:post"], "no variant '' in norm/g2p. Choose from: "),
-    (["diff", "norm:pre", "norm/g2p:post"], "norm is a chapter: name one of norm/g2p, norm/text, "),
-    (["run", "--devcies", "2"], "'--devices'"),
-    *(
-        (["run", option, number], f"{option} {number}: expected a whole number from 1")
-        for option, number in (("--devices", "0"), ("--devices", "1.5"), ("--pack", "0"))
-    ),
-    (["run", "--devices", "2", "--pack", "3"], "--pack and --devices do not go together"),
-    (["run", "--device", "cpu:0", "--devices", "2"], "--devices 2: say --device cpu, without a"),
-    *(
-        (["plan", "norm/g2p", "--profile", "smoke", nested], "")
-        for nested in (
-            "model.x=" + "{" * 5_000,
-            "model.x=" + "[" * 50_000 + "]" * 50_000,
-            "model" + ".a" * 5_000 + "=1",
-            "model.x=" + "{a: " * 200 + "1" + "}" * 200,
-        )
-    ),
+EXAMPLES = [
+    shlex.split(line)[1:]
+    for parser in parsers()[1].values()
+    for line in (parser.epilog or "").splitlines()[1:]
 ]
 
 
-def test_a_mistake_in_a_word_is_one_line_with_what_is_right(say: Say) -> None:
-    for words, right in MISTAKES:
-        assert right in refusal(say, *words), words
+def test_every_word_of_an_example_means_something() -> None:
+    """Options are known, questions, variants and claims exist, and what is set can be set."""
+    for example in EXAMPLES:
+        check(example)
 
 
-def test_more_devices_than_there_are_are_refused(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ablations.train.device.pick_device", torch.device)
-    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
-    words = ("run", "norm", "--profile", "smoke", "--device", "cuda", "--devices", "3")
-    assert "--devices 3: this machine has 2 (cuda)" in refusal(say, *words)
-
-
-def test_seeds_that_cannot_be_are_refused_with_the_reason(say: Say) -> None:
-    """Fault 31."""
-    for seeds, why in [("-1", "such as"), ("0,-3", "such as"), ("1,2,1", "twice"), ("a", "such as"),
-                       ("", "such as"), ("0", "from 1 to 10"), ("11", "from 1 to 10"),
-                       ("99-101", "100 is of those that choose settings")]:  # fmt: skip
-        line = refusal(say, "run", "norm", "--seeds", seeds)
-        assert "--seeds" in line
-        assert why in line, seeds
-
-
-def test_a_number_of_seeds_means_the_first_of_the_reported_ones() -> None:
-    from ablations.commands.arguments import _seeds
-
-    assert _seeds("1") == [300]
-    assert _seeds("3") == [300, 301, 302]
-    assert _seeds("300-302,309") == [300, 301, 302, 309]
-    assert _seeds("7,8") == [7, 8]
-
-
-NAMES = ["../../x", "/etc/passwd", "..", ".", "", "a\0b", "a b", "<img onerror=x>", "x" * 5000]
-NAMES += [f"{name}.yaml" for name in NAMES]
-
-
-def test_a_name_of_any_shape_is_a_label_never_a_path(say: Say) -> None:
-    for name in NAMES:
-        for command in ("list", "plan", "run", "show", "status"):
-            refusal(say, command, name)
-        for command in ("plan", "status", "clean"):
-            refusal(say, command, "--profile", name)
-
-
-OVERRIDES = [
-    *("train=5", "model=5", "model.n_heads=???", "train.clip=.nan", "model.norm.eps=1e999"),
-    *("train.steps=0", "train.steps=.inf", "model.d_model=1e18", "model.n_heads=" + "9" * 5000),
-    *("question=4", "model.n_heads=${oc.env:HOME}", "train.optimizer=[1]"),
-]
-
-
-def test_a_value_that_cannot_be_is_refused_without_a_traceback(say: Say) -> None:
-    for override in OVERRIDES:
-        code, out, err = say("run", "norm/g2p", "--profile", "smoke", override)
-        assert (code, out) == (2, ""), override[:30]
-        assert 0 < len(err) < 1000
-        assert os.listdir() == []
-
-
-# list.
+def check(example: list[str]) -> None:
+    options = parse(example)
+    find_profile(getattr(options, "profile", "quick"))
+    if options.command == "describe":
+        return
+    variants = options.names if options.command == "diff" else []
+    if ":" in getattr(options, "trial", ""):
+        variants = [options.trial]
+    for variant in variants:
+        experiment, _, rest = variant.partition(":")
+        assert rest.partition(":")[0] in read_experiment(find(experiment)[experiment])[0].variants
+    names = [word.partition(":")[0] for word in options.names if not word.endswith(".yaml")]
+    if hasattr(options, "claim"):
+        assert names_of(options) == options.names or options.claim
+    if names:
+        assert make_plan(names, "smoke", options.overrides, [300], False, options.factors).wanted
 
 
 def test_list_and_status_need_neither_torch_nor_pandas_nor_matplotlib(folder: Results) -> None:
@@ -217,9 +105,6 @@ def test_the_list_is_one_json_document(say: Say) -> None:
     assert [row["name"] for row in deciding] == ["norm/g2p", "norm/text"]
 
 
-# plan.
-
-
 def planned(say: Say, *words: str) -> Any:
     return document(say, "plan", "--profile", "smoke", "--seeds", "0,1", *words)
 
@@ -229,12 +114,12 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
     assert (plan["trials"], plan["done"]) == (4, 0)
     work = 4 * 256 * sum(row["parameters"] for row in plan["variants"])
     assert plan["seconds"] == pytest.approx(2 * work * 1e-6)
-    assert [(row["variant"], row["control"]) for row in plan["variants"]] == [
+    assert [(row["variant"], row["baseline"]) for row in plan["variants"]] == [
         ("with", True),
         ("without", False),
     ]
     for row in plan["variants"]:
-        assert row["ablation"] == "small"
+        assert row["experiment"] == "small"
         assert row["parameters"] > 1000
         assert (row["steps"], len(row["trials"])) == (4, 2)
     wanted = make_plan([ask()], "smoke", {"model.n_heads": 8}, [0, 1]).wanted
@@ -287,10 +172,9 @@ def test_as_many_trials_run_at_once_as_have_a_core_for_each_device(
         assert (on.jobs, on.at_once, str(on)) == (jobs, jobs, words)
 
 
-def test_a_run_of_days_says_so_and_goes_on(
+def test_a_run_hands_its_options_to_the_runner(
     say: Say, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ablations.commands.arguments.cores", lambda: 2)
     given: dict[str, Any] = {}
 
     def run(*_: Any, **options: Any) -> Counter[str]:
@@ -299,17 +183,9 @@ def test_a_run_of_days_says_so_and_goes_on(
 
     monkeypatch.setattr("ablations.runner.run", run)
     words = ("run", ask(), "--profile", "smoke", "--seeds", "0-0", "--jobs", "4", "--limit", "7.5")
-    for rate, told in ((1e-6, ""), (10.0, " days on 2 cores; it may be stopped.\n")):
-        monkeypatch.setattr("ablations.plan.estimate.rate_of", lambda _, rate=rate: rate)
-        code, out, err = say(*words, "--device", "cpu", "--rerun", "stale")
-        assert (code, out) == (0, "2 trials in results/smoke; 2 ok\n")
-        assert err.endswith(told)
-        assert bool(err) == bool(told)
+    assert say(*words, "--device", "cpu") == (0, "2 trials in results/smoke; 2 ok\n", "")
     expected = {"limit": 7.5, "accelerators": 0.0, "workers": 4, "devices": 1, "pack": 1}
     assert given == {**expected, "after_pass": given["after_pass"]}
-
-
-# status and show.
 
 
 @pytest.fixture
@@ -340,20 +216,6 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
     return results
 
 
-def test_status_counts_every_state_in_one_json_document(say: Say, folder: Results) -> None:
-    counts = document(say, "status", "--results", str(folder.root))
-    reasons = counts.pop("reasons")
-    assert len(counts.pop("trials")) == 10
-    assert counts.pop("set_aside") == []
-    assert counts.pop("unmeasured") == 0
-    assert counts.pop("seconds_left") is None  # no record says how long it took
-    assert set(counts) == STATES
-    expected = {**dict.fromkeys(STATES, 0), **dict.fromkeys(STATUSES, 1), "ok": 2}
-    assert counts == {**expected, "stale": 1, "waiting": 2}
-    assert len(reasons) == len(STATUSES) - 1 + 1
-    assert all("\n" not in reason for reason in reasons)
-
-
 def test_looking_at_a_folder_changes_nothing_in_it(say: Say, ask: Ask, folder: Results) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.root.rglob("*")}
     here = ("--results", str(folder.root), "--profile", "smoke")
@@ -375,11 +237,45 @@ def test_a_plan_of_what_is_done_measures_nothing(
     assert {row["seconds_per_trial"] for row in found["variants"]} == {None}
 
 
-def test_a_prefix_that_fits_none_or_several_is_one_line(say: Say, folder: Results) -> None:
-    twins = [f"{letter * 11}{digit}" for letter in "f" for digit in "01"]
-    for twin in twins:
-        folder.write(Record(twin, "ok", {}))
-    assert "2 trials 'fffffffffff…'" in refusal(
-        say, "show", "f" * 11, "--results", str(folder.root)
-    )
-    assert "no trial '0f0f0f…'" in refusal(say, "show", "0f0f0f", "--results", str(folder.root))
+def scored(tmp_path: Path, plan: Plan, scores: dict[str, float]) -> Results:
+    """A folder in which each seed of an arm has scored a little more than the one before."""
+    results = Results(tmp_path / "out")
+    merge_into(results, plan)
+    for table in plan.tables.values():
+        for cell in table.cells:
+            want = plan.wanted[cell.trial]
+            value = scores[cell.label] + 0.001 * (cell.seed - 300)
+            value += 0.0004 * (cell.seed % 2) * (cell.label == "without")
+            reading = Reading("per", "edits/phone", value, "test", {"step": 4}, measure="quality")
+            results.write(
+                Record(
+                    cell.trial,
+                    "ok",
+                    want.config,
+                    env={"code": want.code},
+                    data=want.data,
+                    measures={name: want.measure_code(name) for name in want.measures},
+                    readings=[reading],
+                )
+            )
+    return results
+
+
+def test_a_run_ends_with_the_table_of_each_experiment_and_its_claims(
+    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from analysis.claims import claims, lines
+    from analysis.contrasts import gather
+
+    plan = make_plan([ask(claims=[CLAIM])], "smoke", {}, [300, 301, 302])
+    results = scored(tmp_path, plan, {"with": 0.3, "without": 0.5})
+    (claim,) = claims(gather(results.root))
+    assert claim["verdict"] == "supported"
+    print_answers(plan, results)
+    name, headings, baseline, variant, _, *rest = capsys.readouterr().out.strip().splitlines()
+    assert (name, headings.split()[0], headings.split()[-1]) == ("small", "variant", "mark")
+    assert baseline.split()[0] == "with"
+    assert variant.split()[:3] == ["without", "0.5011", "(0.4986"], "score with its interval"
+    assert rest == lines(claim)
+    print_answers(plan, results, ["another.claim"])
+    assert capsys.readouterr().out == ""

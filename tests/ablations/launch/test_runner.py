@@ -69,7 +69,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, server: None) -> Sweep:
     sweep = Sweep(tmp_path_factory.mktemp("sweep"))
     sweep.file.write_text(json.dumps(question(measures=["quality", "throughput"])))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ablations.commands.answers.renew_page", lambda results: None)
+        patch.setattr("ablations.commands.run.write_page", lambda results: None)
         code, told = sweep.run()
     assert code == 0, told
     return sweep

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ablations.commands import main
+from ablations.plan.difference import difference
+from ablations.plan.wanted import make_plan
 
 Ask = Callable[..., str]
 VARIANTS = {
@@ -22,12 +22,11 @@ VARIANTS = {
 
 
 @pytest.fixture
-def found(ask: Ask, capsys: pytest.CaptureFixture[str]) -> Callable[[str, str], Any]:
+def found(ask: Ask) -> Callable[[str, str], Any]:
     def answer(one: str, other: str) -> Any:
-        file = ask(variants=VARIANTS)
-        words = ["diff", f"{file}:{one}", f"{file}:{other}", "--profile", "smoke", "--json"]
-        assert main(words) == 0
-        return json.loads(capsys.readouterr().out)
+        (table,) = make_plan([ask(variants=VARIANTS)], "smoke", {}, [0]).tables.values()
+        cells = {cell.label: cell for cell in table.cells}
+        return difference(cells[one], cells[other])
 
     return answer
 

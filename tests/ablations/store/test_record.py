@@ -83,25 +83,6 @@ def test_any_words_can_be_kept_and_half_a_character_becomes_a_question_mark(word
     assert kept == record(reason=told, examples=[{"input": told}])
 
 
-def test_the_score_of_a_trial_is_its_last_in_the_split_and_at_no_other_place(
-    results: Results,
-) -> None:
-    results.write(
-        record(
-            readings=[
-                Reading("per", "1", 0.5, split="test", at={"step": 10}),
-                Reading("per", "1", 0.3, split="test", at={"step": 20}),
-                Reading("per", "1", 0.4, split="valid", at={"step": 30}),
-                Reading("per", "1", 0.9, split="test", at={"step": 30, "length": 4}),
-                Reading("loss", "nats", 0.8, split="test", at={"step": 30}),
-            ]
-        )
-    )
-    assert results.score(TRIAL, "per", "test") == 0.3
-    assert results.score(TRIAL, "bleu", "test") is None
-    assert results.score("0123456789ab", "per", "test") is None
-
-
 def test_times_are_told_by_their_measure_their_reference_and_their_place(results: Results) -> None:
     places: list[dict[str, float | str]] = [{"length": 4}, {"length": 8}, {}]
     times = [

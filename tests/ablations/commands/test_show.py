@@ -1,16 +1,15 @@
-"""show and try: a trial by question, variant and seed, or by its id."""
+"""show and try: a trial by experiment, variant and seed, or by its id."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from small import plan_document
 
-from ablations.commands import main
-from ablations.commands.naming import trial_of
-from ablations.store.record import Record
+from ablations.commands.show import trial_of
+from ablations.store.record import Reading, Record
 from ablations.store.results import Results
 from model.config import ConfigError
 
@@ -28,26 +27,23 @@ def results(tmp_path: Path) -> Results:
     plain = [("with", {}), ("none, causal", {})]
     crossed = [("post", {"depth": "6"}), ("post", {"depth": "12"})]
 
-    def cells(arms: list[tuple[str, dict[str, str]]], first: int) -> list[dict[str, object]]:
+    def cells(variants: list[tuple[str, dict[str, str]]], first: int) -> list[dict[str, object]]:
         return [
-            {
-                "label": label,
-                "across": across,
-                "seed": 200 + n,
-                "trial": trial(first + 10 * arm + n),
-            }
-            for arm, (label, across) in enumerate(arms)
+            {"label": label, "across": levels, "seed": 200 + n, "trial": trial(start + n)}
+            for start, (label, levels) in zip((first, first + 10), variants, strict=True)
             for n in range(3)
         ]
 
     tables = {"blind": cells(plain, 0), "norm": cells(crossed, 100)}
-    plan = plan_document({**tables, "norm [tuned]": cells(crossed, 200)})
-    plan["ablations"]["norm [tuned]"] |= {"name": "norm", "arms": "tuned"}
+    plan = plan_document({**tables, "norm [model.d_model=32]": cells(crossed, 200)})
+    plan["ablations"]["norm [model.d_model=32]"]["name"] = "norm"
     results.write_plan(plan)
     for entry in plan["ablations"].values():
         for cell in entry["cells"]:
             if cell["seed"] > 200:
-                results.write(Record(cell["trial"], "ok", CONFIG))
+                at = {"step": 4}
+                readings = [Reading("loss", "nats/token", 0.5, "test", at)]
+                results.write(Record(cell["trial"], "ok", CONFIG, readings=readings))
     return results
 
 
@@ -60,7 +56,7 @@ def test_a_trial_is_found_by_what_people_call_it(results: Results) -> None:
         ("blind:'none, causal':202", None, 12),
         ("norm:post:6", None, 101),
         ("norm:post:12:202", None, 112),
-        ("norm [tuned]:post:6", None, 201),
+        ("norm [model.d_model=32]:post:6", None, 201),
         ("00000000000b", None, 11),
     ]:
         assert trial_of(word, results, seed) == trial(number), word
@@ -74,20 +70,25 @@ def test_who_is_not_found_is_told_in_one_line_who_there_is(results: Results) -> 
         ("blind:with", 7, "blind:with has no seed 7: it has 200, 201, 202"),
         ("blind:with:200", None, "blind:with seed 200 has not been run in {} yet"),
         ("blind:with:201", 202, "blind:with:201 --seed 202: two seeds; leave one out"),
-        ("norm:post", None, "no variant 'post' in norm. Say at which level: post:6, post:12."),
+        ("norm:post", None, "no variant 'post' in norm. Did you mean 'post:6'?"),
         ("00000000000b", 201, "--seed goes with EXPERIMENT:VARIANT: an id is of one seed alone"),
+        ("00000000000", None, "4 trials '00000000000…' in {}"),
+        ("0f0f0f", None, "no trial '0f0f0f…' in {}"),
         ("blind", None, "'blind': a trial is EXPERIMENT:VARIANT, such as norm/g2p:post, or"),
     ]:
         with pytest.raises(ConfigError) as refused:
             trial_of(word, results, seed)
         (line,) = refused.value.problems
-        assert line.startswith(says.format(results.root))
+        assert line.startswith(says.format(results.root)), line
 
 
-def test_a_record_is_shown_by_its_name(
-    results: Results, capsys: pytest.CaptureFixture[str]
+def test_a_trial_is_shown_with_settings_and_measurements(
+    results: Results, say: Callable[..., tuple[int, str, str]]
 ) -> None:
-    assert main(["show", "blind:with", "--seed", "202", "--results", str(results.root)]) == 0
-    assert json.loads(capsys.readouterr().out)["trial"] == trial(2)
-    assert main(["show", "blind:with", "--seed", "x", "--results", str(results.root)]) == 2
-    assert capsys.readouterr().err == "--seed x: expected a whole number from 0\n"
+    code, out, _ = say("show", "blind:with", "--seed", "202", "--results", str(results.root))
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == f"{trial(2)} ok"
+    assert "  name: m" in lines
+    assert ["loss", "test", "0.5", "nats/token", "step=4"] in [line.split() for line in lines]
+    assert lines[-1].endswith(str(results.path(trial(2))))
