@@ -66,8 +66,7 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
         )
         device, held = torch.device(ray.device), max(1, ray.accelerators)
     else:
-        from ablations.launch.slurm.launcher import SlurmLauncher
-        from ablations.launch.slurm.profile import read_slurm_profile
+        from ablations.launch.slurm import SlurmLauncher, read_slurm_profile
 
         profile = read_slurm_profile(options.cluster)
         if device is None and profile.device is None:

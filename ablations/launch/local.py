@@ -42,8 +42,7 @@ class LocalLauncher(Launcher):
     """Up to `capacity` jobs at once on this machine, started while `events` is being read.
 
     `preload` names the modules that the server loads once for all; `grace` is how many seconds a
-    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint. Where it is
-    given, `is_stopping` is asked every PULSE seconds whether all shall be cancelled.
+    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint.
 
     A worker has a slot, from 0 on, and the slots have `devices` accelerators in turn; jobs share
     one as far as what they say they need allows. `settle` names a function that a worker calls with
@@ -57,12 +56,13 @@ class LocalLauncher(Launcher):
         capacity: int = 1,
         preload: Sequence[str] = ("torch", "ablations.worker"),
         grace: float = 10.0,
-        is_stopping: Callable[[], bool] | None = None,
         devices: int = 1,
         settle: str | None = None,
     ) -> None:
         super().__init__(capacity)
-        self._grace, self._is_stopping = grace, is_stopping
+        self.is_stopping: Callable[[], bool] | None = None
+        """Asked every PULSE seconds whether all jobs shall be cancelled."""
+        self._grace = grace
         self._devices, self._settle = devices, settle
         self._preload = [__name__, *preload]
         self._context = multiprocessing.get_context("forkserver")
@@ -158,7 +158,7 @@ class LocalLauncher(Launcher):
         workers = self._running.values()
         handles: dict[Any, _Worker] = {worker.process.sentinel: worker for worker in workers}
         handles |= {worker.reader: worker for worker in workers if not worker.reader.closed}
-        pulse = math.inf if self._is_stopping is None else PULSE
+        pulse = math.inf if self.is_stopping is None else PULSE
         left = min(each.deadline for each in workers) - time.monotonic()
         left = max(0.0, min(pulse, left))
         written = wait(list(handles), None if math.isinf(left) else left)
@@ -173,7 +173,7 @@ class LocalLauncher(Launcher):
         for worker in workers:
             if time.monotonic() >= worker.deadline:
                 worker.run_out()
-        if self._is_stopping is not None and self._is_stopping():
+        if self.is_stopping is not None and self.is_stopping():
             self.cancel()
 
 

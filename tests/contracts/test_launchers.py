@@ -17,8 +17,7 @@ from toy_slurm import ToySlurm
 
 from ablations.launch.local import LocalLauncher
 from ablations.launch.ray.launcher import RayLauncher
-from ablations.launch.slurm.launcher import SlurmLauncher
-from ablations.launch.slurm.profile import SlurmProfile
+from ablations.launch.slurm import SlurmLauncher, SlurmProfile
 
 
 def local(_: Path | None = None) -> LocalLauncher:

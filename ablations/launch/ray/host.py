@@ -35,7 +35,8 @@ class Host:
 
     def __init__(self) -> None:
         preload = ["torch", "ablations.preload"]
-        self._launcher = LocalLauncher(1, preload, is_stopping=self._is_stopping)
+        self._launcher = LocalLauncher(1, preload)
+        self._launcher.is_stopping = self._is_stopping
         self._sweep: str | None = None
         self._mailbox: Any = None
         self._attempt: str | None = None

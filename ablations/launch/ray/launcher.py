@@ -207,7 +207,7 @@ class RayLauncher(Launcher):
             told = Outcome(attempt.job.id, "error", None, reason, str(error), began=False)
             self._drop(attempt, told)
         except ray.exceptions.RayError as error:
-            self._lose(attempt, error)
+            self._lose_attempt(attempt, error)
         self._tell(attempt)
 
     def _tell(self, attempt: Attempt, is_late: bool = False) -> None:
@@ -223,7 +223,7 @@ class RayLauncher(Launcher):
             outcome = failure(attempt.job.id, error)
         self._drop(attempt, outcome)
 
-    def _lose(self, attempt: Attempt, error: Exception) -> None:
+    def _lose_attempt(self, attempt: Attempt, error: Exception) -> None:
         """The worker or its machine has gone: the job is begun again, which is no failure of it."""
         if self._ray.wait([self._news], timeout=0)[0]:  # its last checkpoint may be there
             self._read_mail()

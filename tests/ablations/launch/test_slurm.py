@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import re
 import shutil
 import signal
@@ -19,15 +18,11 @@ from typing import Any
 
 import pytest
 from launching import fifo, job, outcomes, release
-from small import Trap
 from toy_slurm import ToySlurm
 from watching import LONG, Watch
 
 from ablations.launch import Job, Outcome, Progress
-from ablations.launch.slurm.element import read_outcome
-from ablations.launch.slurm.flight import left_behind
-from ablations.launch.slurm.launcher import SlurmLauncher
-from ablations.launch.slurm.profile import SlurmProfile, read_slurm_profile
+from ablations.launch.slurm import SlurmLauncher, SlurmProfile, read_slurm_profile
 from model.config import ConfigError
 
 HERE = Path(__file__).parents[1]
@@ -89,13 +84,13 @@ def test_a_job_asks_for_what_it_needs_and_the_profile_for_the_rest(
     assert (asked["cpus-per-task"], asked["time"]) == ("1", "240")
     assert asked["mem"] == "2048MB"  # what a profile names, in whole gigabytes
     assert not asked.keys() & {"gres", "exclusive"}
-    assert SlurmProfile().request(needs).megabytes is None  # which the cluster knows best
+    assert SlurmProfile().options(needs)["mem"] is None  # which the cluster knows best
 
 
 def test_without_shards_a_share_of_an_accelerator_takes_a_whole_one() -> None:
     for share, gpu, asked in ((0.25, "gpu:a100", "gpu:a100:1"), (2.0, "gpu", "gpu:2")):
         needs = Job("a", "worker_jobs:echo", {}, accelerators=share)
-        assert SlurmProfile(gpu=gpu).request(needs).gres == asked
+        assert SlurmProfile(gpu=gpu).options(needs)["gres"] == asked
 
 
 def test_what_sbatch_refuses_is_told_in_one_line(cluster: SlurmLauncher, toy: ToySlurm) -> None:
@@ -165,29 +160,13 @@ def test_what_was_cancelled_is_given_up_where_the_cluster_stays_silent(
     for event in cluster.events():
         if isinstance(event, Progress):
             with monkeypatch.context() as patch:
-                patch.setattr(cluster._queue, "cancel", lambda numbers: None)
+                patch.setattr("ablations.launch.slurm._ask", lambda *words: None)
                 cluster.cancel()
-            cluster._give_up_at = 0.0
+                cluster._give_up_at = 0.0
         else:
             assert event.status == "killed"
             assert "does not say" in (event.reason or "")
     toy.end("1", None)
-
-
-def test_a_worker_that_the_kernel_killed_for_memory_ran_out_of_memory(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path
-) -> None:
-    """The job lives to tell of its worker, and Slurm knows why that was killed."""
-    cluster.submit(job("a", "begin", log=str(tmp_path / "log"), fifo=fifo(tmp_path, "pipe")))
-    for event in cluster.events():
-        if isinstance(event, Progress):
-            with Watch() as watch:
-                watch.add(toy.pid("1"))
-                os.kill(int((tmp_path / "log").read_text()), signal.SIGKILL)
-                watch.assert_gone()
-            (toy.folder / "1.state").write_text("OUT_OF_MEMORY")
-        else:
-            assert (event.status, event.reason) == ("oom", "more memory than it had asked for")
 
 
 # When drivers die.
@@ -196,8 +175,7 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from ablations.launch import Job
-from ablations.launch.slurm.launcher import SlurmLauncher
-from ablations.launch.slurm.profile import SlurmProfile
+from ablations.launch.slurm import SlurmLauncher, SlurmProfile
 
 folder, payload = json.loads(sys.argv[1])
 launcher = SlurmLauncher(Path(folder), SlurmProfile(), 2, poll=0.02)
@@ -292,10 +270,9 @@ def test_what_a_living_driver_has_in_flight_is_left_to_it_until_its_outcome_was_
         launcher.submit(job("a", "hold", fifo=pipe))
         events = launcher.events()
         assert next(events) == Progress("a", 0.0, "started")
-        assert not list(left_behind(tmp_path / "slurm"))
         release(pipe)
         assert isinstance(next(events), Outcome)
-        assert list((tmp_path / "slurm").glob("*/*_result.pkl"))  # its reader may die just now
+        assert list((tmp_path / "slurm").glob("*.json"))  # its reader may die just now
         assert list(events) == []
         assert not list((tmp_path / "slurm").iterdir())
 
@@ -346,13 +323,3 @@ def test_a_folder_that_others_can_write_to_is_refused(toy: ToySlurm, tmp_path: P
     shutil.rmtree(tmp_path / "slurm")
     with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None):
         assert (tmp_path / "slurm").stat().st_mode & 0o777 == 0o700
-
-
-def test_a_result_executes_nothing(tmp_path: Path) -> None:
-    sprung, path = tmp_path / "sprung", tmp_path / "result.pkl"
-    path.write_bytes(pickle.dumps(("success", Trap(sprung))))
-    found = read_outcome("a", path)
-    assert found is not None
-    assert (found.status, found.began) == ("error", False)
-    assert "which no job has written" in (found.reason or "")
-    assert not sprung.exists()

@@ -19,8 +19,7 @@ from small import facts, question
 from small_plans import planned
 
 from ablations.launch import Event, Progress
-from ablations.launch.slurm.launcher import SlurmLauncher
-from ablations.launch.slurm.profile import SlurmProfile
+from ablations.launch.slurm import SlurmLauncher, SlurmProfile
 from ablations.plan.wanted import Plan
 from ablations.runner import run
 from ablations.store.results import Results
@@ -70,7 +69,7 @@ class Meddled(SlurmLauncher):
         numbers: dict[str, str] = {}
         for event in super().events():
             known = [*self._running.values(), *self._told]
-            numbers |= {flight.job: flight.number for flight in known}
+            numbers |= {one.job.id: str(one.number) for one in known}
             self._meddle(event, numbers.get(event.job, ""))
             yield event
 
