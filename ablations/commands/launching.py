@@ -59,7 +59,7 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
     device = None if options.device is None else device_of(options.device, options.devices)
     launcher: Launcher
     if options.on == "ray":
-        from ablations.launch.ray.launcher import RayLauncher
+        from ablations.launch.ray import RayLauncher
 
         launcher = ray = RayLauncher(
             options.jobs, options.address, options.imports, options.trust_cluster, options.device
