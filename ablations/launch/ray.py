@@ -19,8 +19,6 @@ import secrets
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,14 +32,11 @@ from ablations.launch.local import LocalLauncher
 from ablations.signals import undisturbed
 from ablations.store.files import read_file, write_atomic
 from ablations.store.stamp import PROJECT, ROOT, sources
-from ablations.tasks.cache import announced
-from ablations.tasks.data.lines import brought_to
 from model.config import ConfigError
 
 _GRACE = 30.0  # seconds that a worker has to say how a stopped job ended
 _POLL = 0.2  # seconds between two looks at what jobs report
 _KNOCK = 10.0  # seconds until nobody is at an address
-_ANSWER = 30.0  # seconds until a cluster has not refused a stranger
 
 
 class RayLauncher(Launcher):
@@ -50,8 +45,8 @@ class RayLauncher(Launcher):
 
     `address` is that of a cluster, as Ray understands it; without one, and without RAY_ADDRESS, a
     cluster is started here. `imports` are modules of the user's own that travel along, `preload`
-    those that each Ray worker loads once for its jobs. A cluster that anyone can use is refused,
-    unless it is `trusted`.
+    those that each Ray worker loads once for its jobs. A cluster that other machines can reach is
+    refused, unless it is `trusted` or RAY_AUTH_MODE says that it asks for a token.
     """
 
     def __init__(
@@ -63,9 +58,10 @@ class RayLauncher(Launcher):
         device: str | None = None,
         preload: Sequence[str] = ("torch", "ablations.preload"),
     ) -> None:
+        asks_for_token = os.environ.get("RAY_AUTH_MODE") == "token"  # Ray may set it, too
         self._ray = ray = connect(address or os.environ.get("RAY_ADDRESS"), capacity, imports)
         try:
-            if not trusted:
+            if not (trusted or asks_for_token):
                 refuse_open_cluster(ray)
             self.accelerators = int(self._total("GPU"))
             self.device = device or ("cuda" if self.accelerators else "cpu")
@@ -107,38 +103,22 @@ class RayLauncher(Launcher):
         return sum(node.get(resource, 0.0) for node in self._nodes())
 
     def _start(self, job: Job) -> None:
-        needs, nodes = {}, self._nodes()
-        for name, number in self._needs(job, nodes).items():
-            if number:
-                needs[name] = number
-        if not any(all(node.get(_NAMES[n], 0) >= needs[n] for n in needs) for node in nodes):
-            asked = ", ".join(f"{name} {number:g}" for name, number in needs.items())
+        nodes = self._nodes()
+        needs = _needs(job, nodes)
+        if not any(all(node.get(name, 0) >= needs[name] for name in needs) for node in nodes):
+            asked = ", ".join(f"{name} {number:g}" for name, number in needs.items() if number)
             reason = f"no machine of the cluster has what it needs ({asked})"
             self._ready.append(Outcome(job.id, "error", reason=reason, began=False))
             return
         for path in set(job.reads) - self._reads.keys():
             self._reads[path] = self._ray.put(read_file(path))
-        attempt = Attempt(job, secrets.token_hex(8))
         files = {name: data for name in job.files if (data := _held(job, name)) is not None}
         reads = {path: self._reads[path] for path in job.reads}
-        task = (self._once if job.accelerators else self._task).options(**needs)
-        words = self._mailbox, attempt.id, job, files, reads, self._preload
-        attempt.task = task.remote(*words)
-        self._running[job.id] = attempt
-
-    def _needs(self, job: Job, nodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
-        """What a job asks of the cluster; one that is to be alone, all processors of a machine.
-
-        Its memory is an estimate: it asks for no more than some machine has.
-        """
-        able = [node for node in nodes if node.get("GPU", 0.0) >= job.accelerators]
-        cpus = max((node.get("CPU", 0.0) for node in able), default=0.0) if job.alone else 0.0
-        most = max((node.get("memory", 0.0) for node in able), default=0.0)
-        return {
-            "num_cpus": max(job.threads, cpus),
-            "num_gpus": job.accelerators,
-            "memory": min(job.memory, int(most)),
-        }
+        attempt = self._running[job.id] = Attempt(job, secrets.token_hex(8))
+        task = (self._once if job.accelerators else self._task).options(
+            num_cpus=needs["CPU"], num_gpus=needs["GPU"], memory=needs["memory"] or None
+        )
+        attempt.task = task.remote(self._mailbox, attempt.id, job, files, reads, self._preload)
 
     def _wait(self) -> None:
         """Sleep until a job ends, or for a moment; take note of what was reported."""
@@ -188,9 +168,6 @@ class RayLauncher(Launcher):
         self._ready.append(outcome)
 
 
-_NAMES = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-
-
 @dataclass
 class Attempt:
     """One try of a job on some worker."""
@@ -200,6 +177,22 @@ class Attempt:
     task: Any = None
     is_stopping: bool = False
     deadline: float = math.inf
+
+
+def _needs(job: Job, nodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """What a job asks of the cluster; one that is to be alone, all processors of a machine.
+
+    Its memory is an estimate: it asks for no more than some machine has.
+    """
+    able = [node for node in nodes if node.get("GPU", 0.0) >= job.accelerators]
+    most = {
+        name: max((node.get(name, 0.0) for node in able), default=0.0) for name in ("CPU", "memory")
+    }
+    return {
+        "CPU": max(job.threads, most["CPU"] if job.alone else 0.0),
+        "GPU": job.accelerators,
+        "memory": min(job.memory, int(most["memory"])),
+    }
 
 
 def _held(job: Job, name: str) -> bytes | None:
@@ -255,21 +248,25 @@ def run_here(
     import ray
 
     for path, reference in reads.items():
+        from ablations.tasks.data.lines import (
+            brought_to,
+        )  # it loads torch, which the job alone needs
+
         place, data = brought_to(path), ray.get(reference)
         if place is not None and not (place.exists() and place.read_bytes() == data):
             write_atomic(place, data)
-    launcher = _local(preload)
-    launcher.is_stopping = lambda: ray.get(mailbox.is_stopping.remote(attempt))
     with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as folder:
         carried = Carried(Path(folder), job, files)
-        launcher.submit(carried.job)
-        for event in launcher.events():
-            if isinstance(event, Progress):
-                mail = attempt, event.fraction, event.note, carried.written()
-                ray.get(mailbox.put.remote(*mail))
-            else:
-                ended = event
-        return {"outcome": vars(ended), "files": carried.written(), "node": platform.node()}
+
+        def report(event: Progress) -> None:
+            mail = attempt, event.fraction, event.note, carried.written()
+            ray.get(mailbox.put.remote(*mail))
+
+        def is_stopping() -> bool:
+            return bool(ray.get(mailbox.is_stopping.remote(attempt)))
+
+        outcome = _local(preload).run(carried.job, report, is_stopping)
+        return {"outcome": vars(outcome), "files": carried.written(), "node": platform.node()}
 
 
 @cache
@@ -344,6 +341,8 @@ def connect(address: str | None, capacity: int | None, imports: Sequence[str]) -
 
 def _pack(folder: Path, imports: Iterable[str]) -> None:
     """Our code, the user's modules and the names of the tasks: all that a worker needs."""
+    from ablations.tasks.cache import announced
+
     ours = {
         path.relative_to(ROOT).as_posix(): path
         for package in PROJECT
@@ -377,34 +376,16 @@ def first_line(error: Exception) -> str:
 
 
 def refuse_open_cluster(ray: Any) -> None:
-    """ConfigError where other machines can reach the cluster and it asks nobody for a token: it
-    runs whatever code it is sent."""
+    """ConfigError where other machines can reach the cluster: it runs whatever it is sent."""
     nodes = [node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]]
-    outside = sorted({address for address in nodes if not is_loopback(address)})
-    if outside and accepts_without_token(ray.get_runtime_context().gcs_address):
+    if outside := sorted({address for address in nodes if not is_loopback(address)}):
         raise ConfigError(
             [
                 f"--on ray: machines beside this one can reach the cluster ({outside[0]}), and it "
-                "runs whatever it is sent by anyone. Start it with RAY_AUTH_MODE=token, or say "
-                "--trust-cluster where its network is closed"
+                "runs whatever it is sent by anyone. Start it with RAY_AUTH_MODE=token, and set "
+                "that here, too; or say --trust-cluster where its network is closed"
             ]
         )
-
-
-def accepts_without_token(address: str) -> bool:
-    """Whether a process without a token is answered: only a refusal that asks for one shows that it
-    is not."""
-    ask = "import sys; from ray._raylet import GcsClient as G"
-    ask += "; G(address=sys.argv[1]).get_all_node_info(timeout=10)"
-    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    env |= {"RAY_AUTH_MODE": "disabled", "RAY_BACKEND_LOG_LEVEL": "fatal"}
-    words = [sys.executable, "-c", ask, address]
-    try:
-        asked = subprocess.run(words, env=env, capture_output=True, timeout=_ANSWER)
-    except subprocess.TimeoutExpired:
-        return True
-    told = asked.stderr.lower()
-    return asked.returncode == 0 or not (b"authentic" in told or b"token" in told)
 
 
 def is_loopback(address: str) -> bool:

@@ -72,40 +72,24 @@ class SlurmProfile:
     account: str | None = None
     qos: str | None = None
     constraint: str | None = None
-    minutes: int = 240
-    """The time limit. Near it a job writes a checkpoint and queues again, to go on from there."""
-    warning: int = 120
-    """Seconds before the time limit at which it does so."""
-    grace: float = 25.0
-    """Seconds from being told to stop until it is killed; below the cluster's KillWait."""
-    cpus: int = 1
-    """At least so many a job; one that has more threads asks for more."""
-    gigabytes: float | None = None
-    """At least so much memory a job, and more where it is expected to need more; without it, what
-    the cluster gives. The cluster may kill what takes more than it has asked for."""
-    device: str | None = None
-    """What jobs compute on, such as cuda or cpu, unless --device says it."""
-    gpu: str = "gpu"
-    """What the cluster calls an accelerator, such as gpu:a100."""
-    shards: int = 0
-    """Into how many an accelerator is cut (gres/shard); 0: a share of one takes all of it."""
-    parallel: int = 64
-    """Jobs at once, unless the command says how many."""
-    setup: list[str] = field(default_factory=list)
-    """Shell lines before each job, such as `module load cuda`."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Further options of sbatch, such as `mail-user: me@example.org`; true for a bare flag."""
+    minutes: int = 240  # the time limit; near it a job queues again, to go on from its checkpoint
+    warning: int = 120  # seconds before the time limit at which it does so
+    grace: float = 25.0  # seconds from SIGTERM until it is killed; below the cluster's KillWait
+    cpus: int = 1  # at least so many a job, and one for each of its threads
+    gigabytes: float | None = None  # at least so much a job; the cluster may kill what takes more
+    device: str | None = None  # what jobs compute on, such as cuda or cpu, unless --device says it
+    gpu: str = "gpu"  # what the cluster calls an accelerator, such as gpu:a100
+    shards: int = 0  # into how many one is cut (gres/shard); 0: a share of one takes all of it
+    parallel: int = 64  # jobs at once, unless --jobs says it
+    setup: list[str] = field(default_factory=list)  # shell lines before each job
+    extra: dict[str, Any] = field(default_factory=dict)  # other options of sbatch; true for a flag
 
     def __post_init__(self) -> None:
-        problems = too_small(self, minutes=1, warning=1, cpus=1, shards=0, parallel=1)
+        problems = too_small(self, minutes=1, warning=1, grace=0, cpus=1, shards=0, parallel=1)
         if 60 * self.minutes <= self.warning and not problems:
             problems.append(
                 f"warning={self.warning}: must be below the {60 * self.minutes} seconds of a job"
             )
-        if self.gigabytes is not None and self.gigabytes <= 0:
-            problems.append(f"gigabytes={self.gigabytes:g}: must be positive, or null")
-        if self.grace < 0:
-            problems.append(f"grace={self.grace:g}: must be at least 0")
         problems += [
             f"extra.{name}: the launcher sets it itself; leave it out"
             for name in self.extra
@@ -127,10 +111,7 @@ class SlurmProfile:
         if self.gigabytes is not None:
             memory = f"{1024 * math.ceil(max(self.gigabytes, job.memory / 2**30))}MB"
         return {
-            "partition": self.partition,
-            "account": self.account,
-            "qos": self.qos,
-            "constraint": self.constraint,
+            **{name: getattr(self, name) for name in ("partition", "account", "qos", "constraint")},
             "time": minutes,
             "cpus_per_task": max(self.cpus, job.threads),
             "mem": memory,
@@ -191,7 +172,7 @@ class SlurmLauncher(Launcher):
 
     def _stop(self, names: Sequence[str]) -> None:
         for name in names:
-            self._running[name].file("cancelled").touch()
+            self._running[name].cancel()
         self._look_at, self._give_up_at = 0.0, time.monotonic() + _PATIENCE
 
     def _fill(self) -> None:
@@ -319,7 +300,7 @@ class Submitted:
         plain = json.dumps([job.call, job.payload], sort_keys=True)
         self.does = hashlib.sha256(plain.encode()).hexdigest()
         """Equal for jobs that do the same."""
-        self.is_wanted = True
+        self.is_wanted, self.is_cancelled = True, False
         self.state: str | None = None
         """In Slurm's words."""
         self.outcome: Outcome | None = None
@@ -334,7 +315,8 @@ class Submitted:
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             held = json.loads(read_file(cls(folder, job, "").file("json")))
             one = cls(folder, job, held["name"], held["number"])
-            one.is_wanted = bool(one.number) and held["does"] == one.does and not one.is_cancelled
+            is_same = held["does"] == one.does and not one.file("cancelled").exists()
+            one.is_wanted = is_same and one.number is not None
             return one
         return None
 
@@ -346,9 +328,11 @@ class Submitted:
     def file(self, kind: str) -> Path:
         return self.base.with_suffix(f".{kind}")
 
-    @property
-    def is_cancelled(self) -> bool:
-        return self.file("cancelled").exists()
+    def cancel(self) -> None:
+        """Let the job know that its own driver tells it to stop."""
+        self.is_cancelled = True
+        with contextlib.suppress(OSError):  # then what it has so far is lost, and no more
+            self.file("cancelled").touch()
 
     def forget(self) -> None:
         """Its outcome was taken, or it has none. Logs go with the last job of a submission."""
@@ -437,7 +421,8 @@ class OnCluster:
             came.append(signal.SIGTERM)
         with open(f"{self.base}.lines", "ab", buffering=0) as lines:
             lines.write(b"\n")  # it has begun; the line before may be torn
-            outcome = self._run(job, came, lines)
+            with LocalLauncher(1, preload=(), grace=self.grace) as launcher:
+                outcome = launcher.run(job, lambda event: _write(lines, event), lambda: bool(came))
             # Slurm tells all processes of a job: its own may have heard before this one.
             is_told = came or (outcome.status, outcome.reason) == ("killed", "SIGTERM")
             if is_told and outcome.value is None and not self._is_cancelled():
@@ -453,20 +438,14 @@ class OnCluster:
         """What submitit is to start again: the very same, since the job has its own checkpoint."""
         return _load_submitit().core.utils.DelayedSubmission(self)
 
-    def _run(self, job: Job, came: Sequence[int], lines: Any) -> Outcome:
-        with LocalLauncher(1, preload=(), grace=self.grace) as launcher:
-            launcher.is_stopping = lambda: bool(came)
-            launcher.submit(job)
-            for event in launcher.events():
-                if isinstance(event, Outcome):
-                    return event
-                line = json.dumps({"fraction": event.fraction, "note": event.note}) + "\n"
-                with contextlib.suppress(OSError):  # a full disk is the job's own to tell of
-                    lines.write(line.encode())
-        raise AssertionError("a job without an outcome")
-
     def _is_cancelled(self) -> bool:
         return Path(f"{self.base}.cancelled").exists()
+
+
+def _write(lines: Any, event: Progress) -> None:
+    line = json.dumps({"fraction": event.fraction, "note": event.note}) + "\n"
+    with contextlib.suppress(OSError):  # a full disk is the job's own to tell of
+        lines.write(line.encode())
 
 
 def _private(folder: Path) -> Path:
