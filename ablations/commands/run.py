@@ -152,15 +152,14 @@ def launcher_of(options: Namespace, results: Results) -> tuple[Launcher, Machine
     device = None if options.device is None else remote_device(options.device, options.devices)
     launcher: Launcher
     if options.on == "ray":
-        from ablations.launch.ray.launcher import RayLauncher
+        from ablations.launch.ray import RayLauncher
 
         launcher = ray = RayLauncher(
             options.jobs, options.address, options.imports, options.trust_cluster, options.device
         )
         device, held = torch.device(ray.device), max(1, ray.accelerators)
     else:
-        from ablations.launch.slurm.launcher import SlurmLauncher
-        from ablations.launch.slurm.profile import read_slurm_profile
+        from ablations.launch.slurm import SlurmLauncher, read_slurm_profile
 
         profile = read_slurm_profile(options.cluster)
         if device is None and profile.device is None:

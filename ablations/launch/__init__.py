@@ -11,7 +11,7 @@ import importlib
 import json
 import traceback
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -29,6 +29,7 @@ class Changed(Exception):
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _REASON = 300  # characters: one line for people
 _DETAIL = 20_000  # a message that prints a whole tensor must not fill a record
+_MOST_LOST = 20  # workers or machines lost under one job that may be accidents
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Launcher(ABC):
         self._waiting: dict[str, Job] = {}
         self._running: dict[str, Any] = {}
         self._ready: deque[Event] = deque()
+        self._lost: Counter[str] = Counter()
         self._is_open = True
 
     def submit(self, job: Job) -> None:
@@ -153,6 +155,15 @@ class Launcher(ABC):
     @abstractmethod
     def _stop(self, names: Sequence[str]) -> None:
         """Tell these running jobs to stop."""
+
+    def _lose(self, job: Job, reason: str) -> None:
+        """Begin a job again whose worker or machine was lost: that is no failure of the job."""
+        self._lost[job.id] += 1
+        if self._lost[job.id] < _MOST_LOST:
+            self._waiting[job.id] = job
+        else:
+            reason = f"{_MOST_LOST} workers were lost with it ({reason})"
+            self._ready.append(Outcome(job.id, "killed", reason=reason))
 
     def _let_go(self) -> None:  # noqa: B027 (not every launcher holds something)
         """Give back what the launcher itself holds; nothing runs any more."""

@@ -42,12 +42,10 @@ class LocalLauncher(Launcher):
     """Up to `capacity` jobs at once on this machine, started while `events` is being read.
 
     `preload` names the modules that the server loads once for all; `grace` is how many seconds a
-    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint. Where it is
-    given, `is_stopping` is asked every PULSE seconds whether all shall be cancelled.
+    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint.
 
-    A worker has a slot, from 0 on, and the slots have `devices` accelerators in turn; jobs share
-    one as far as what they say they need allows. `settle` names a function that a worker calls with
-    the number of its slot before a job: there it makes that accelerator its own.
+    Jobs share `devices` accelerators as far as what they say they need allows. `settle` names a
+    function that a worker calls with the number of its first one, to make it its own.
     """
 
     _open: ClassVar[set[LocalLauncher]] = set()
@@ -57,12 +55,12 @@ class LocalLauncher(Launcher):
         capacity: int = 1,
         preload: Sequence[str] = ("torch", "ablations.worker"),
         grace: float = 10.0,
-        is_stopping: Callable[[], bool] | None = None,
         devices: int = 1,
         settle: str | None = None,
     ) -> None:
         super().__init__(capacity)
-        self._grace, self._is_stopping = grace, is_stopping
+        self._is_stopping: Callable[[], bool] | None = None
+        self._grace = grace
         self._devices, self._settle = devices, settle
         self._preload = [__name__, *preload]
         self._context = multiprocessing.get_context("forkserver")
@@ -83,6 +81,24 @@ class LocalLauncher(Launcher):
         with undisturbed():
             forkserver.ensure_running()
 
+    def run(
+        self, job: Job, report: Callable[[Progress], None], is_stopping: Callable[[], bool]
+    ) -> Outcome:
+        """Run one job alone, until `is_stopping`, asked every PULSE seconds, says otherwise.
+
+        Launchers for other machines have it run there by this.
+        """
+        self._is_stopping = is_stopping
+        self.submit(job)
+        outcome: Outcome | None = None
+        for event in self.events():
+            if isinstance(event, Outcome):
+                outcome = event
+            else:
+                report(event)
+        assert outcome is not None
+        return outcome
+
     def _stop(self, names: Sequence[str]) -> None:
         for name in names:
             self._running[name].end("killed", "cancelled")
@@ -98,48 +114,42 @@ class LocalLauncher(Launcher):
             self._await_server()
         while self._waiting:
             name, job = next(iter(self._waiting.items()))
-            slot = self._slot_for(job)
-            if slot is None:
+            device = self._device_for(job)
+            if device is None:
                 return
             with undisturbed():
                 del self._waiting[name]
                 try:
-                    self._running[name] = self._worker(job, slot)
+                    self._running[name] = self._worker(job, device)
                 except (OSError, EOFError) as error:
                     reason = f"no process could be started ({error})"
                     self._ready.append(Outcome(name, "error", reason=reason, began=False))
 
-    def _worker(self, job: Job, slot: int) -> _Worker:
-        words = job, self._context, self._grace, slot, self._settle
+    def _worker(self, job: Job, device: int) -> _Worker:
+        words = job, self._context, self._grace, device, self._settle
         try:
             return _Worker(*words)
         except (ConnectionError, EOFError):  # the server has died: the next try starts another
             _stop_server()
             return _Worker(*words)
 
-    def _slot_for(self, job: Job) -> int | None:
-        """A free slot whose accelerator has room for the job, and the ones after it where it needs
-        several; None where it has to wait, which it need not where nothing runs."""
+    def _device_for(self, job: Job) -> int | None:
+        """The first of the accelerators for a job, where the fewest jobs run; None where it has to
+        wait. Where nothing runs it need not, however much it asks for."""
         if not self._running:
             return 0
         if len(self._running) >= self.capacity:
             return None
-        used = [0.0] * self._devices
+        jobs, used = [0] * self._devices, [0.0] * self._devices
         for worker in self._running.values():
-            for device in self._row(worker.job, worker.slot):
+            last = min(worker.device + _count(worker.job), self._devices)
+            for device in range(worker.device, last):
+                jobs[device] += 1
                 used[device] += min(worker.job.accelerators, 1.0)
         room = 1.0 - min(job.accelerators, 1.0) + _ROUNDING
-        free = set(range(max(self.capacity, self._devices)))
-        for slot in sorted(free - {worker.slot for worker in self._running.values()}):
-            row = self._row(job, slot)
-            if len(row) >= job.accelerators and all(used[device] <= room for device in row):
-                return slot
-        return None
-
-    def _row(self, job: Job, slot: int) -> range:
-        """The accelerators that a job has in a slot."""
-        first = slot % self._devices
-        return range(first, min(first + max(1, math.ceil(job.accelerators)), self._devices))
+        firsts = range(self._devices - _count(job) + 1)
+        free = [first for first in firsts if max(used[first : first + _count(job)]) <= room]
+        return min(free, key=jobs.__getitem__, default=None)
 
     def _await_server(self) -> None:
         """Wait, open to Ctrl-C, until the server has its modules loaded: its first fork tells."""
@@ -181,9 +191,9 @@ class _Worker:
     """One job's process, as the driver sees it."""
 
     def __init__(
-        self, job: Job, context: ForkServerContext, grace: float, slot: int, settle: str | None
+        self, job: Job, context: ForkServerContext, grace: float, device: int, settle: str | None
     ) -> None:
-        self.job, self.slot = job, slot
+        self.job, self.device = job, device
         self.ending: tuple[str, str] | None = None
         self._grace = grace
         self._result: dict[str, Any] | None = None
@@ -194,7 +204,7 @@ class _Worker:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115
         # A Connection is how multiprocessing hands over a file descriptor.
         output = Connection(os.dup(self._output.fileno()), readable=False)
-        self.process = context.Process(target=_work, args=(job, slot, settle, writer, output))
+        self.process = context.Process(target=_work, args=(job, device, settle, writer, output))
         try:
             _start(self.process)
         except BaseException:
@@ -281,6 +291,11 @@ class _Worker:
                 os.kill(self._pid, number)
 
 
+def _count(job: Job) -> int:
+    """How many accelerators a job runs on: a share of one takes one."""
+    return max(1, math.ceil(job.accelerators))
+
+
 def _signal_group(leader: int, number: int) -> bool:
     try:
         os.killpg(leader, number)
@@ -322,7 +337,7 @@ def _stop_server() -> None:
 
 
 def _work(
-    job: Job, slot: int, settle: str | None, messages: Connection, output: Connection
+    job: Job, device: int, settle: str | None, messages: Connection, output: Connection
 ) -> None:
     """The life of a worker: do its job, write how it ended, and be gone."""
     os.setsid()
@@ -346,7 +361,7 @@ def _work(
     try:
         if settle is not None:
             settling: Any = resolve(settle)
-            settling(slot)
+            settling(device)
         value = resolve(job.call)(job.payload, report)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is worth its last moment
         send({"status": "done", "value": value})

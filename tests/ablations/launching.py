@@ -33,9 +33,9 @@ def release(path: str, text: str = "") -> None:
 
 
 @cache
-def ray_cluster() -> None:
-    """One for all tests of this process, whose launchers find it there."""
-    import ray
+def ray_cluster() -> Any:
+    """One for all tests of this process; on loopback nobody else can reach it."""
+    from ray.cluster_utils import Cluster
 
-    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
-    ray.init("local", num_cpus=2, _node_ip_address="127.0.0.1", **quiet)
+    words = {"num_cpus": 2, "node_ip_address": "127.0.0.1", "include_dashboard": False}
+    return Cluster(initialize_head=True, head_node_args=words)

@@ -107,6 +107,10 @@ class ToySlurm:
         if state is None:
             path.unlink()
 
+    def await_end(self, name: str) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            select.select([os.pidfd_open(self.pid(name))], [], [])
+
     def cancel(self, name: str) -> None:
         if not (self.folder / f"{name}.pid").exists():
             (self.folder / f"{name}.pid").write_text("0")  # it never ran
@@ -121,8 +125,7 @@ class ToySlurm:
         self.tell(name, signal.SIGTERM)
 
     def restart(self, name: str) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            select.select([os.pidfd_open(self.pid(name))], [], [])
+        self.await_end(name)
         self.start(name)
 
 

@@ -45,11 +45,14 @@ def revise(payload: dict[str, Any], _report: Report) -> str | None:
 
 
 def recite(payload: dict[str, Any], _report: Report) -> dict[str, Any]:
-    """What a user's file holds here, and whether that is a copy."""
+    """What a user's file holds here, whether that is a copy, and what else came along."""
+    import ablations
+    from ablations.tasks.cache import announced
     from ablations.tasks.data.lines import brought_to, read_text
 
     copy = brought_to(payload["path"])
-    return {"text": read_text(payload["path"]), "is_copy": copy is not None and copy.exists()}
+    found = {"text": read_text(payload["path"]), "is_copy": copy is not None and copy.exists()}
+    return found | {"tasks": announced(), "code": ablations.__file__}
 
 
 def who(_payload: dict[str, Any], _report: Report) -> dict[str, Any]:

@@ -193,12 +193,12 @@ OF_ALL: tuple[Check, ...] = (
     tells_failures_as_what_they_are,
     carries_plain_json_and_makes_an_error_of_any_other_value,
     ends_what_waits_when_told,
-    is_done_once_it_is_closed,
     carries_the_files_of_a_job,
 )
+OF_CLOSING: tuple[Check, ...] = (is_done_once_it_is_closed,)
 OF_PROCESSES: tuple[Check, ...] = (  # which are waited for by Linux pidfds
     tells_a_killed_job,
     ends_a_job_at_its_time_limit,
     ends_what_runs_when_told_and_keeps_what_it_returns,
-    leaves_nothing_running_when_closed,
 )
+OF_CLOSING_PROCESSES: tuple[Check, ...] = (leaves_nothing_running_when_closed,)

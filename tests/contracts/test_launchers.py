@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from in_process import InProcess
-from launcher_checks import OF_ALL, OF_PROCESSES
+from launcher_checks import OF_ALL, OF_CLOSING, OF_CLOSING_PROCESSES, OF_PROCESSES
 from launching import job, ray_cluster
 from task_subjects import failures
 from toy_slurm import ToySlurm
 
 from ablations.launch.local import LocalLauncher
-from ablations.launch.ray.launcher import RayLauncher
-from ablations.launch.slurm.launcher import SlurmLauncher
-from ablations.launch.slurm.profile import SlurmProfile
+from ablations.launch.ray import RayLauncher
+from ablations.launch.slurm import SlurmLauncher, SlurmProfile
 
 
 def local(_: Path | None = None) -> LocalLauncher:
@@ -26,8 +26,7 @@ def local(_: Path | None = None) -> LocalLauncher:
 
 
 def on_ray(_: Path) -> RayLauncher:
-    ray_cluster()
-    return RayLauncher(2, imports=["worker_jobs"])
+    return RayLauncher(2, ray_cluster().address, imports=["worker_jobs"], preload=())
 
 
 def slurm(folder: Path) -> SlurmLauncher:
@@ -56,4 +55,7 @@ def test_every_launcher_keeps_every_contract(
     with local() as held:  # the server that local workers come from is started once
         held.submit(job("first", "echo"))
         checks = OF_ALL + (OF_PROCESSES if can_watch else ())
-        assert not failures(checks, partial(launcher, tmp_path))
+        with launcher(tmp_path) as shared:
+            problems = failures(checks, lambda: nullcontext(shared))
+        checks = OF_CLOSING + (OF_CLOSING_PROCESSES if can_watch else ())
+        assert not problems + failures(checks, partial(launcher, tmp_path))

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import re
+import signal
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from in_process import InProcess
 from launching import ray_cluster
 from small import facts
 
 from ablations.launch import Job, Outcome
-from ablations.launch.ray.connect import accepts_without_token, load_ray, refuse_strangers
-from ablations.launch.ray.launcher import Attempt, RayLauncher, packed
+from ablations.launch.ray import RayLauncher, connect, refuse_open_cluster
 from ablations.plan.wanted import make_plan
 from ablations.runner import run as run_plan
 from ablations.store.results import Results
@@ -33,12 +29,6 @@ pytestmark = pytest.mark.xdist_group("ray")
 
 ROOT = Path(__file__).parents[3]
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # as Ray calls it
-
-
-@pytest.fixture(autouse=True)
-def drivers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests have Ray on loopback from the beginning; here that is up to whoever loads it."""
-    monkeypatch.delenv(LOOPBACK, raising=False)
 
 
 def command(question: str, folder: Path, *words: str) -> list[str]:
@@ -98,6 +88,15 @@ class Machines:
     def lose_one(self) -> None:
         self._cluster.remove_node(self._others.pop(), allow_graceful=False)
 
+    def kill_worker(self) -> None:
+        """One that has run a job, as the kernel would."""
+        workers = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if "ray::run_here" in (process.info["cmdline"] or [""])[0]
+        ]
+        workers[0].send_signal(signal.SIGKILL)
+
     def close(self) -> None:
         self._cluster.shutdown()
 
@@ -112,28 +111,30 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
 
 
 @pytest.fixture
-def forty(ask: Callable[..., str]) -> str:
+def twenty(ask: Callable[..., str]) -> str:
     from small import SETTINGS
 
     return ask(settings={**SETTINGS, "train.steps": 60})
 
 
-SEEDS = ("--seeds", "0-19")
+SEEDS = ("--seeds", "0-9")
 PLACES = ("here", "there")
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that all tests of this process share."""
+def on_cluster() -> RayLauncher:
+    """On the cluster that all tests of this process share."""
+    return RayLauncher(1, ray_cluster().address, imports=["worker_jobs"])
+
+
+@pytest.fixture(autouse=True)
+def own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
-    ray_cluster()
 
 
-@pytest.mark.usefixtures("cluster")
 def test_a_cluster_gives_what_this_machine_gives(ask: Callable[..., str], tmp_path: Path) -> None:
     plan = make_plan([ask()], "smoke", {}, [0])
     run_plan(plan, Results(tmp_path / "here"), InProcess(), "cpu")
-    with RayLauncher(1, imports=["worker_jobs"]) as launcher:
+    with on_cluster() as launcher:
         run_plan(plan, Results(tmp_path / "there"), launcher, "cpu")
     here, there = facts(Results(tmp_path / "here")), facts(Results(tmp_path / "there"))
     assert len(there) == 2
@@ -142,46 +143,32 @@ def test_a_cluster_gives_what_this_machine_gives(ask: Callable[..., str], tmp_pa
     assert weights == [[f"{trial}.safetensors" for trial in sorted(here)]] * 2
 
 
-def test_the_code_that_travels_names_the_tasks_of_the_sweep() -> None:
-    with announce([{"name": "copy", "examples": 100}]):
-        told = announced()
-        with zipfile.ZipFile(io.BytesIO(packed(["worker_jobs"]))) as file:
-            names = file.namelist()
-            assert json.loads(file.read("tasks.json")) == told
-    assert {"model/norms.py", "ablations/worker.py", "worker_jobs.py"} <= {*names}
-
-
-@pytest.mark.usefixtures("cluster")
-def test_a_users_file_is_brought_to_the_job_that_reads_it(tmp_path: Path) -> None:
-    """And brought anew where it has changed, also to a machine that has an older copy."""
+def test_code_and_files_of_the_driver_are_brought_to_the_job(tmp_path: Path) -> None:
+    """A file is brought anew where it has changed, also to a machine that has an older copy."""
     path = tmp_path / "mine.txt"
     for text in ("first", "second"):
         path.write_text(text)
-        with RayLauncher(1, imports=["worker_jobs"]) as launcher:
+        with announce([{"name": "copy", "examples": 100}]), on_cluster() as launcher:
             asked = Job("a", "worker_jobs:recite", {"path": str(path)}, reads=(str(path),))
             launcher.submit(asked)
             (told,) = launcher.events()
+            tasks = announced()
         assert isinstance(told, Outcome)
-        assert told.value == {"text": text, "is_copy": True}, told
-
-
-@given(st.permutations(range(5)))
-def test_mail_that_overtakes_other_mail_waits_for_its_turn(arrivals: list[int]) -> None:
-    attempt = Attempt(Job("a", "worker_jobs:recite", {}))
-    opened = [mail["number"] for came in arrivals for mail in attempt.in_turn({"number": came})]
-    assert opened == [0, 1, 2, 3, 4]
+        value = told.value
+        assert (value["text"], value["is_copy"], value["tasks"]) == (text, True, tasks), told
+        assert not Path(value["code"]).is_relative_to(ROOT), "the worker runs code that came along"
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("lost", ["a machine", "the driver"])
+@pytest.mark.parametrize("lost", ["a machine", "a worker", "the driver"])
 def test_what_is_lost_half_way_costs_nothing_but_time(
-    forty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]], lost: str
+    twenty: str, tmp_path: Path, machines: Machines, drivers: list[subprocess.Popen[str]], lost: str
 ) -> None:
     words = (*SEEDS, "--on", "ray", "--address", machines.address)
-    driver = start(drivers, forty, tmp_path / "there", *words)
-    heard(driver, "[20/40]")
-    if lost == "a machine":
-        machines.lose_one()
+    driver = start(drivers, twenty, tmp_path / "there", *words)
+    heard(driver, "[10/20]")
+    if lost != "the driver":
+        machines.lose_one() if lost == "a machine" else machines.kill_worker()
         rest = driver.communicate()[0]
         assert driver.returncode == 0, rest
         assert "attempt" not in rest  # nothing was told to have failed
@@ -190,49 +177,54 @@ def test_what_is_lost_half_way_costs_nothing_but_time(
         driver.kill()
         driver.wait()
         kept = facts(Results(tmp_path / "there"))
-        assert 20 <= len(kept) < 40
-        there = run(forty, tmp_path / "there", *words)
+        assert 10 <= len(kept) < 20
+        there = run(twenty, tmp_path / "there", *words)
         assert kept.items() <= there.items()
-    assert there == run(forty, tmp_path / "here", *SEEDS)
-
-
-class Nodes:
-    """A cluster as far as its machines' addresses go."""
-
-    def __init__(self, *addresses: str) -> None:
-        self._addresses = addresses
-        self.gcs_address = "127.0.0.1:1"
-
-    def nodes(self) -> list[dict[str, Any]]:
-        return [{"Alive": True, "NodeManagerAddress": address} for address in self._addresses]
-
-    def get_runtime_context(self) -> Any:
-        return self
+    assert there == run(twenty, tmp_path / "here", *SEEDS)
 
 
 def test_a_cluster_that_anyone_can_command_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    class Nodes:
+        """A cluster as far as its machines' addresses go."""
 
-    def answers(address: str) -> bool:
-        asked.append(address)
-        return True
+        def __init__(self, *addresses: str) -> None:
+            self._addresses = addresses
 
-    monkeypatch.setattr("ablations.launch.ray.connect.accepts_without_token", answers)
-    refuse_strangers(Nodes("127.0.0.1", "::1", "localhost"))
-    assert not asked  # nobody else can reach it
+        def nodes(self) -> list[dict[str, Any]]:
+            return [{"Alive": True, "NodeManagerAddress": each} for each in self._addresses]
+
+        def shutdown(self) -> None:
+            pass
+
+    refuse_open_cluster(Nodes("127.0.0.1", "::1", "localhost"))  # nobody else can reach it
+    outside = Nodes("127.0.0.1", "10.0.0.7")
     with pytest.raises(ConfigError, match=r"10\.0\.0\.7.*RAY_AUTH_MODE=token.*--trust-cluster"):
-        refuse_strangers(Nodes("127.0.0.1", "10.0.0.7"))
-    monkeypatch.setattr("ablations.launch.ray.connect.accepts_without_token", lambda _: False)
-    refuse_strangers(Nodes("10.0.0.7"))  # it asks for a token
+        refuse_open_cluster(outside)
+    monkeypatch.setattr("ablations.launch.ray.connect", lambda *_: outside)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(ConfigError, match="machines beside this one"):
+        RayLauncher()
+    for mode, trusted in (("token", False), ("disabled", True)):
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        with pytest.raises(KeyError, match="Resources"):  # it looks at what the machines have
+            RayLauncher(trusted=trusted)
 
 
 def test_ray_is_told_to_stay_on_loopback_where_its_cluster_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    import ray
+
+    def refuse(**_: Any) -> None:
+        raise ConnectionError("not now")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr("ablations.launch.ray._knock", lambda address: None)
     kept = {None: "0", "127.0.0.1:6379": "0", "localhost:6379": "0", "[::1]:6379": "0"}
     for address, told in {**kept, "10.0.0.7:6379": None, "head:6379": None, "auto": None}.items():
         monkeypatch.delenv(LOOPBACK, raising=False)
-        load_ray(address)
+        with pytest.raises(ConfigError, match=r"does not answer \(not now\)"):
+            connect(address, 1, [])
         assert os.environ.get(LOOPBACK) == told, address
 
 
@@ -240,34 +232,8 @@ def test_an_address_where_nobody_is_is_told_at_once(monkeypatch: pytest.MonkeyPa
     """Ray itself would try for ten minutes."""
     import ray
 
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray was asked"))
     for address in ("127.0.0.1:1", "localhost:1", "[::1]:1", "127.0.0.1:99999"):
         told = rf"--on ray: {re.escape(address)} does not answer \(.+\)"
         with pytest.raises(ConfigError, match=told):
             RayLauncher(address=address)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("mode", ["token", "disabled"])
-def test_a_stranger_is_let_in_where_no_token_is_asked_for(
-    mode: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    script = (
-        "import sys\n"
-        "import ray\n"
-        "ray.init('local', num_cpus=1, log_to_driver=False, include_dashboard=False,"
-        " _node_ip_address='127.0.0.1')\n"
-        "print('ready', ray.get_runtime_context().gcs_address, flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    monkeypatch.setenv("RAY_AUTH_MODE", mode)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    words = [sys.executable, "-c", script]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as cluster:
-        assert cluster.stdout is not None
-        address = next(line for line in cluster.stdout if line.startswith("ready")).split()[1]
-        assert accepts_without_token(address) == (mode == "disabled")
-        cluster.communicate("")

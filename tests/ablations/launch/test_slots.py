@@ -1,4 +1,4 @@
-"""Workers have slots, slots have accelerators in turn, and jobs share one as far as they say."""
+"""Jobs share accelerators as far as they say, and begin where the fewest others run."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def slots(
 @pytest.mark.parametrize(
     ("capacity", "devices", "shares", "began", "after"),
     [
-        (4, 2, dict.fromkeys("abcde", 0.0), {"a": 0, "b": 1, "c": 2, "d": 3, "e": 0}, ["ae"]),
+        (4, 2, dict.fromkeys("abcde", 0.0), {"a": 0, "b": 1, "c": 0, "d": 1, "e": 0}, ["ae"]),
         (4, 2, {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.5, "e": 1.0}, {"a": 0, "b": 1}, ["ae", "ce"]),
         (4, 2, {"a": 0.5, "b": 2.0, "c": 0.5}, {"a": 0, "b": 0, "c": 0}, ["ab", "bc"]),
-        (3, 1, dict.fromkeys("abc", 1 / 3), {"a": 0, "b": 1, "c": 2}, []),
+        (3, 1, dict.fromkeys("abc", 1 / 3), dict.fromkeys("abc", 0), []),
         (2, 4, dict.fromkeys("abc", 2.0), {"a": 0, "b": 2, "c": 0}, ["ac"]),
     ],
     ids=["slots", "halves", "several", "thirds", "side by side"],
@@ -66,8 +66,6 @@ def test_jobs_begin_where_there_is_room_and_wait_where_there_is_none(
     assert found.items() >= began.items()
     for first, second in after:
         assert told.index((first, None)) < told.index((second, str(found[second])))
-    if devices == 2 and "d" in found:
-        assert [found[name] % 2 for name in "abcd"] == [0, 1, 0, 1]
 
 
 def test_a_slot_means_an_accelerator_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

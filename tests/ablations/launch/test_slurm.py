@@ -1,83 +1,117 @@
 """Jobs on a cluster: one array, no job twice whatever happens to drivers, no end before the end.
 
-The cluster is a toy that starts processes of this machine.
+The cluster is a toy that starts processes of this machine; for soak tests also a real Slurm of one
+node, where that can be started.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 import re
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import InProcess
 from launching import fifo, job, outcomes, release
-from small import Trap
+from real_slurm import RealSlurm, why_not
+from small import facts, question
+from small_plans import planned
 from toy_slurm import ToySlurm
-from watching import LONG, Watch
+from watching import LONG
 
-from ablations.launch import Job, Outcome, Progress
-from ablations.launch.slurm.element import read_outcome
-from ablations.launch.slurm.flight import left_behind
-from ablations.launch.slurm.launcher import SlurmLauncher
-from ablations.launch.slurm.profile import SlurmProfile, read_slurm_profile
+from ablations.launch import Event, Job, Outcome, Progress
+from ablations.launch.slurm import SlurmLauncher, SlurmProfile, read_slurm_profile
+from ablations.runner import run
+from ablations.store.results import Results
 from model.config import ConfigError
 
 HERE = Path(__file__).parents[1]
-QUICK = 0.02  # seconds between two looks
+SETTINGS = {"task.examples": 100, "model.d_model": 16, "train.batch_tokens": 512}
+LONG_ENOUGH = {"train.steps": 500}  # that a training is still at work when it is told to stop
+Cluster = ToySlurm | RealSlurm
+Meddle = Callable[[Event, str], None]
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="waits for processes of others through Linux pidfds"
 )
 
 
+class Meddled(SlurmLauncher):
+    """Somebody sees each event, with Slurm's number of its job, before it is read."""
+
+    def __init__(self, folder: Path, meddle: Meddle = lambda *_: None, **profile: Any) -> None:
+        super().__init__(folder / "slurm", SlurmProfile(**profile), 2, poll=0.02)
+        self._meddle = meddle
+
+    def events(self) -> Iterator[Event]:
+        numbers: dict[str, str] = {}
+        for event in super().events():
+            numbers |= {one.job.id: str(one.number) for one in self._running.values()}
+            self._meddle(event, numbers.get(event.job, ""))
+            yield event
+
+
+@pytest.fixture(scope="module")
+def daemons() -> Iterator[RealSlurm]:
+    if reason := why_not():
+        pytest.skip(f"no real Slurm: {reason}")
+    with RealSlurm(cpus=2) as slurm:
+        yield slurm
+
+
 @pytest.fixture
-def cluster(toy: ToySlurm, tmp_path: Path) -> Iterator[SlurmLauncher]:
-    with on_cluster(tmp_path) as launcher:
-        yield launcher
+def real(daemons: RealSlurm, monkeypatch: pytest.MonkeyPatch) -> RealSlurm:
+    monkeypatch.setenv("SLURM_CONF", str(daemons.conf))
+    return daemons
 
 
-def on_cluster(folder: Path, **profile: Any) -> SlurmLauncher:
-    return SlurmLauncher(folder / "slurm", SlurmProfile(**profile), 2, poll=QUICK)
+@pytest.fixture(params=["toy", pytest.param("real", marks=pytest.mark.soak)])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    return request.getfixturevalue(request.param)
 
 
 # What is asked of the cluster.
 
 
 def test_what_waits_becomes_one_array_and_what_comes_later_another(
-    cluster: SlurmLauncher, toy: ToySlurm
+    toy: ToySlurm, tmp_path: Path
 ) -> None:
-    for name in "abc":
-        cluster.submit(job(name, "echo", letter=name))
     found: dict[str, Any] = {}
-    for event in cluster.events():
-        assert isinstance(event, Outcome)
-        found[event.job] = event.value
-        if len(found) == 3:
-            cluster.submit(job("d", "echo", letter="d"))
-            cluster.submit(job("e", "echo", letter="e"))
+    with Meddled(tmp_path) as launcher:
+        for name in "abc":
+            launcher.submit(job(name, "echo", letter=name))
+        for event in launcher.events():
+            assert isinstance(event, Outcome)
+            found[event.job] = event.value
+            if len(found) == 3:
+                launcher.submit(job("d", "echo", letter="d"))
+                launcher.submit(job("e", "echo", letter="e"))
     assert found == {name: {"letter": name} for name in "abcde"}
     arrays = [re.findall(r"--array=(\S+)", script) for script in toy.scripts()]
     assert arrays == [["0-2%2"], ["0-1%2"]]
+    assert not list((tmp_path / "slurm").iterdir())
 
 
 def test_a_job_asks_for_what_it_needs_and_the_profile_for_the_rest(
-    toy: ToySlurm, tmp_path: Path
+    toy: ToySlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs = Job(
         "a", "worker_jobs:echo", {}, threads=3, seconds=100.0, accelerators=0.5, memory=2 << 30,
         alone=True,
     )  # fmt: skip
     known = {"partition": "night", "account": "me", "qos": "low", "shards": 4, "gigabytes": 1.5}
-    with on_cluster(tmp_path, **known, extra={"mail-user": "me@example.org"}) as launcher:
+    monkeypatch.setenv("SLURM_JOB_GPUS", "7")  # the driver may be a job itself
+    monkeypatch.setenv("SBATCH_RESERVATION", "mine")
+    with Meddled(tmp_path, **known, extra={"mail-user": "me@example.org"}) as launcher:
         assert outcomes(launcher, needs, job("b", "echo")).keys() == {"a", "b"}
+    env = json.loads((toy.folder / "1.env").read_text())
+    assert (env.get("SLURM_JOB_GPUS"), env.get("SBATCH_RESERVATION")) == (None, "mine")
     first, second = toy.scripts()
     asked = dict(re.findall(r"#SBATCH --([\w-]+)=?(.*)", first))
     assert asked.items() >= {
@@ -89,21 +123,24 @@ def test_a_job_asks_for_what_it_needs_and_the_profile_for_the_rest(
     assert (asked["cpus-per-task"], asked["time"]) == ("1", "240")
     assert asked["mem"] == "2048MB"  # what a profile names, in whole gigabytes
     assert not asked.keys() & {"gres", "exclusive"}
-    assert SlurmProfile().request(needs).megabytes is None  # which the cluster knows best
-
-
-def test_without_shards_a_share_of_an_accelerator_takes_a_whole_one() -> None:
-    for share, gpu, asked in ((0.25, "gpu:a100", "gpu:a100:1"), (2.0, "gpu", "gpu:2")):
+    assert SlurmProfile().options(needs)["mem"] is None  # which the cluster knows best
+    for share, gpu, gres in ((0.25, "gpu:a100", "gpu:a100:1"), (2.0, "gpu", "gpu:2")):
         needs = Job("a", "worker_jobs:echo", {}, accelerators=share)
-        assert SlurmProfile(gpu=gpu).request(needs).gres == asked
+        assert SlurmProfile(gpu=gpu).options(needs)["gres"] == gres
 
 
-def test_what_sbatch_refuses_is_told_in_one_line(cluster: SlurmLauncher, toy: ToySlurm) -> None:
+def test_what_sbatch_refuses_is_told_in_one_line_but_later_it_is_asked_again(
+    toy: ToySlurm, tmp_path: Path
+) -> None:
     toy.refuse("sbatch: error: invalid partition specified: nowhere\nsbatch: error: failed")
-    cluster.submit(job("a", "echo"))
-    with pytest.raises(ConfigError, match="invalid partition specified: nowhere") as refused:
-        list(cluster.events())
-    assert "\n" not in str(refused.value)
+    with Meddled(tmp_path) as launcher:
+        launcher.submit(job("a", "echo"))
+        with pytest.raises(ConfigError, match="invalid partition specified: nowhere") as refused:
+            list(launcher.events())
+        assert "\n" not in str(refused.value)
+        assert len(list(launcher.events())) == 1
+        toy.refuse("sbatch: error: too many jobs of yours")
+        assert outcomes(launcher, job("b", "echo"))["b"].status == "done"
 
 
 # How jobs end there.
@@ -111,83 +148,72 @@ def test_what_sbatch_refuses_is_told_in_one_line(cluster: SlurmLauncher, toy: To
 
 @pytest.mark.parametrize("is_preempted", [True, False], ids=["preempted", "near its time limit"])
 def test_a_job_that_slurm_stops_is_no_outcome_and_goes_on_from_its_checkpoint(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, is_preempted: bool
+    toy: ToySlurm, tmp_path: Path, is_preempted: bool
 ) -> None:
-    cluster.submit(job("a", "learn", unfinished=str(tmp_path / "checkpoint")))
-    for event in cluster.events():
+    def stop(event: Event, _number: str) -> None:
         if isinstance(event, Progress):
             toy.requeue("1") if is_preempted else toy.tell("1", signal.SIGUSR2)
-        else:
-            assert (event.status, event.value) == ("done", "went on from step 7")
+
+    with Meddled(tmp_path, stop) as launcher:
+        done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
+    assert (done.status, done.value) == ("done", "went on from step 7")
 
 
-@pytest.mark.parametrize(
-    ("how", "status", "words"),
-    [
-        ("TIMEOUT", "timeout", "timeout"),
-        ("OUT_OF_MEMORY", "oom", "out of memory"),
-        (None, "killed", "gone"),
-        (signal.SIGUSR2, "timeout", "more minutes"),  # near the limit, and without a checkpoint
-    ],
-)
-def test_what_leaves_no_result_ended_as_slurm_says(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, how: Any, status: str, words: str
-) -> None:
-    cluster.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
-    for event in cluster.events():
+ENDS = {
+    "TIMEOUT": ("timeout", "timeout"),
+    "OUT_OF_MEMORY": ("oom", "out of memory"),
+    "FAILED": ("error", "failed"),
+    None: ("killed", "gone"),
+    signal.SIGUSR2: ("timeout", "more minutes"),  # near the limit, and without a checkpoint
+}
+
+
+def test_what_leaves_no_result_ended_as_slurm_says(toy: ToySlurm, tmp_path: Path) -> None:
+    def end(event: Event, number: str) -> None:
         if isinstance(event, Progress):
-            toy.tell("1", how) if how == signal.SIGUSR2 else toy.end("1", how)
-        else:
-            assert event.status == status
-            assert words in (event.reason or "")
-            assert event.began
+            how = [*ENDS][int(event.job)]
+            toy.tell(number, how) if how == signal.SIGUSR2 else toy.end(number, how)
+
+    pipes = [fifo(tmp_path, str(index)) for index in range(len(ENDS))]
+    with Meddled(tmp_path, end) as launcher:
+        jobs = [job(str(index), "hold", fifo=pipe) for index, pipe in enumerate(pipes)]
+        found = outcomes(launcher, *jobs)
+    for index, (status, words) in enumerate(ENDS.values()):
+        outcome = found[str(index)]
+        assert (outcome.status, outcome.began) == (status, True), outcome
+        assert words in (outcome.reason or "")
 
 
 def test_where_slurm_does_not_start_it_again_a_job_that_lost_its_machine_is_submitted_anew(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path
+    toy: ToySlurm, tmp_path: Path
 ) -> None:
     pipe = fifo(tmp_path, "pipe")
-    cluster.submit(job("a", "hold", fifo=pipe))
-    began = 0
-    for event in cluster.events():
+    began: list[str] = []
+
+    def lose(event: Event, number: str) -> None:
         if isinstance(event, Progress):
-            began += 1
-            toy.end("1", "NODE_FAIL") if began == 1 else release(pipe, "done at last")
-        else:
-            assert (event.status, event.value) == ("done", "done at last")
-    assert began == 2
+            began.append(number)
+            toy.end("1", "NODE_FAIL") if len(began) == 1 else release(pipe, "done at last")
+
+    with Meddled(tmp_path, lose) as launcher:
+        done = outcomes(launcher, job("a", "hold", fifo=pipe))["a"]
+    assert (done.status, done.value, began) == ("done", "done at last", ["1", "2"])
 
 
 def test_what_was_cancelled_is_given_up_where_the_cluster_stays_silent(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: ToySlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
-    for event in cluster.events():
-        if isinstance(event, Progress):
-            with monkeypatch.context() as patch:
-                patch.setattr(cluster._queue, "cancel", lambda numbers: None)
-                cluster.cancel()
-            cluster._give_up_at = 0.0
-        else:
-            assert event.status == "killed"
-            assert "does not say" in (event.reason or "")
+    monkeypatch.setattr("ablations.launch.slurm._PATIENCE", 0.0)
+    with Meddled(tmp_path) as launcher, monkeypatch.context() as patch:
+        launcher.submit(job("a", "hold", fifo=fifo(tmp_path, "pipe")))
+        for event in launcher.events():
+            if isinstance(event, Progress):
+                patch.setattr("ablations.launch.slurm._ask", lambda *words: None)
+                launcher.cancel()
+    assert isinstance(event, Outcome)
+    assert event.status == "killed"
+    assert "does not say" in (event.reason or "")
     toy.end("1", None)
-
-
-def test_a_worker_that_the_kernel_killed_for_memory_ran_out_of_memory(
-    cluster: SlurmLauncher, toy: ToySlurm, tmp_path: Path
-) -> None:
-    """The job lives to tell of its worker, and Slurm knows why that was killed."""
-    cluster.submit(job("a", "begin", log=str(tmp_path / "log"), fifo=fifo(tmp_path, "pipe")))
-    for event in cluster.events():
-        if isinstance(event, Progress):
-            with Watch() as watch:
-                watch.add(toy.pid("1"))
-                os.kill(int((tmp_path / "log").read_text()), signal.SIGKILL)
-                watch.assert_gone()
-            (toy.folder / "1.state").write_text("OUT_OF_MEMORY")
-        else:
-            assert (event.status, event.reason) == ("oom", "more memory than it had asked for")
 
 
 # When drivers die.
@@ -196,8 +222,7 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from ablations.launch import Job
-from ablations.launch.slurm.launcher import SlurmLauncher
-from ablations.launch.slurm.profile import SlurmProfile
+from ablations.launch.slurm import SlurmLauncher, SlurmProfile
 
 folder, payload = json.loads(sys.argv[1])
 launcher = SlurmLauncher(Path(folder), SlurmProfile(), 2, poll=0.02)
@@ -214,9 +239,12 @@ def payload(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def left(
-    toy: ToySlurm, drivers: list[subprocess.Popen[str]], tmp_path: Path, payload: dict[str, Any]
-) -> Iterator[Watch]:
-    """A job that runs, and whose driver was killed."""
+    cluster: Cluster,
+    drivers: list[subprocess.Popen[str]],
+    tmp_path: Path,
+    payload: dict[str, Any],
+) -> Cluster:
+    """Where a job runs whose driver was killed."""
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, json.dumps([str(tmp_path / "slurm"), payload])],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
@@ -229,86 +257,136 @@ def left(
     assert driver.stdout.readline() == "started\n"
     driver.kill()
     driver.wait(LONG)
-    with Watch() as watch:
-        watch.add_family(toy.pid("1"))
-        yield watch
+    return cluster
 
 
 def starts(payload: dict[str, Any]) -> int:
     return len(Path(payload["log"]).read_text().split())
 
 
-def test_a_job_outlives_its_driver_and_is_found_by_the_next(
-    left: Watch, payload: dict[str, Any], tmp_path: Path
+@pytest.mark.usefixtures("left")
+def test_a_job_outlives_its_driver_and_is_collected_once_by_the_next(
+    payload: dict[str, Any], tmp_path: Path
 ) -> None:
-    with on_cluster(tmp_path) as launcher:
-        launcher.submit(Job("a", "worker_jobs:begin", payload))
+    same = Job("a", "worker_jobs:begin", payload)
+    with Meddled(tmp_path) as launcher:
+        launcher.submit(same)
         events = launcher.events()
         assert next(events) == Progress("a", 0.0, "started")
         release(payload["fifo"], "at last")
-        (done,) = events
-    assert isinstance(done, Outcome)
-    assert (done.status, done.value, starts(payload)) == ("done", "at last", 1)
-    left.assert_gone()
-
-
-def test_a_job_that_ended_without_a_driver_is_collected_once(
-    left: Watch, payload: dict[str, Any], tmp_path: Path
-) -> None:
-    release(payload["fifo"], "at last")
-    left.assert_gone()
-    with on_cluster(tmp_path) as launcher:
-        done = outcomes(launcher, Job("a", "worker_jobs:begin", payload))["a"]
-        assert (done.value, starts(payload)) == ("at last", 1)
-        launcher.submit(Job("a", "worker_jobs:begin", payload))
+        done = next(events)
+        assert isinstance(done, Outcome)
+        assert (done.status, done.value, starts(payload)) == ("done", "at last", 1)
+        assert list((tmp_path / "slurm").glob("*.json")), "its reader may die just now"
+        assert list(events) == []
+        assert not list((tmp_path / "slurm").iterdir())
+        launcher.submit(same)
         for event in launcher.events():
             if isinstance(event, Progress):
                 release(payload["fifo"], "anew")
             else:
                 assert (event.value, starts(payload)) == ("anew", 2)
-    assert not list((tmp_path / "slurm").iterdir())
 
 
-def test_a_job_that_was_left_and_then_lost_is_run_again(
-    left: Watch, payload: dict[str, Any], tmp_path: Path
+def test_a_job_that_ended_without_a_driver_is_collected(
+    left: Cluster, payload: dict[str, Any], tmp_path: Path
 ) -> None:
-    left.kill()
-    left.assert_gone()
-    with on_cluster(tmp_path) as launcher:
-        launcher.submit(Job("a", "worker_jobs:begin", payload))
-        for event in launcher.events():
-            if isinstance(event, Progress):
-                release(payload["fifo"], "the second")
-            else:
-                assert (event.status, event.value) == ("done", "the second")
-    assert starts(payload) == 2
+    number = next((tmp_path / "slurm").glob("*/*_submitted.pkl")).name.partition("_")[0]
+    release(payload["fifo"], "at last")
+    left.await_end(number)
+    with Meddled(tmp_path) as launcher:
+        done = outcomes(launcher, Job("a", "worker_jobs:begin", payload))["a"]
+    assert (done.value, starts(payload)) == ("at last", 1)
 
 
-def test_what_a_living_driver_has_in_flight_is_left_to_it_until_its_outcome_was_taken(
-    toy: ToySlurm, tmp_path: Path
+def test_a_job_that_was_left_and_then_lost_is_run_again_and_so_is_another_of_its_name(
+    toy: ToySlurm, left: Cluster, payload: dict[str, Any], tmp_path: Path
 ) -> None:
-    pipe = fifo(tmp_path, "pipe")
-    with on_cluster(tmp_path) as launcher:
-        launcher.submit(job("a", "hold", fifo=pipe))
-        events = launcher.events()
-        assert next(events) == Progress("a", 0.0, "started")
-        assert not list(left_behind(tmp_path / "slurm"))
-        release(pipe)
-        assert isinstance(next(events), Outcome)
-        assert list((tmp_path / "slurm").glob("*/*_result.pkl"))  # its reader may die just now
-        assert list(events) == []
-        assert not list((tmp_path / "slurm").iterdir())
+    for number, change in (("1", {}), ("2", {"changed": True})):
+        if not change:
+            toy.end(number, None)
+        again = {**payload, **change}
+        with Meddled(tmp_path) as launcher:
+            launcher.submit(Job("a", "worker_jobs:begin", again))
+            for event in launcher.events():
+                if isinstance(event, Progress):
+                    release(payload["fifo"], "anew")
+                else:
+                    assert (event.status, event.value) == ("done", "anew")
+    assert starts(payload) == 3
 
 
-# Mistakes, and what is not ours.
+# Whole runs.
 
+
+def test_a_run_of_which_one_job_lost_its_machine_gives_the_records_of_one_here(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(json.dumps(question(task="recall", metric="accuracy", settings=SETTINGS)))
+    plan = planned(str(file), seeds=[0], **LONG_ENOUGH)
+    here, there = Results(tmp_path / "here"), Results(tmp_path / "there")
+    assert run(plan, here, InProcess(), "cpu").total() == 2
+    lost: list[str] = []
+    steps: list[float] = []  # how far that job was, and is when it goes on
+
+    def take_machine(event: Event, number: str) -> None:
+        if isinstance(event, Progress) and event.fraction >= 0.1 and not lost:
+            lost.append(event.job)
+            cluster.requeue(number)
+        if isinstance(event, Progress) and event.job in lost:
+            steps.append(event.fraction)
+
+    with Meddled(there.root, take_machine) as launcher:
+        assert run(plan, there, launcher, "cpu").total() == 2
+    assert facts(there) == facts(here)
+    assert len(facts(here)) == 2
+    begun_again = steps.index(0.0)
+    assert steps[begun_again + 1] >= steps[begun_again - 1] >= 0.1, "it went on, not back"
+    assert not list((there.root / "slurm").iterdir())
+
+
+@pytest.mark.soak
+def test_jobs_that_wait_are_one_array_of_which_so_many_run_at_once(
+    real: RealSlurm, tmp_path: Path
+) -> None:
+    seen = set()
+
+    def look(_event: Event, number: str) -> None:
+        seen.add(number.partition("_")[0])
+        running = real.ask("squeue", "--me", "--noheader", "--array", "--states=RUNNING")
+        assert len(running.splitlines()) <= 2
+
+    with Meddled(tmp_path, look) as launcher:
+        found = outcomes(launcher, *(job(name, "echo", letter=name) for name in "abcde"))
+    values = {name: outcome.value["letter"] for name, outcome in found.items()}
+    assert values == {name: name for name in "abcde"}
+    assert len(seen - {""}) == 1
+
+
+@pytest.mark.soak
+def test_a_job_that_one_of_higher_priority_displaces_goes_on_from_its_checkpoint(
+    real: RealSlurm, tmp_path: Path
+) -> None:
+    def displace(event: Event, number: str) -> None:
+        if isinstance(event, Progress):
+            words = ["--partition=high", "--exclusive", "--output=/dev/null", "--wrap=true"]
+            real.ask("sbatch", "--wait", *words)
+            real.hasten(number)
+
+    with Meddled(tmp_path, displace) as launcher:
+        done = outcomes(launcher, job("a", "learn", unfinished=str(tmp_path / "checkpoint")))["a"]
+    assert (done.status, done.value) == ("done", "went on from step 7")
+
+
+# Mistakes.
 
 MISTAKES = {
     "partitoin: night": ":1: partitoin: no such option. Did you mean 'partition'?",
     "qos: low\nminutes: soon": ":2: minutes: expected a whole number, got 'soon'",
     "minutes: 0": ":1: minutes=0: must be at least 1",
     "minutes: 1\nwarning: 60": ":2: warning=60: must be below the 60 seconds of a job",
-    "gigabytes: -1": ":1: gigabytes=-1: must be positive, or null",
+    "grace: -1": ":1: grace=-1.0: must be at least 0",
     "extra:\n  array: 0-3": ":2: extra.array: the launcher sets it itself; leave it out",
     "- partition": ":1: expected `key: value` lines",
 }
@@ -325,34 +403,23 @@ def test_a_mistake_in_a_profile_is_named_in_one_line(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == [file]
 
 
-def test_where_there_is_no_slurm_or_submitit_the_way_out_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_jobs_cannot_be_submitted_the_way_out_is_named(
+    toy: ToySlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder = tmp_path / "slurm"
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
         with pytest.raises(ConfigError, match=r"no Slurm here .*: start this where jobs are"):
-            SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
-    monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(ConfigError, match=r"pip install -e '\.\[slurm\]'"):
-        SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_others_can_write_to_is_refused(toy: ToySlurm, tmp_path: Path) -> None:
-    (tmp_path / "slurm").mkdir()
-    (tmp_path / "slurm").chmod(0o770)
+            SlurmLauncher(folder, SlurmProfile(), None)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "submitit", None)
+        with pytest.raises(ConfigError, match=r"pip install -e '\.\[slurm\]'"):
+            SlurmLauncher(folder, SlurmProfile(), None)
+    assert not folder.exists()
+    folder.mkdir()
+    folder.chmod(0o770)
     with pytest.raises(ConfigError, match="others may write there what jobs execute"):
-        SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None)
-    shutil.rmtree(tmp_path / "slurm")
-    with SlurmLauncher(tmp_path / "slurm", SlurmProfile(), None):
-        assert (tmp_path / "slurm").stat().st_mode & 0o777 == 0o700
-
-
-def test_a_result_executes_nothing(tmp_path: Path) -> None:
-    sprung, path = tmp_path / "sprung", tmp_path / "result.pkl"
-    path.write_bytes(pickle.dumps(("success", Trap(sprung))))
-    found = read_outcome("a", path)
-    assert found is not None
-    assert (found.status, found.began) == ("error", False)
-    assert "which no job has written" in (found.reason or "")
-    assert not sprung.exists()
+        SlurmLauncher(folder, SlurmProfile(), None)
+    folder.rmdir()
+    with SlurmLauncher(folder, SlurmProfile(), None):
+        assert folder.stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,501 @@
+"""Jobs on a Slurm cluster, through submitit: what waits is submitted as one job array.
+
+The disk is shared, as on every cluster, so nothing has to be carried. The folder holds submitit's
+files in one subfolder a submission, and up to three small files a job, named by a hash of its id:
+`.json` says how it was submitted, `.lines` what it reports and how it ended, and `.cancelled` is
+there once its own driver has told it to stop.
+
+When a driver is killed its jobs go on, and the same command collects them. Leaving the launcher's
+context, by Ctrl-C as by an error, cancels what is in flight. A job that is preempted, loses its
+node or comes near its time limit is started again by Slurm and goes on from its checkpoint: that is
+no outcome.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import math
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ablations.config import located, read_yaml
+from ablations.launch import Event, Job, Launcher, Outcome, Progress
+from ablations.launch.local import LocalLauncher
+from ablations.signals import undisturbed
+from ablations.store.files import read_file, write_atomic
+from model.config import ConfigError, too_small, validate
+
+_LARGEST = 1_000  # jobs of one array: most clusters take no more (MaxArraySize)
+_RESTARTS = 10_000  # time limits that one job may use up, one after the other
+_START = 60.0  # seconds that a job may need until its function is called
+_ANSWER = 30.0  # seconds until Slurm counts as silent
+_LOOKS = 15  # polls of the files between two questions to Slurm, which everybody shares
+_SETTLES = 5  # polls that the disk may lag behind what Slurm says
+_PATIENCE = 120.0  # seconds until what was cancelled is no longer waited for
+_TAIL = 2_000  # characters of a log
+_ENDED = {
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "REVOKED", "TIMEOUT", "GONE",
+}  # fmt: skip
+_LOST = ("BOOT_FAIL", "NODE_FAIL", "PREEMPTED")  # its machine was, through no fault of the job
+_STATUS = {"TIMEOUT": "timeout", "DEADLINE": "timeout", "OUT_OF_MEMORY": "oom", "FAILED": "error"}
+_NEAR_THE_LIMIT = signal.SIGUSR2
+_TOO_LONG = "longer than the cluster's time limit: give the Slurm profile more minutes"
+_OURS = ("array", "error", "job-name", "open-mode", "output", "requeue", "signal", "wrap")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmProfile:
+    """What a cluster is told with every job; what is null is left to the cluster. For example:
+
+    partition: gpu
+    minutes: 240
+    gigabytes: 16
+    setup: [module load cuda]
+    """
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    minutes: int = 240  # the time limit; near it a job queues again, to go on from its checkpoint
+    warning: int = 120  # seconds before the time limit at which it does so
+    grace: float = 25.0  # seconds from SIGTERM until it is killed; below the cluster's KillWait
+    cpus: int = 1  # at least so many a job, and one for each of its threads
+    gigabytes: float | None = None  # at least so much a job; the cluster may kill what takes more
+    device: str | None = None  # what jobs compute on, such as cuda or cpu, unless --device says it
+    gpu: str = "gpu"  # what the cluster calls an accelerator, such as gpu:a100
+    shards: int = 0  # into how many one is cut (gres/shard); 0: a share of one takes all of it
+    parallel: int = 64  # jobs at once, unless --jobs says it
+    setup: list[str] = field(default_factory=list)  # shell lines before each job
+    extra: dict[str, Any] = field(default_factory=dict)  # other options of sbatch; true for a flag
+
+    def __post_init__(self) -> None:
+        problems = too_small(self, minutes=1, warning=1, grace=0, cpus=1, shards=0, parallel=1)
+        if 60 * self.minutes <= self.warning and not problems:
+            problems.append(
+                f"warning={self.warning}: must be below the {60 * self.minutes} seconds of a job"
+            )
+        problems += [
+            f"extra.{name}: the launcher sets it itself; leave it out"
+            for name in self.extra
+            if name.replace("_", "-") in _OURS
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+    def options(self, job: Job) -> dict[str, Any]:
+        """What a job needs, in submitit's words for sbatch. Jobs that need the same share an array.
+
+        The job's program takes the place of the batch shell: srun or a shell between it and Slurm
+        would end at the first of Slurm's signals.
+        """
+        minutes, memory = self.minutes, None
+        if job.seconds is not None:  # what asks for less starts sooner
+            needed = job.seconds + self.grace + self.warning + _START
+            minutes = min(minutes, math.ceil(needed / 60))
+        if self.gigabytes is not None:
+            memory = f"{1024 * math.ceil(max(self.gigabytes, job.memory / 2**30))}MB"
+        return {
+            **{name: getattr(self, name) for name in ("partition", "account", "qos", "constraint")},
+            "time": minutes,
+            "cpus_per_task": max(self.cpus, job.threads),
+            "mem": memory,
+            "gres": self._gres(job.accelerators),
+            "exclusive": job.alone or None,
+            "setup": list(self.setup),
+            "use_srun": False,
+            "additional_parameters": {
+                "signal": f"B:USR2@{self.warning}",
+                "requeue": True,
+                **{key: value for key, value in self.extra.items() if value is not None},
+            },
+        }
+
+    def _gres(self, accelerators: float) -> str | None:
+        if not accelerators:
+            return None
+        if accelerators < 1 and self.shards:
+            return f"shard:{math.ceil(accelerators * self.shards)}"
+        return f"{self.gpu}:{math.ceil(accelerators)}"
+
+
+def read_slurm_profile(file: str | None) -> SlurmProfile:
+    """What a file says; the cluster's own defaults without one."""
+    if file is None:
+        return SlurmProfile()
+    source = read_yaml(Path(file))
+    try:
+        profile: SlurmProfile = validate(SlurmProfile, source.values, "")
+    except ConfigError as error:
+        raise located(error, [("", source)]) from None
+    return profile
+
+
+class SlurmLauncher(Launcher):
+    """Up to `capacity` jobs at once on a cluster, by default as many as its profile says.
+
+    `poll` is how many seconds lie between two looks at the files; Slurm is asked more rarely.
+    """
+
+    def __init__(
+        self, folder: Path, profile: SlurmProfile, capacity: int | None = None, poll: float = 2.0
+    ) -> None:
+        super().__init__(profile.parallel if capacity is None else capacity)
+        self._submitit = _load_submitit()
+        self._folder = _private(folder)
+        self._profile, self._poll = profile, poll
+        self._running: dict[str, Submitted] = {}
+        self._new: set[str] = set()  # not yet looked for among what is in flight
+        self._told: list[Submitted] = []  # the reader has their outcome
+        self._look_at = self._submit_at = 0.0  # not before
+        self._give_up_at = math.inf
+        self._has_submitted = False
+
+    def submit(self, job: Job) -> None:
+        super().submit(job)
+        self._new.add(job.id)
+
+    def _stop(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._running[name].cancel()
+        self._look_at, self._give_up_at = 0.0, time.monotonic() + _PATIENCE
+
+    def _fill(self) -> None:
+        """Find waiting jobs among those in flight. Submit the others, a few together: those that
+        need the same as one array, which holds back what is more than the capacity."""
+        while self._told:  # the reader comes back for more, so it has stored their outcomes
+            self._told.pop().forget()
+        while self._waiting and time.monotonic() >= self._submit_at:
+            room = self.capacity - len(self._running) if self._running else _LARGEST
+            with undisturbed():  # what is submitted must be written down
+                if self._new:
+                    self._attach()
+                elif room >= max(1, self.capacity // 4):
+                    options = {name: self._profile.options(j) for name, j in self._waiting.items()}
+                    first = next(iter(options.values()))
+                    alike = [job for name, job in self._waiting.items() if options[name] == first]
+                    self._submit(alike[:room], first)
+                else:
+                    return
+
+    def _attach(self) -> None:
+        """Go on with what an earlier driver submitted, if it is the same and can still end."""
+        waiting = [self._waiting[name] for name in self._new if name in self._waiting]
+        found = [one for job in waiting if (one := Submitted.left(self._folder, job))]
+        states = _states() if found else {}
+        if states is None:
+            self._submit_at = time.monotonic() + _LOOKS * self._poll
+            return
+        self._new.clear()
+        for one in found:
+            events = one.news()
+            is_alive = states.get(str(one.number), "GONE") not in _ENDED
+            if one.is_wanted and (is_alive or one.outcome):
+                self._running[one.job.id] = one
+                del self._waiting[one.job.id]
+                self._ready += events
+            else:
+                # Without a number, its driver died before it knew that.
+                _ask("scancel", one.number or f"--name={one.name}")
+                one.forget()
+
+    def _submit(self, jobs: Sequence[Job], options: dict[str, Any]) -> None:
+        """Hand them over as one array."""
+        name = f"ablations-{secrets.token_hex(4)}"
+        submitted = [Submitted(self._folder, job, name) for job in jobs]
+        utils = self._submitit.core.utils
+        try:
+            for one in submitted:
+                one.note()
+            numbers = self._sbatch(submitted, options)
+        except BaseException as error:
+            _ask("scancel", f"--name={name}")  # Slurm may have taken it all the same
+            for one in submitted:
+                one.forget()
+            if not isinstance(error, utils.FailedJobError | utils.FailedSubmissionError):
+                raise
+            if not self._has_submitted:
+                words = " ".join(str(error).split()) or "sbatch gave no reason"
+                raise ConfigError([f"{words}; mend the Slurm profile"]) from None
+            # What was taken once will be taken again, such as when others leave the queue.
+            self._submit_at = time.monotonic() + _LOOKS * self._poll
+            return
+        self._has_submitted = True
+        for one, one.number in zip(submitted, numbers, strict=True):
+            one.note()
+            self._running[one.job.id] = one
+            del self._waiting[one.job.id]
+        self._look_at = time.monotonic() + _LOOKS * self._poll
+
+    def _sbatch(self, jobs: Sequence[Submitted], options: dict[str, Any]) -> list[str]:
+        """What Slurm calls each of them."""
+        python = f"exec {shlex.quote(sys.executable)}"
+        executor = self._submitit.SlurmExecutor(jobs[0].subfolder, _RESTARTS, python=python)
+        executor.update_parameters(
+            **options, job_name=jobs[0].name, array_parallelism=self.capacity
+        )
+        grace = self._profile.grace
+        calls = [OnCluster(json.dumps(asdict(one.job)), str(one.base), grace) for one in jobs]
+        kept = {n: v for n, v in os.environ.items() if n.startswith(("SLURM_CONF", "SBATCH_"))}
+        kept["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, sys.path))
+        with (
+            self._submitit.helpers.clean_env(),  # the driver may be a job itself
+            self._submitit.core.utils.environment_variables(**kept),
+            contextlib.redirect_stderr(io.StringIO()),  # an error says the same
+        ):
+            return [job.job_id for job in executor.submit_array(calls)]
+
+    def _wait(self) -> None:
+        """Take note of what jobs have written, and now and then of what Slurm says."""
+        if self._running and time.monotonic() >= self._look_at:
+            self._look()
+        for one in [*self._running.values()]:
+            with undisturbed():  # what is taken must not be lost
+                self._ready += one.news()
+                one.end(_SETTLES * self._poll, is_given_up=time.monotonic() >= self._give_up_at)
+                if one.outcome is None:
+                    continue
+                del self._running[one.job.id]
+                if one.state in _LOST and not one.is_cancelled and one.outcome.status != "done":
+                    one.forget()
+                    self._lose(one.job, str(one.outcome.reason))
+                else:
+                    self._told.append(one)
+                    self._ready.append(one.outcome)
+        if not self._ready:
+            time.sleep(self._poll)
+
+    def _look(self) -> None:
+        """Ask Slurm how the jobs stand; cancel those that shall stop, until they have."""
+        if cancelled := [str(one.number) for one in self._running.values() if one.is_cancelled]:
+            _ask("scancel", *cancelled)
+        self._look_at = time.monotonic() + (1 if cancelled else _LOOKS) * self._poll
+        if (states := _states()) is not None:
+            for one in self._running.values():
+                one.see(states.get(str(one.number), "GONE"))
+
+
+class Submitted:
+    """A job in the queue, as its driver sees it and as its files tell a later one."""
+
+    def __init__(self, folder: Path, job: Job, name: str, number: str | None = None) -> None:
+        self.job, self.name, self.number = job, name, number
+        self.base = folder / hashlib.sha256(job.id.encode()).hexdigest()[:32]
+        self.subfolder = folder / name
+        plain = json.dumps([job.call, job.payload], sort_keys=True)
+        self.does = hashlib.sha256(plain.encode()).hexdigest()
+        """Equal for jobs that do the same."""
+        self.is_wanted, self.is_cancelled = True, False
+        self.state: str | None = None
+        """In Slurm's words."""
+        self.outcome: Outcome | None = None
+        self._ended = math.inf  # when Slurm first said so
+        self._began: float | None = None
+        self._read = 0  # bytes
+
+    @classmethod
+    def left(cls, folder: Path, job: Job) -> Submitted | None:
+        """What an earlier driver submitted under this job's id; wanted if it is the same job and
+        was not told to stop."""
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            held = json.loads(read_file(cls(folder, job, "").file("json")))
+            one = cls(folder, job, held["name"], held["number"])
+            is_same = held["does"] == one.does and not one.file("cancelled").exists()
+            one.is_wanted = is_same and one.number is not None
+            return one
+        return None
+
+    def note(self) -> None:
+        """Write down how it is submitted: before, and again once it has a number."""
+        held = {"name": self.name, "number": self.number, "does": self.does}
+        write_atomic(self.file("json"), json.dumps(held))
+
+    def file(self, kind: str) -> Path:
+        return self.base.with_suffix(f".{kind}")
+
+    def cancel(self) -> None:
+        """Let the job know that its own driver tells it to stop."""
+        self.is_cancelled = True
+        with contextlib.suppress(OSError):  # then what it has so far is lost, and no more
+            self.file("cancelled").touch()
+
+    def forget(self) -> None:
+        """Its outcome was taken, or it has none. Logs go with the last job of a submission."""
+        for kind in ("json", "lines", "cancelled"):
+            self.file(kind).unlink(missing_ok=True)
+        (self.subfolder / f"{self.number}_submitted.pkl").unlink(missing_ok=True)
+        if not any(self.subfolder.glob("*_submitted.pkl")):
+            shutil.rmtree(self.subfolder, ignore_errors=True)
+
+    def see(self, state: str) -> None:
+        """Take note of what Slurm says."""
+        self.state = state
+        self._ended = min(self._ended, time.monotonic()) if state in _ENDED else math.inf
+
+    def news(self) -> list[Event]:
+        """What it has reported since the last time; its outcome, which comes last, is kept."""
+        with contextlib.suppress(OSError):  # else a network disk may go on to hide what is new
+            os.listdir(self.base.parent)
+        try:
+            with open(self.file("lines"), "rb") as file:
+                file.seek(self._read)
+                written = file.read()
+        except FileNotFoundError:
+            return []
+        self._began = self._began or time.monotonic()
+        whole = written[: written.rfind(b"\n") + 1]
+        self._read += len(whole)
+        events: list[Event] = []
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError, TypeError):  # torn when its writer was killed
+                said = json.loads(line)
+                if "status" in said:
+                    self.outcome = Outcome(**said)
+                else:
+                    events.append(Progress(self.job.id, **said))
+        return events
+
+    def end(self, settling: float, is_given_up: bool) -> None:
+        """Take note of an end that Slurm tells of, or that its driver has decided on."""
+        if self.outcome is None and time.monotonic() - self._ended >= settling:
+            self.outcome = self._without_result()
+        if self.is_cancelled and (self.outcome or is_given_up):
+            silent = "cancelled; the cluster does not say that it has ended"
+            held = self.outcome or Outcome(self.job.id, "killed", reason=silent)
+            reason = "cancelled" if self.outcome else silent
+            self.outcome = replace(held, status="killed", reason=reason)
+
+    def _without_result(self) -> Outcome:
+        """The outcome of a job that ended before it could tell."""
+        assert self.state is not None
+        logs = [self.subfolder / f"{self.number}_0_log.{end}" for end in ("out", "err")]
+        written = [log.read_text("utf-8", "replace")[-_TAIL:] for log in logs if log.exists()]
+        return Outcome(
+            self.job.id,
+            _STATUS.get(self.state, "killed"),
+            reason=f"ended without a result ({self.state.lower().replace('_', ' ')})",
+            detail="\n".join(filter(None, written)) or None,
+            seconds=0.0 if self._began is None else time.monotonic() - self._began,
+            began=self._began is not None,
+        )
+
+
+@dataclass(frozen=True)
+class OnCluster:
+    """One job as the cluster runs it, by a local launcher there; submitit keeps it as a pickle.
+
+    Slurm sends SIGTERM before it takes a machine away, and starts the job again by itself. Near the
+    time limit it sends SIGUSR2; then the job asks to be started again. Either way it tells no
+    outcome, and goes on from its checkpoint.
+    """
+
+    job: str
+    """A `Job` as JSON."""
+    base: str
+    """Its files, but for their endings."""
+    grace: float
+    """Seconds from being told to stop until it is killed."""
+
+    def __call__(self) -> None:
+        job = Job(**json.loads(self.job))
+        requeue: Any = signal.getsignal(_NEAR_THE_LIMIT)  # submitit's
+        came: list[int] = []
+        for each in (signal.SIGTERM, _NEAR_THE_LIMIT):
+            signal.signal(each, lambda number, _frame: came.append(number))
+        if self._is_cancelled():  # told before anyone could hear it
+            came.append(signal.SIGTERM)
+        with open(f"{self.base}.lines", "ab", buffering=0) as lines:
+            lines.write(b"\n")  # it has begun; the line before may be torn
+            with LocalLauncher(1, preload=(), grace=self.grace) as launcher:
+                outcome = launcher.run(job, lambda event: _write(lines, event), lambda: bool(came))
+            # Slurm tells all processes of a job: its own may have heard before this one.
+            is_told = came or (outcome.status, outcome.reason) == ("killed", "SIGTERM")
+            if is_told and outcome.value is None and not self._is_cancelled():
+                if _NEAR_THE_LIMIT not in came:
+                    raise SystemExit("Told to stop: it goes on from its checkpoint.")
+                kept = [file for name, file in job.payload.items() if name.startswith("unfinished")]
+                if any(Path(file).exists() for file in kept):
+                    requeue(_NEAR_THE_LIMIT, None)  # and does not return
+                outcome = Outcome(job.id, "timeout", reason=_TOO_LONG)  # as it would be next time
+            lines.write(json.dumps(asdict(outcome)).encode() + b"\n")
+
+    def checkpoint(self) -> Any:
+        """What submitit is to start again: the very same, since the job has its own checkpoint."""
+        return _load_submitit().core.utils.DelayedSubmission(self)
+
+    def _is_cancelled(self) -> bool:
+        return Path(f"{self.base}.cancelled").exists()
+
+
+def _write(lines: Any, event: Progress) -> None:
+    line = json.dumps({"fraction": event.fraction, "note": event.note}) + "\n"
+    with contextlib.suppress(OSError):  # a full disk is the job's own to tell of
+        lines.write(line.encode())
+
+
+def _private(folder: Path) -> Path:
+    """The folder, made if need be, in which nobody else can write what jobs execute."""
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:  # as a link has it, too
+        raise ConfigError(
+            [f"{folder}: others may write there what jobs execute; move it away and run again"]
+        )
+    return folder
+
+
+def _load_submitit() -> Any:
+    missing = [word for word in ("sbatch", "srun", "squeue", "scancel") if not shutil.which(word)]
+    if missing:
+        where = "start this where jobs are submitted, such as on a login node"
+        raise ConfigError([f"no Slurm here ({', '.join(missing)} not found): {where}"])
+    try:
+        return importlib.import_module("submitit")
+    except ImportError:
+        problem = "Slurm needs the package submitit: pip install -e '.[slurm]'"
+        raise ConfigError([problem]) from None
+
+
+def _states() -> dict[str, str] | None:
+    """How each of this user's jobs stands, by its number; None if there is no answer.
+
+    squeue is on every cluster; sacct, which submitit asks, is not.
+    """
+    words = ["--me", "--noheader", "--array", "--states=all", "--format=%i|%T"]
+    written = _ask("squeue", *words)
+    if written is None:
+        return None
+    return dict(line.strip().split("|", 1) for line in written.splitlines() if "|" in line)
+
+
+def _ask(*words: str) -> str | None:
+    """What a command of Slurm's prints; None if it fails."""
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout
