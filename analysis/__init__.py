@@ -1,7 +1,7 @@
 """What the records mean: statistics, figures, tables and the report.
 
-In a notebook, `analysis.frame("results/quick")` is every reading as a DataFrame, and
-`analysis.figure("forest", "results/quick", question="norm")` a figure that is shown.
+In a notebook, `analysis.frame("results/quick")` is every measurement as a DataFrame, and
+`analysis.figure("forest", "results/quick", "norm/g2p")` a figure that is shown.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:  # libraries are loaded when one of these is called
 
 
 def frame(results: str | Path) -> pd.DataFrame:
-    """Every reading of a results folder, one a row; tables/readings.md explains its columns."""
-    from analysis import readings
+    """Every measurement of a results folder, one a row; tables/readings.md explains its columns."""
+    from analysis import tables
     from analysis.load import load
 
-    return readings.tidy(load(results))
+    return tables.measurements(load(results))
 
 
-def figure(name: str, results: str | Path, question: str | None = None) -> Figure:
-    """A figure of a results folder, or of one of its questions: the first of its kind."""
+def figure(kind: str, results: str | Path, experiment: str | None = None) -> Figure:
+    """The first figure of its kind, of a results folder or of one of its experiments."""
     from matplotlib.figure import Figure
 
     from analysis import plots
     from analysis.contrasts import gather
-    from analysis.names import choose
+    from analysis.wording import check_known
 
     class NotebookFigure(Figure):
         """A figure that a notebook shows where it is the last line of a cell, without pyplot."""
@@ -39,11 +39,11 @@ def figure(name: str, results: str | Path, question: str | None = None) -> Figur
             self.savefig(buffer, format="png", dpi=144, facecolor="white")
             return buffer.getvalue()
 
-    choose(name, list(plots.KINDS), "figure")
+    check_known(kind, list(plots.KINDS), "figure")
     evidence = gather(results)
-    if question is not None:
-        choose(question, list(evidence.loaded.ablations), "question")
-    found = plots.panels(evidence, [name], question)
+    if experiment is not None:
+        check_known(experiment, list(evidence.loaded.experiments), "experiment")
+    found = plots.panels(evidence, [kind], experiment)
     if not found:
-        raise ValueError(f"nothing to draw yet: no trial feeds {name!r}")
+        raise ValueError(f"nothing to draw yet: no trial feeds {kind!r}")
     return plots.draw(found[0], NotebookFigure)

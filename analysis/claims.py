@@ -1,4 +1,4 @@
-"""Verdicts: what the measurements of a question make of each claim that it registers.
+"""Verdicts: what the measurements of an experiment say of each claim that it registers.
 
 One rule: a prediction is supported where its 95 % interval lies inside what is predicted, refuted
 where it lies outside, else undecided. Seeds are fixed beforehand and judged once, when all of them
@@ -8,7 +8,7 @@ are there; seeds asked for later are a batch of their own and judged alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,11 +18,9 @@ from ablations.store.predictions import Prediction, prediction_of
 from ablations.store.words import quoted
 from analysis import stats
 from analysis.contrasts import DIFFERS, Evidence
-from analysis.load import Loaded
-from analysis.names import choose
+from analysis.load import Loaded, Row, scores
 from analysis.predictions import REFUTED, SUPPORTED, UNDECIDED, Case, cases, measure
-from analysis.scores import outcomes, scores
-from analysis.sentences import bounds, number
+from analysis.wording import UNITLESS, bounds, check_known, named, number, plain
 
 MIXED, NOT_RUN = "mixed", "not run"
 VERDICTS = (SUPPORTED, REFUTED, MIXED, UNDECIDED, NOT_RUN)  # as they are listed
@@ -68,7 +66,7 @@ class Verdict:
     source: str
     verdict: str
     reason: str
-    scope: dict[str, Any]
+    scope: Row
     n: int
     findings: list[Finding] = field(default_factory=list)
     remedy: str = ""
@@ -79,32 +77,30 @@ def verdicts(loaded: Loaded) -> list[Verdict]:
     """Every claim of the plan, in its order."""
     return [
         _verdict(loaded, name, claim)
-        for name, entry in loaded.ablations.items()
+        for name, entry in loaded.experiments.items()
         for claim in entry["claims"]
     ]
 
 
-def _verdict(loaded: Loaded, name: str, claim: dict[str, Any]) -> Verdict:
+def _verdict(loaded: Loaded, name: str, claim: Row) -> Verdict:
     required = [{**each, "role": "requires"} for each in claim.get("require", [])]
     predictions = [prediction_of(each) for each in [*claim["predicts"], *required]]
     every = [case for each in predictions for case in cases(loaded, name, each)]
     found = [finding(case) for case in every]
-    arms = loaded.ablations[name]["arms"]
     is_trained = any(not case.is_timed and not case.is_fact for case in every)
-    if predictions[0].arms == "tuned" != arms:
-        word, reason = NOT_RUN, "its arms are not tuned here: run it with --tune"
-        remedy = "the question with --tune"
-    elif is_trained and (control := undertrained(loaded, name)) and any(f.n for f in found):
-        word, reason = UNDECIDED, f"undertrained: {control}"
-        remedy = "more steps, until the control knows its task"
+    if predictions[0].arms == "tuned" != loaded.experiments[name]["arms"]:
+        word, reason = NOT_RUN, "its variants are not tuned here: run it with --tune"
+        remedy = "the experiment with --tune"
+    elif is_trained and (why := undertrained(loaded, name)) and any(f.n for f in found):
+        word, reason = UNDECIDED, f"undertrained: {why}"
+        remedy = "more steps, until the baseline knows its task"
     else:
         word, reason = judge(found)
         remedy = _remedy(every, found) if word in (UNDECIDED, NOT_RUN) else ""
-    told = {key: claim[key] for key in ("id", "statement", "source")}
     n = min(each.n for each in found if each.role == "predicts")
-    scope = _scope(loaded, name)
-    return Verdict(**told, verdict=word, reason=reason, scope=scope, n=n, findings=found,
-                   remedy=remedy)  # fmt: skip
+    known = {key: claim[key] for key in ("id", "statement", "source")}
+    return Verdict(**known, verdict=word, reason=reason, scope=_scope(loaded, name), n=n,
+                   findings=found, remedy=remedy)  # fmt: skip
 
 
 def finding(case: Case) -> Finding:
@@ -113,30 +109,29 @@ def finding(case: Case) -> Finding:
     found = measure(case, units)
     needed = math.nan if pending else found.needed
     word = UNDECIDED if pending else found.word
-    reason = pending or found.reason
-    if not reason and word == UNDECIDED:
-        reason = AT_EDGE
+    reason = pending or found.reason or (AT_EDGE if word == UNDECIDED else "")
+    is_open = word == UNDECIDED and not pending
     shows = found.shows or case.prediction.shows
     low, high = (math.nan, math.nan) if found.is_fact else (found.low, found.high)
     shown = math.exp if found.is_log else float
     least, most = (None if edge is None else shown(edge) for edge in found.bounds)
     has_unit = shows in ("difference", "growth with each doubling", "value")
     return Finding(
-        case.prediction,
-        word,
-        reason,
-        shows,
-        shown(found.effect),
-        shown(low),
-        shown(high),
-        (least, most),
+        prediction=case.prediction,
+        word=word,
+        reason=reason,
+        shows=shows,
+        effect=shown(found.effect),
+        low=shown(low),
+        high=shown(high),
+        bounds=(least, most),
         n=found.n,
         rates=found.rates,
         unit=str(case.metric.get("unit", "")) if has_unit else "",
         of_items=found.of_items,
         role=case.prediction.role,
         needed=needed,
-        remedy="" if pending or word != UNDECIDED else found.remedy or _remedy_of(case, needed),
+        remedy=(found.remedy or _remedy_of(case, needed)) if is_open else "",
         is_interval=not case.is_fact,
         is_ready=not pending,
     )
@@ -177,108 +172,103 @@ def _remedy_of(case: Case, needed: float) -> str:
 
 
 def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
-    """What would decide a claim: of the predictions that only lack seeds, by the one that lacks
-    most."""
-    if any(not each.is_ready for each in found):
+    """What would decide a claim: where its predictions only lack seeds, the most seeds."""
+    if not all(each.is_ready for each in found):
         timed = any(case.is_timed and not each.is_ready
                     for case, each in zip(every, found, strict=True))  # fmt: skip
-        return "a larger profile, which times more" if timed else "the question, run to its end"
+        return "a larger profile, which times more" if timed else "the experiment, run to its end"
     open_ = [each for each in found if each.word == UNDECIDED and each.remedy]
     other = [each.remedy for each in open_ if math.isnan(each.needed)]
     most = max(open_, key=lambda each: each.needed, default=None)
     return other[0] if other else most.remedy if most else ""
 
 
-def _scope(loaded: Loaded, name: str) -> dict[str, Any]:
+def _scope(loaded: Loaded, name: str) -> Row:
     """Where it was tried: the verdict holds there, and nowhere else."""
-    entry = loaded.ablations[name]
-    cells = loaded.cells[loaded.cells["ablation"] == name]
-    control = pd.to_numeric(cells[cells["label"] == entry["control"]]["parameters"]).dropna()
+    entry, cells = loaded.experiments[name], loaded.cells
+    is_baseline = (cells["ablation"] == name) & (cells["label"] == entry["control"])
+    sizes = pd.to_numeric(cells[is_baseline]["parameters"]).dropna()
     return {
         "question": name,
         "task": entry["task"],
         "profile": entry["profile"],
-        "parameters": int(control.max()) if len(control) else None,
+        "parameters": int(sizes.max()) if len(sizes) else None,
     }
 
 
 def undertrained(loaded: Loaded, name: str) -> str:
-    """Why a question's control cannot be judged by; empty if it can."""
-    entry = loaded.ablations[name]
-    metric, control = entry["metric"], entry["control"]
-    places = [across for table, label, across in loaded.trials if (table, label) == (name, control)]
+    """Why an experiment's baseline is no standard to compare with; empty if it is."""
+    entry = loaded.experiments[name]
+    metric, baseline = entry["metric"], entry["control"]
     sign = 1 if metric["better"] == "higher" else -1
-    told = {"trivial": "an answer without looking", "copied": "copying its source"}
+    trivial = {"trivial": "an answer without looking", "copied": "copying its source"}
     ended: list[str] = []
-    for across in places:
-        ended += outcomes(loaded, name, control, across).values()
+    for variant in [key for key in loaded.trials if key[:2] == (name, baseline)]:
+        ended += loaded.outcomes.get(variant, {}).values()
         own, *others = (
-            scores(loaded, name, control, across, f"{kind}{metric['name']}", metric["split"], {})
-            for kind in ("", *(f"{kind}_" for kind in told))
+            scores(loaded, variant, f"{kind}{metric['name']}", metric["split"], {})
+            for kind in ("", *(f"{kind}_" for kind in trivial))
         )
-        for other, words in zip(others, told.values(), strict=True):
+        for other, words in zip(others, trivial.values(), strict=True):
             if own and other and sign * _mean(own) <= sign * _mean(other):
-                return f"{control} scores no better than {words}"
+                return f"{baseline} scores no better than {words}"
     stuck = ended.count("stuck")
-    return f"{stuck} of {len(ended)} of its controls are stuck" if 2 * stuck > len(ended) else ""
+    return f"{stuck} of {len(ended)} of its baselines are stuck" if 2 * stuck > len(ended) else ""
 
 
 def _mean(by_seed: dict[int, float]) -> float:
     return math.fsum(by_seed.values()) / len(by_seed)
 
 
-@dataclass(frozen=True)
-class ExpectedErrors:
-    """How many verdicts and marks chance alone would make: of predictions that an interval judges,
-    and of differences in tables that an interval marks."""
-
-    judged: int
-    differences: int
-
-    def __str__(self) -> str:
-        return (
-            f"Of {self.judged} predictions judged by an interval at most {0.025 * self.judged:.2g} "
-            f"verdicts are expected to be wrong by chance; of {self.differences} differences in "
-            f"tables at most {0.05 * self.differences:.2g} would be marked if none were real. "
-            "Variants that share a baseline err together, and the choice of the learning rate is "
-            "in no interval."
-        )
-
-
-def expected_errors(found: Sequence[Verdict], contrasts: pd.DataFrame) -> ExpectedErrors:
-    """Of everything that these verdicts and contrasts judge by an interval."""
-    findings = [each for verdict in found for each in verdict.findings]
-    judged = [each for each in findings if each.is_interval and each.is_ready and each.n]
-    marks = (*DIFFERS, stats.TIE, stats.NOT_RESOLVED)
-    return ExpectedErrors(len(judged), int(contrasts["mark"].isin(marks).sum()))
-
-
-def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[dict[str, Any]]:
+def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[Row]:
     """Every claim of the plan, or those that are asked for, a row for each scope; strict JSON."""
     found = verdicts(evidence.loaded)
     known = list(dict.fromkeys(each.id for each in found))
     for name in asked:
-        choose(name, known, "claim")
+        check_known(name, known, "claim")
     return [_document(each, evidence) for each in found if not asked or each.id in asked]
 
 
-def _document(each: Verdict, evidence: Evidence) -> dict[str, Any]:
+def _document(each: Verdict, evidence: Evidence) -> Row:
     done, planned = evidence.loaded.done(each.scope["question"])
     findings = [{**asdict(f), "prediction": f.prediction.to_dict()} for f in each.findings]
     shallow = {**vars(each), "findings": findings}
-    return dict(plain({**shallow, "done": done, "trials": planned}))
+    return dict(strict_json({**shallow, "done": done, "trials": planned}))
 
 
-def plain(value: Any) -> Any:
+def strict_json(value: Any) -> Any:
     """What strict JSON can say: a number that is not finite is null."""
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: strict_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [strict_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def lines(claim: dict[str, Any]) -> list[str]:
+def verdict_counts(found: Sequence[Row]) -> str:
+    """`3 supported, 1 refuted`."""
+    counts = {word: sum(claim["verdict"] == word for claim in found) for word in VERDICTS}
+    return ", ".join(f"{n} {word}" for word, n in counts.items() if n)
+
+
+def expected_errors(found: Sequence[Row], contrasts: pd.DataFrame) -> str:
+    """How many verdicts and marks chance alone would produce: of predictions that an interval
+    judges, and of differences in tables that an interval marks."""
+    findings = [each for claim in found for each in claim["findings"]]
+    judged = sum(each["is_interval"] and each["is_ready"] and each["n"] > 0 for each in findings)
+    marked = int(contrasts["mark"].isin((*DIFFERS, stats.TIE, stats.NOT_RESOLVED)).sum())
+    return (
+        f"Of {judged} predictions judged by an interval at most {0.025 * judged:.2g} verdicts are "
+        f"expected to be wrong by chance; of {marked} differences in tables at most "
+        f"{0.05 * marked:.2g} would be marked if none were real. Variants that share a baseline "
+        "err together, and the choice of the learning rate is in no interval."
+    )
+
+
+# --- in words
+
+
+def lines(claim: Row) -> list[str]:
     """A claim for the terminal: the verdict first, then a line for each of its predictions."""
     reason = f" ({claim['reason']})" if claim["reason"] else ""
     scope = claim["scope"]
@@ -288,7 +278,7 @@ def lines(claim: dict[str, Any]) -> list[str]:
         f"{claim['id']}: {claim['verdict']}{reason}",
         f"  {claim['statement']} ({claim['source']})",
         f"  {scope['question']} on {scope['task']}{size}, n = {claim['n']}{partial}",
-        *(f"  {_line(each)}" for each in claim["findings"]),
+        *(f"  {each['word']}: {plain(finding_text(each, {}))}" for each in claim["findings"]),
         *([f"  would decide it: {claim['remedy']}"] if claim["remedy"] else []),
     ]
 
@@ -300,20 +290,59 @@ def _subject(p: Prediction) -> str:
     return f"{' over '.join(map(quoted, p.of))} {p.word}{other}"
 
 
-def _line(each: dict[str, Any]) -> str:
-    p = prediction_of(each["prediction"])
-    role = "requires " if each["role"] == "requires" else ""
-    text = f"{role}{_subject(p)}: {each['word']}"
-    low, high = (math.nan if each[end] is None else each[end] for end in ("low", "high"))
-    if each["rates"]:
-        told = [
-            f"{quoted(name)} {hits} of {n} ({bounds(*stats.rate_ends(hits, n))})"
-            for name, (hits, n) in each["rates"].items()
-        ]
-        text = f"{text}; succeed: {', '.join(told)}"
-    if each["effect"] is None:
-        return text
-    effect = f"{each['shows']} of {p.metric} {number(each['effect'], (high - low) / 2)}"
-    ends = f", 95 % interval {bounds(low, high)}" if not math.isnan(low) else ""
-    luck = "" if each["of_items"] is None else f" ({each['of_items']:.0%} of it test items)"
-    return f"{text}; {effect}{ends}{luck}"
+def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    """What was found for one prediction: `loss: none − sinusoidal +0.41 nats/token (0.38 to
+    0.44); predicted: at least 0.1`; names marked."""
+    p = finding["prediction"]
+    known = metrics.get(p["metric"], {})
+    label = known.get("label") or p["metric"].replace("_", " ")
+    places = {**(p.get("across") or {}), **(p.get("at") or {})}
+    where = ", ".join(f"{name.replace('_', ' ')} {place}" for name, place in places.items())
+    required = "requires " if finding["role"] == "requires" else ""
+    parts = [f"{required}{label}{f' at {where}' if where else ''}: {_sides(finding)}"]
+    if finding["rates"]:
+        rates = [f"{named(name)} {hits} of {n}" for name, (hits, n) in finding["rates"].items()]
+        parts.append(f" success {', '.join(rates)};")
+    if finding["effect"] is None:
+        parts.append(f" {finding['reason']}" if finding["reason"] else " nothing measured")
+        return "".join(parts)
+    parts.append(f" {_size(finding, known.get('unit') or '')}")
+    return "".join(parts) + _predicted(finding)
+
+
+def _sides(finding: Mapping[str, Any]) -> str:
+    """`none − sinusoidal`, `lstm over transformer`, `growth with each doubling of …`."""
+    p = finding["prediction"]
+    names = [*p["of"], *([p["than"]] if p.get("than") else [])]
+    joint = " over " if finding["shows"] == "ratio" else " − " if p.get("than") else ", "
+    subject = joint.join(map(named, names))
+    plain_kinds = ("difference", "ratio", "value", "difference of success rates")
+    return subject if finding["shows"] in plain_kinds else f"{subject}, {finding['shows']}"
+
+
+def _size(finding: Mapping[str, Any], unit: str) -> str:
+    """`+0.41 nats/token (95 % interval 0.385 to 0.435)`, `0.77 × (0.62 to 0.94)`."""
+    low, high = (math.nan if finding[end] is None else finding[end] for end in ("low", "high"))
+    is_ratio = finding["shows"] == "ratio" and finding["prediction"].get("than")
+    has_unit = finding["shows"] in ("difference", "value") and unit not in UNITLESS
+    after = " ×" if is_ratio else f" {unit}" if has_unit else ""
+    sign = "+" if finding["shows"].startswith("difference") and finding["effect"] > 0 else ""
+    ends = f" (95 % interval {bounds(low, high)})" if not math.isnan(low) else ""
+    items = ""
+    if finding["of_items"] is not None:
+        items = f", {finding['of_items']:.0%} of its variance from test items"
+    return f"{sign}{number(finding['effect'], (high - low) / 2)}{after}{ends}{items}"
+
+
+def _predicted(finding: Mapping[str, Any]) -> str:
+    """`; predicted at least 0.1`, `; predicted above 0`, `; predicted −0.02 to 0.02`."""
+    low, high = finding["bounds"] or (None, None)
+    if low is None and high is None:
+        return ""
+    if low is not None and high is not None:
+        words = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    elif low is not None:
+        words = f"at least {low:g}" if low else "above 0"
+    else:
+        words = f"at most {high:g}" if high else "below 0"
+    return f"; predicted {words}".replace("-", "−")

@@ -1,13 +1,14 @@
-"""From a results folder to tidy frames: what was asked, what happened, what was read.
+"""From a results folder to two tidy frames: the planned trials with their outcomes, and a row for
+each measurement.
 
-A record that cannot be used is named with its reason, and the rest goes on.
+A record that cannot be used is named with its reason, and the others are used.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,31 +21,31 @@ from ablations.store.record import TRAINING, Reading, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp, changed
-from analysis.environment import session_of
-from analysis.names import printable
+from analysis.wording import printable
 
 WAITING, UNREADABLE, FINE = "waiting", "unreadable", "ok"
 
-CELL = ["ablation", "label", "across", "seed", "trial"]
+Row = dict[str, Any]
+Variant = tuple[str, str, str]
+"""An experiment, a label and the levels of its factors in one line."""
+VARIANT = ["ablation", "label", "across"]
+CELL = [*VARIANT, "seed", "trial"]
 OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
 OUTCOME += ["numerics"]
 PLAIN = [
     *("measure", "metric", "split", "unit", "value", "reason", "session", "against"),
     *("samples", "reference", "twin", "axes", "values", "at"),
 ]
-"""Fields of a reading that are columns as they are."""
+"""Fields of a measurement that are columns as they are."""
 READING = [*CELL, "status", "settings", *PLAIN, "step", "place"]
-
-ScoreKey = tuple[str, str, str, str, str | None, str]
-"""An ablation, a label, its crossing, a metric, a split and a place."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """One picture of a results folder.
+    """What a results folder held when it was read.
 
-    `cells` has one row per planned cell with its outcome, `readings` one per reading of a cell;
-    each coordinate of a reading is a column of its own, `place` all but the step in one line.
+    `cells` has a row for each planned trial with its outcome, `readings` one for each measurement;
+    each coordinate is a column of its own, `place` all of them but the step in one line.
     """
 
     root: Path
@@ -57,79 +58,112 @@ class Loaded:
     """Trials whose record was made by other code than is here."""
 
     @cached_property
-    def ablations(self) -> dict[str, dict[str, Any]]:
-        """The tables that report something; the others only choose among settings."""
+    def experiments(self) -> dict[str, dict[str, Any]]:
+        """The experiments that report something; tuning alone does not."""
         return {
             name: entry
             for name, entry in self.plan["ablations"].items()
             if any(cell["role"] == "report" for cell in entry["cells"]) or not entry["cells"]
         }
 
-    def done(self, ablation: str | None = None) -> tuple[int, int]:
+    def done(self, experiment: str | None = None) -> tuple[int, int]:
         """Distinct trials that have a usable record, and distinct trials planned."""
-        cells = self.cells if ablation is None else self.cells[self.cells["ablation"] == ablation]
+        cells = self.cells
+        cells = cells if experiment is None else cells[cells["ablation"] == experiment]
         trials = set(cells["trial"])
         return len(trials & set(self.records)), len(trials)
 
-    @cached_property
-    def trials(self) -> dict[tuple[str, str, str], dict[int, str]]:
-        """Ablation, label and crossing → seed → trial, of everything that is planned."""
-        found: dict[tuple[str, str, str], dict[int, str]] = {}
-        for *arm, seed, trial in self.cells[CELL].itertuples(index=False, name=None):
-            found.setdefault((arm[0], arm[1], arm[2]), {})[seed] = trial
-        return found
+    def held(self, experiment: str) -> list[Record]:
+        """The records of an experiment, each once."""
+        trials = self.cells[self.cells["ablation"] == experiment]["trial"].unique()
+        return [self.records[trial] for trial in trials if trial in self.records]
 
     @cached_property
-    def outcomes(self) -> dict[tuple[str, str, str], dict[int, str]]:
-        """Ablation, label and crossing → seed → how its trial ended, of those that have."""
-        found: dict[tuple[str, str, str], dict[int, str]] = {arm: {} for arm in self.trials}
-        columns = self.cells[[*CELL[:4], "outcome"]]
-        for *arm, seed, outcome in columns.itertuples(index=False, name=None):
-            if outcome not in (WAITING, UNREADABLE):
-                found[arm[0], arm[1], arm[2]][seed] = outcome
-        return found
+    def trials(self) -> dict[Variant, dict[int, str]]:
+        """Seed → trial, of everything that is planned."""
+        return _by_seed(self.cells, "trial")
+
+    @cached_property
+    def outcomes(self) -> dict[Variant, dict[int, str]]:
+        """Seed → how its trial ended, of those that have."""
+        return _by_seed(self.cells[~self.cells["outcome"].isin((WAITING, UNREADABLE))], "outcome")
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], Any]:
-        """Ablation and metric → the positions of its readings: no question scans all of them."""
+        """Experiment and metric → the positions of its measurements: a filter that is fast."""
         return dict(self.readings.groupby(["ablation", "metric"]).indices)
 
+    def of_metric(self, experiment: str, metric: str) -> pd.DataFrame:
+        """The measurements of one metric in an experiment."""
+        return self.readings.iloc[self.rows.get((experiment, metric), [])]
+
     @cached_property
-    def timings(self) -> list[list[dict[str, Any]]]:
-        """The readings of each timed cell and place, one for each process of one session."""
-        controls = {
-            (name, across, seed): trial
-            for (name, label, across), own in self.trials.items()
-            for seed, trial in own.items()
-            if label == self.ablations[name]["control"]
-        }
-        groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    def final(self) -> pd.DataFrame:
+        """The value after the last step of each trial, metric and place, where there is one; no
+        times and no arrays."""
         frame = self.readings
-        for row in listed(frame[frame["session"].notna() & frame["value"].isna()]):
-            control = controls.get((row["ablation"], row["across"], row["seed"]))
-            if isinstance(row["against"], str) and row["against"] != control:
-                continue  # timed beside the control of another question
+        single = frame[frame["session"].isna() & frame["values"].isna()]
+        last = single.sort_values("step", kind="stable", na_position="last")
+        last = last.drop_duplicates([*CELL, "metric", "split", "place"], keep="last").sort_index()
+        return last[last["value"].notna()]
+
+    @cached_property
+    def scores(self) -> dict[tuple[str, ...], dict[int, float]]:
+        """Variant, metric, split and place → seed → final value, of trials that ended well."""
+        fine = self.final[self.final["status"] == FINE]
+        found: dict[tuple[str, ...], dict[int, float]] = {}
+        columns = [*VARIANT, "metric", "split", "place", "seed", "value"]
+        for *key, seed, value in fine[columns].itertuples(index=False, name=None):
+            found.setdefault(tuple(key), {})[seed] = value
+        return found
+
+    @cached_property
+    def timings(self) -> dict[tuple[str, ...], list[list[Row]]]:
+        """Variant and metric → for each trial, place and session one measurement a process."""
+        frame = self.readings
+        timed = frame[frame["session"].notna() & frame["value"].isna()]
+        groups: dict[tuple[Any, ...], list[Row]] = {}
+        for row in timed.to_dict("records"):
+            baseline = row["ablation"], self.experiments[row["ablation"]]["control"], row["across"]
+            beside = self.trials.get(baseline, {}).get(row["seed"])
+            if isinstance(row["against"], str) and row["against"] != beside:
+                continue  # timed beside the baseline of another experiment
             key = *(row[name] for name in CELL), row["metric"], row["place"]
             groups.setdefault((*key, session_of(row["session"])), []).append(row)
-        return list(groups.values())
-
-    @cached_property
-    def scores(self) -> dict[ScoreKey, dict[int, dict[float, float]]]:
-        """What was measured where → seed → step → value, of trials that ended well.
-
-        A value that was taken at no step stands at infinity; one that is null is NaN.
-        """
-        frame = self.readings
-        single = frame["session"].isna() & frame["values"].isna() & (frame["status"] == FINE)
-        columns = [*CELL[:3], "metric", "split", "place", "seed", "step", "value"]
-        found: dict[ScoreKey, dict[int, dict[float, float]]] = {}
-        for *key, seed, step, value in frame.loc[single, columns].itertuples(
-            index=False, name=None
-        ):
-            key[4] = key[4] if isinstance(key[4], str) else None
-            taken = found.setdefault((key[0], key[1], key[2], key[3], key[4], key[5]), {})
-            taken.setdefault(seed, {})[math.inf if step != step else step] = value
+        found: dict[tuple[str, ...], list[list[Row]]] = {}
+        for key, group in groups.items():
+            found.setdefault((*key[:3], key[5]), []).append(group)
         return found
+
+
+def _by_seed(cells: pd.DataFrame, column: str) -> dict[Variant, dict[int, str]]:
+    found: dict[Variant, dict[int, str]] = {}
+    for *variant, seed, value in cells[[*VARIANT, "seed", column]].itertuples(
+        index=False, name=None
+    ):
+        found.setdefault((variant[0], variant[1], variant[2]), {})[seed] = value
+    return found
+
+
+def scores(
+    loaded: Loaded, variant: Variant, metric: str, split: str, at: Mapping[str, Any]
+) -> dict[int, float]:
+    """Seed → final value of a metric at exactly these coordinates; it may belong to no split."""
+    where = place(at)
+    keys = [(*variant, metric, part, where) for part in ("", split)]
+    return {seed: value for key in keys for seed, value in loaded.scores.get(key, {}).items()}
+
+
+def by_step(
+    loaded: Loaded, variant: Variant, metric: str, split: str, at: Mapping[str, Any]
+) -> pd.DataFrame:
+    """The measurements of a metric along training (`seed`, `step`, `value`), of trials that ended
+    well."""
+    frame = loaded.of_metric(variant[0], metric)
+    is_own = (frame["label"] == variant[1]) & (frame["across"] == variant[2])
+    is_there = frame["split"].isin(("", split)) & (frame["place"] == place(at))
+    own = frame[is_own & is_there & (frame["status"] == FINE) & frame["session"].isna()]
+    return own[["seed", "step", "value"]]
 
 
 def load(root: str | Path) -> Loaded:
@@ -142,7 +176,7 @@ def load(root: str | Path) -> Loaded:
     plan = printable(results.read_plan())
     records: dict[str, Record] = {}
     unreadable: dict[str, str] = {}
-    for trial in dict.fromkeys(cell["trial"] for cell, _ in _cells(plan)):
+    for trial in dict.fromkeys(cell["trial"] for cell, _ in _planned(plan)):
         try:
             record = results.read(trial)
         except RecordError as error:
@@ -163,52 +197,54 @@ def picture(
 ) -> Loaded:
     """A plan and its records as frames."""
     faults = dict(unreadable or {})
-    is_changed = _remembered()
-    outcomes: list[dict[str, Any]] = []
-    taken: list[tuple[dict[str, Any], Record, list[Reading]]] = []
+    changes = cache(lambda stamp: bool(changed(dict(stamp))))  # records share their stamps
+    outcomes: list[Row] = []
+    taken: list[tuple[Row, list[Reading]]] = []
     stale: set[str] = set()
-    for cell, measures in _cells(plan):
-        held = records.get(cell["trial"])
+    for cell, measures in _planned(plan):
+        record = records.get(cell["trial"])
         fault = faults.get(cell["trial"])
-        if held is not None:
-            made_by = [held.env.get("code") or {}, *(held.measures.get(m, {}) for m in measures)]
-            if any(map(is_changed, made_by)):
+        if record is not None:
+            made_by = [
+                record.env.get("code") or {},
+                *(record.measures.get(m, {}) for m in measures),
+            ]
+            if any(changes(frozenset(stamp.items())) for stamp in made_by):
                 stale.add(cell["trial"])
-            fault = _mismatch(cell, held)
-        known = None if fault else held
+            fault = _mismatch(cell, record)
+        known = None if fault else record
         outcomes.append({**cell, **_outcome(known, fault, measures)})
         if known is not None:
-            asked = (TRAINING, *measures)  # not what another table asks for
-            taken.append((cell, known, [r for r in known.readings if r.measure in asked]))
+            asked = (TRAINING, *measures)  # not what another experiment asks for
+            own = [each for each in known.readings if each.measure in asked]
+            taken.append(({**cell, "status": known.status}, own))
+    readings = _tidy(taken)
+    is_other = _of_other_code(readings, records, lambda stamp: changes(frozenset(stamp.items())))
     return Loaded(
         root=root,
         plan=plan,
         records=records,
         unreadable=faults,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
-        readings=_tidy(_of_one_version(taken, is_changed)),
+        readings=readings[~is_other].reset_index(drop=True),
         stale=frozenset(stale),
     )
 
 
-def _cells(plan: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
-    """What is reported: a cell as the frames have it, and the measures it is asked for."""
-    return [
-        (
-            {
-                **{name: cell[name] for name in ("label", "seed", "trial", "settings")},
-                **{"ablation": name, "across": crossing(cell["across"])},
-            },
-            cell["measures"],
-        )
-        for name, entry in plan["ablations"].items()
-        for cell in entry["cells"]
-        if cell["role"] == "report"
-    ]
+def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
+    """Each trial that is reported, as the frames have it, and the measures that it needs."""
+    for name, entry in plan["ablations"].items():
+        for cell in entry["cells"]:
+            if cell["role"] == "report":
+                own = {key: cell[key] for key in ("label", "seed", "trial", "settings")}
+                yield (
+                    {**own, "ablation": name, "across": crossing(cell["across"])},
+                    cell["measures"],
+                )
 
 
-def _mismatch(cell: dict[str, Any], record: Record) -> str | None:
-    """Why a record cannot fill this cell: each says of itself what it is."""
+def _mismatch(cell: Row, record: Record) -> str | None:
+    """Why a record does not fit its place in the plan."""
     if record.trial != cell["trial"]:
         return f"its record is of trial {record.trial}"
     if record.config.get("seed") != cell["seed"]:
@@ -218,7 +254,7 @@ def _mismatch(cell: dict[str, Any], record: Record) -> str | None:
     return None
 
 
-def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> dict[str, Any]:
+def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> Row:
     if record is None:
         return {"outcome": UNREADABLE if fault else WAITING, "reason": fault, "owed": 0}
     return {
@@ -231,34 +267,26 @@ def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> d
     }
 
 
-def _of_one_version(
-    taken: list[tuple[dict[str, Any], Record, list[Reading]]], is_changed: Callable[[Stamp], bool]
-) -> list[tuple[dict[str, Any], Record, list[Reading]]]:
-    """In each ablation, the readings of every measure that one version of the code made."""
-    stamps: dict[tuple[str, str], dict[str, Stamp]] = {}
-    for cell, record, readings in taken:
-        for measure in {reading.measure for reading in readings}:
-            made_by = {**(record.env.get("code") or {}), **record.measures.get(measure, {})}
-            stamps.setdefault((cell["ablation"], measure), {})[cell["trial"]] = made_by
-    wrong = {
-        (*key, trial)
-        for key, made_by in stamps.items()
-        for trial in other_code(made_by, is_changed)
-    }
-    return [
-        (
-            cell,
-            record,
-            [r for r in own if (cell["ablation"], r.measure, cell["trial"]) not in wrong],
-        )
-        for cell, record, own in taken
-    ]
+def _of_other_code(
+    frame: pd.DataFrame, records: Mapping[str, Record], is_changed: Callable[[Stamp], bool]
+) -> pd.Series:
+    """Which measurements were taken by other code than the rest of their experiment."""
+    wrong: set[tuple[str, str, str]] = set()
+    for (name, measure), trials in frame.groupby(["ablation", "measure"])["trial"].unique().items():
+        held = {trial: records[trial] for trial in trials}
+        stamps = {
+            trial: {**(record.env.get("code") or {}), **record.measures.get(measure, {})}
+            for trial, record in held.items()
+        }
+        wrong |= {(name, measure, trial) for trial in other_code(stamps, is_changed)}
+    if not wrong:
+        return pd.Series(False, index=frame.index)
+    keys = zip(frame["ablation"], frame["measure"], frame["trial"], strict=True)
+    return pd.Series([key in wrong for key in keys], index=frame.index)
 
 
-def other_code(
-    stamps: Mapping[str, Stamp], is_changed: Callable[[Stamp], Any] = changed
-) -> set[str]:
-    """The trials whose stamp contradicts that of others, so that they cannot stand beside them.
+def other_code(stamps: Mapping[str, Stamp], is_changed: Callable[[Stamp], bool]) -> set[str]:
+    """The trials whose stamp contradicts that of others, so that they cannot be compared.
 
     Two stamps contradict each other where they have one file with two digests. Then those that are
     of the code here count; where none is, the version that most of them have.
@@ -278,21 +306,16 @@ def other_code(
     return {trial for trial, version in versions.items() if version != most}
 
 
-def _remembered() -> Callable[[Stamp], bool]:
-    """Whether the code of a stamp has changed, looked up once a stamp: records share them."""
-    look_up = cache(lambda key: bool(changed(dict(key))))
-    return lambda made_by: look_up(frozenset(made_by.items()))
-
-
-def _tidy(taken: list[tuple[dict[str, Any], Record, list[Reading]]]) -> pd.DataFrame:
-    """A row a reading; filled column by column, for there are hundreds of thousands."""
-    readings = [reading for _, _, own in taken for reading in own]
+def _tidy(taken: list[tuple[Row, list[Reading]]]) -> pd.DataFrame:
+    """A row a measurement; filled column by column, for there are hundreds of thousands."""
+    readings = [reading for _, own in taken for reading in own]
     columns: dict[str, Any] = {
         name: [getattr(reading, name) for reading in readings] for name in PLAIN
     }
     shown = cache(printable)  # each text once
     for name in ("metric", "unit", "reason"):
         columns[name] = list(map(shown, columns[name]))
+    columns["split"] = [split or "" for split in columns["split"]]
     columns["step"] = np.array([at.get("step", math.nan) for at in columns["at"]], dtype=float)
     columns["place"] = [place(at) for at in columns["at"]]
     columns["value"] = np.array(columns["value"], dtype=float)
@@ -300,11 +323,8 @@ def _tidy(taken: list[tuple[dict[str, Any], Record, list[Reading]]]) -> pd.DataF
         for name, value in at.items():
             if name not in READING:
                 columns.setdefault(name, [math.nan] * len(readings))[row] = value
-    cells = pd.DataFrame(
-        [{**cell, "status": record.status} for cell, record, _ in taken],
-        columns=[*CELL, "settings", "status"],
-    )
-    repeated = np.repeat(np.arange(len(taken)), [len(own) for _, _, own in taken])
+    cells = pd.DataFrame([cell for cell, _ in taken], columns=[*CELL, "settings", "status"])
+    repeated = np.repeat(np.arange(len(taken)), [len(own) for _, own in taken])
     whose = cells.take(repeated).reset_index(drop=True)
     frame = pd.concat([whose, pd.DataFrame(columns)], axis=1)
     return frame[[*READING, *sorted(set(columns) - set(READING))]]
@@ -319,12 +339,10 @@ def place(at: Mapping[str, Any]) -> str:
 
 
 def crossing(across: Mapping[str, str]) -> str:
-    """Crossed factors in one canonical line: `data=3k, depth=2`; empty where nothing is crossed."""
+    """Levels of factors in one canonical line: `data=3k, depth=2`; empty without factors."""
     return ", ".join(f"{name}={across[name]}" for name in sorted(across))
 
 
-def listed(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """A frame's rows as plain dictionaries."""
-    names = [str(name) for name in frame.columns]
-    columns = (frame[name].tolist() for name in frame.columns)
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+def session_of(named: str | None) -> str | None:
+    """The session of a measurement without its process: `1f2e3d4c.0` belongs to `1f2e3d4c`."""
+    return named.partition(".")[0] if isinstance(named, str) else None

@@ -29,26 +29,16 @@ from ablations.store.predictions import (
     Worse,
 )
 from analysis import stats
-from analysis.load import FINE, Loaded, crossing
-from analysis.scores import difference, outcomes, scores, steps_to_reach
-from analysis.speed import log_ratios, log_seconds, places
+from analysis.contrasts import Difference, difference
+from analysis.load import FINE, Loaded, Row, Variant, by_step, crossing, scores, session_of
+from analysis.timing import log_ratios, log_seconds, timed_at
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
-PROCESSES, NOTHING = "processes", "nothing"  # what repeats a metric, where seeds do not
 MOVING = 0.5  # of its margin, over the last third of the steps
 FEW_RATES = (5, 6, 8, 10, 15, 20, 30, 40)  # seeds at which a difference of rates is tried
+NO_FLOOR = "not timed beside a copy of itself"
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Spot:
-    """One place that a prediction looks at: levels of the factors, coordinates, and how far along
-    its factor."""
-
-    across: str
-    at: dict[str, Any]
-    x: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -66,7 +56,7 @@ class Found:
     """Where that is not the kind's own."""
     is_log: bool = False
     is_fact: bool = False
-    """Counted: nothing is left to luck, and there is no interval to show."""
+    """Counted: there is no chance in it, and no interval to show."""
     rates: dict[str, tuple[int, int]] | None = None
     of_items: float | None = None
     said: str = ""
@@ -78,75 +68,84 @@ class Found:
     @property
     def word(self) -> str:
         """Supported where the interval lies inside what is predicted, refuted outside."""
-        least, most = (
-            edge if edge is not None else open_
-            for edge, open_ in zip(self.bounds, (-math.inf, math.inf), strict=True)
-        )
+        least, most = self.bounds
         if self.reason or math.isnan(self.low):
             return UNDECIDED
         if self.said:
             return self.said
-        if least < self.low and self.high < most:
+        is_above = least is None or least < self.low
+        if is_above and (most is None or self.high < most):
             return SUPPORTED
-        return REFUTED if self.high <= least or self.low >= most else UNDECIDED
+        is_below = least is not None and self.high <= least
+        return REFUTED if is_below or (most is not None and self.low >= most) else UNDECIDED
 
     @property
     def needed(self) -> float:
         """Fresh seeds that would decide it, as far as size and spread are known."""
         if self.word != UNDECIDED or self.reason or self.said:
             return math.nan
-        if self.rates is not None:
-            share = self.effect - next(edge for edge in self.bounds if edge is not None)
-            deciding = (n for n in FEW_RATES if n > self.n and _decides(share, n))
-            return float(next(deciding, math.inf))
-        return stats.seeds_needed(self.effect, self.sd, self.bounds)
+        if self.rates is None:
+            return stats.seeds_needed(self.effect, self.sd, self.bounds)
+        share = self.effect - next(edge for edge in self.bounds if edge is not None)
+        for n in FEW_RATES:
+            low, high = stats.difference_ends(round(share * n), n)
+            if n > self.n and (low > 0 or high < 0):
+                return float(n)
+        return math.inf
 
 
-def _decides(share: float, n: int) -> bool:
-    low, high = stats.difference_ends(round(share * n), n)
-    return low > 0 or high < 0
+@dataclass(frozen=True)
+class Spot:
+    """One place that a prediction looks at: levels of the factors, coordinates, and how far along
+    its factor."""
+
+    across: str
+    at: dict[str, Any]
+    x: float = math.nan
 
 
 @dataclass(frozen=True)
 class Case:
-    """One prediction of one question, at one crossing or along one factor."""
+    """One prediction of one experiment, at one level of the factors or along one of them."""
 
     loaded: Loaded
-    ablation: str
+    experiment: str
     prediction: Prediction
     crossings: tuple[dict[str, str], ...]
 
     @property
-    def entry(self) -> dict[str, Any]:
-        return self.loaded.ablations[self.ablation]
-
-    @property
-    def metric(self) -> dict[str, Any]:
+    def metric(self) -> Row:
         """What is known of its metric."""
-        found: dict[str, Any] = self.entry["metrics"].get(self.prediction.metric, {})
-        return found
+        metrics = self.loaded.experiments[self.experiment]["metrics"]
+        return dict(metrics.get(self.prediction.metric, {}))
 
-    @property
+    @cached_property
     def repeats(self) -> str:
+        """What repeats its metric: `seeds`, `processes` or `nothing`."""
         return str(self.metric.get("repeats", "seeds"))
 
     @property
     def is_timed(self) -> bool:
-        return self.repeats == PROCESSES
+        return self.repeats == "processes"
 
     @property
     def is_fact(self) -> bool:
-        return self.repeats == NOTHING or isinstance(self.prediction, Exact)
+        return self.repeats == "nothing" or isinstance(self.prediction, Exact)
 
     @property
     def better(self) -> str:
         return str(self.metric.get("better", "lower"))
 
     @property
-    def arms(self) -> list[tuple[str, str]]:
-        """Every variant and crossing that it looks at."""
+    def variants(self) -> list[Variant]:
+        """Every variant that it looks at, at each of its factors."""
         lines = [crossing(across) for across in self.crossings]
-        return [(label, line) for label in self.prediction.labels for line in lines]
+        return [(self.experiment, label, x) for label in self.prediction.labels for x in lines]
+
+    @property
+    def sides(self) -> list[tuple[str, Spot]]:
+        """Every variant at every place."""
+        return [(label, spot) for label in self.prediction.labels for spot in self.spots]
 
     @cached_property
     def spots(self) -> list[Spot]:
@@ -165,15 +164,15 @@ class Case:
         return sorted((s for s in found if since is None or s.x >= since), key=lambda s: s.x)
 
     def _read_along(self, across: str, along: str) -> list[float]:
-        """Where along a coordinate every variant was read."""
-        name, p = self.ablation, self.prediction
+        """Where along a coordinate every variant was measured."""
+        p = self.prediction
         found = []
         for label in p.labels:
             if self.is_timed:
-                groups = places(self.loaded, name, label, across, p.metric, p.at)
+                groups = timed_at(self.loaded, (self.experiment, label, across), p.metric, p.at)
                 read = {g[0]["at"][along] for g in groups if along in g[0]["at"] and log_seconds(g)}
             else:
-                rows = self.loaded.readings.iloc[self.loaded.rows.get((name, p.metric), [])]
+                rows = self.loaded.of_metric(self.experiment, p.metric)
                 mine = rows[(rows["label"] == label) & (rows["across"] == across)]
                 read = set(mine[along].dropna()) if along in mine else set()
             found.append(read)
@@ -184,15 +183,16 @@ class Case:
         if self.is_timed:
             return self._processes()
         least = 1 if self.is_fact else stats.LEAST
-        arms = [(self.ablation, *arm) for arm in self.arms]
-        planned = [self.loaded.trials.get(arm, {}).keys() for arm in arms]
-        ended = [self.loaded.outcomes.get(arm, {}).keys() for arm in arms]
+        planned, ended = (
+            [held.get(variant, {}).keys() for variant in self.variants]
+            for held in (self.loaded.trials, self.loaded.outcomes)
+        )
         reason, done = "not planned for every variant that it looks at", []
-        for batch in self.entry["batches"]:
+        for batch in self.loaded.experiments[self.experiment]["batches"]:
             asked = [seed for seed in batch if all(seed in own for own in planned)]
             have = [seed for seed in asked if all(seed in own for own in ended)]
             if not asked or (not reason and (have != asked or len(have) < least)):
-                continue  # of a batch that is not whole nothing is judged, once another was
+                continue  # a later batch judges only when it is complete
             done, reason = have, ""
             if have != asked:
                 reason = f"pass {len(have)} of {len(asked)}"
@@ -203,83 +203,72 @@ class Case:
         return done, reason
 
     def _processes(self) -> tuple[list[int], str]:
-        sessions = {
-            str(group[0]["session"]).partition(".")[0]
-            for label in self.prediction.labels
-            for spot in self.spots
-            for group in self._places(label, spot)
-        }
+        groups = [group for side in self.sides for group in self._timed(*side)]
+        sessions = {session_of(str(group[0]["session"])) for group in groups}
         if len(sessions) > 1 and not isinstance(self.prediction, Ratio):
             return [], "timed in different sessions, which have nothing in common"
-        held = [len(self.values(label, s)) for label in self.prediction.labels for s in self.spots]
-        n = min(held, default=0)
+        n = min((len(self.values(*side)) for side in self.sides), default=0)
         if n == 0:
             return [], "not timed at the places that it looks at"
-        told = f"timed in {n} process{'es' * (n > 1)}; {stats.LEAST} are needed"
-        return list(range(n)), told if n < stats.LEAST else ""
+        few = f"timed in {n} process{'es' * (n > 1)}; {stats.LEAST} are needed"
+        return list(range(n)), few if n < stats.LEAST else ""
 
-    def _places(self, label: str, spot: Spot) -> list[list[dict[str, Any]]]:
-        return places(
-            self.loaded, self.ablation, label, spot.across, self.prediction.metric, spot.at
-        )
+    def _timed(self, label: str, spot: Spot) -> list[list[Row]]:
+        variant = self.experiment, label, spot.across
+        return timed_at(self.loaded, variant, self.prediction.metric, spot.at)
 
     def values(self, label: str, spot: Spot) -> dict[int, float]:
         """Seed, or process, → the value of a variant at a place."""
-        p = self.prediction
+        p, variant = self.prediction, (self.experiment, label, spot.across)
         if self.is_timed:
-            found = self._places(label, spot)
+            found = self._timed(label, spot)
             # Timed at several places, and it does not say which: nothing is known.
             logs = log_seconds(found[0]) if len(found) == 1 else []
             return {process: math.exp(log) for process, log in enumerate(logs)}
-        if p.metric == STEPS:
-            level = float(p.at["loss"])
-            return steps_to_reach(self.loaded, self.ablation, label, spot.across, level)
-        return scores(self.loaded, self.ablation, label, spot.across, p.metric, p.split, spot.at)
+        if p.metric != STEPS:
+            return scores(self.loaded, variant, p.metric, p.split, spot.at)
+        # The first evaluation with so low a loss; a seed that failed never arrived.
+        curve = by_step(self.loaded, variant, "loss", "valid", {})
+        arrived = curve[curve["value"] <= float(p.at["loss"])].groupby("seed")["step"].min()
+        never = dict.fromkeys(self.loaded.outcomes.get(variant, {}), math.inf)
+        return {**never, **arrived.to_dict()}
 
     def matrix(self, label: str, units: Sequence[int]) -> Floats:
         """S L: the values of a variant, by seed or process and place along its factor."""
         held = [self.values(label, spot) for spot in self.spots]
         return np.array([[each.get(unit, math.nan) for each in held] for unit in units])
 
-    def timed_side(self, label: str, spot: Spot) -> tuple[list[float], float]:
+    def log_ratios(self, label: str, spot: Spot) -> tuple[list[float], float]:
         """A variant's log ratios to the reference's times, and the noise floor."""
-        found = self._places(label, spot)
+        found = self._timed(label, spot)
         return log_ratios(found[0])[:2] if len(found) == 1 else ([], math.nan)
-
-    def floor(self) -> float:
-        """How far two copies of one model are apart; NaN where there was no second copy."""
-        if not self.is_timed:
-            return 0.0
-        sides = [self.timed_side(label, s)[1] for label in self.prediction.labels
-                 for s in self.spots]  # fmt: skip
-        return float(np.max(sides)) if sides else math.nan
 
     def lost(self, seeds: Sequence[int]) -> str:
         """How many of these seeds failed or have no score, on either side; empty if none."""
         if self.is_timed:
             return ""
-        ended = [outcomes(self.loaded, self.ablation, *arm) for arm in self.arms]
+        ended = [self.loaded.outcomes.get(variant, {}) for variant in self.variants]
         failed = sum(any(own.get(seed) != FINE for own in ended) for seed in seeds)
         if failed:
             return f"{failed} of {len(seeds)} seeds failed"
-        held = [self.values(label, s) for label in self.prediction.labels for s in self.spots]
+        held = [self.values(*side) for side in self.sides]
         gaps = sum(any(seed not in own for own in held) for seed in seeds)
         return f"{gaps} of {len(seeds)} seeds have no score" if gaps else ""
 
     def seconds(self) -> float:
         """What one more seed of everything that it looks at takes; NaN where it is not known."""
-        found = []
-        for arm in self.arms:
-            trials = self.loaded.trials.get((self.ablation, *arm), {}).values()
+        total = 0.0
+        for variant in self.variants:
+            trials = self.loaded.trials.get(variant, {}).values()
             held = [self.loaded.records[t].env for t in trials if t in self.loaded.records]
             spent = [env["seconds"] for env in held if env.get("seconds") is not None]
-            found.append(math.fsum(spent) / len(spent) if spent else math.nan)
-        return math.fsum(found) if found else math.nan
+            total += math.fsum(spent) / len(spent) if spent else math.nan
+        return total if self.variants else math.nan
 
 
-def cases(loaded: Loaded, ablation: str, prediction: Prediction) -> list[Case]:
-    """The prediction at each crossing that it does not tell apart itself."""
-    every = {crossing(c["across"]): c["across"] for c in loaded.ablations[ablation]["cells"]}
+def cases(loaded: Loaded, experiment: str, prediction: Prediction) -> list[Case]:
+    """The prediction at each level of the factors that it does not name itself."""
+    every = {crossing(c["across"]): c["across"] for c in loaded.experiments[experiment]["cells"]}
     along = getattr(prediction, "along", None)
     groups: dict[str, list[dict[str, str]]] = {}
     for across in every.values():
@@ -290,8 +279,8 @@ def cases(loaded: Loaded, ablation: str, prediction: Prediction) -> list[Case]:
     for group in groups.values():
         levels = {name: level for name, level in group[0].items() if name != along}
         pinned = prediction.model_copy(update={"across": levels})
-        found.append(Case(loaded, ablation, pinned, tuple(group)))
-    return found or [Case(loaded, ablation, prediction, ())]
+        found.append(Case(loaded, experiment, pinned, tuple(group)))
+    return found or [Case(loaded, experiment, prediction, ())]
 
 
 def measure(case: Case, units: Sequence[int]) -> Found:
@@ -299,53 +288,46 @@ def measure(case: Case, units: Sequence[int]) -> Found:
     p = case.prediction
     if not case.spots or not len(units):
         return Found()
-    is_rate = isinstance(p, Fails) or getattr(p, "threshold", None) is not None
-    is_timed_ratio = isinstance(p, Ratio) and case.is_timed
-    if not (is_rate or is_timed_ratio or isinstance(p, Exact)) and (lost := case.lost(units)):
-        remedy = "a regime in which no seed fails, or a claim about how many do, on fresh seeds"
-        return Found(n=len(units), reason=lost, remedy=remedy)
-    kind: Callable[[Case, Any, Sequence[int]], Found] = KINDS[type(p)]
-    if is_rate:
+    kind = KINDS[type(p)]
+    if getattr(p, "threshold", None) is not None:
         kind = _rate
     elif p.metric == STEPS:
         kind = _steps
+    elif isinstance(p, Ratio) and case.is_timed:
+        kind = _time_ratio
+    if kind not in (_rate, _time_ratio, _exact) and (lost := case.lost(units)):
+        remedy = "a regime in which no seed fails, or a claim about how many do, on fresh seeds"
+        return Found(n=len(units), reason=lost, remedy=remedy)
     try:
         return kind(case, p, units)
     except ValueError as error:  # a value without a logarithm, too few levels for a slope
         return Found(n=len(units), reason=str(error))
 
 
-def _estimated(
-    estimate: stats.Estimate | stats.SeedAndItemEstimate,
-    bounds: stats.Bounds,
-    case: Case,
-    **more: Any,
-) -> Found:
+def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: Any) -> Found:
     """An estimate with its interval; a count as it is."""
     effect = estimate.value
     ends = (effect, effect) if case.is_fact else estimate.ends()
-    told = {"is_fact": case.is_fact, "sd": estimate.sd, **more}
     if isinstance(estimate, stats.SeedAndItemEstimate):
-        told["of_items"] = estimate.of_items
-    found = Found(bounds, estimate.n, effect, *ends, **told)
-    if math.isnan(found.low) and estimate.n > 1 and not math.isnan(effect):
-        same = "the same in every seed, so its spread cannot be told"
-        return replace(found, reason=same, remedy="a measure that tells these apart")
-    return found
+        more["of_items"] = estimate.of_items
+    if math.isnan(ends[0]) and estimate.n > 1 and not math.isnan(effect):
+        more["reason"] = "the same in every seed, so its spread cannot be told"
+        more["remedy"] = "a measure that tells these apart"
+    return Found(
+        bounds, estimate.n, effect, *ends, estimate.sd, **{"is_fact": case.is_fact, **more}
+    )
 
 
 def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found:
     """The mean of paired differences; of what is trained, for other seeds and test items."""
-    spot, pair = case.spots[0], (p.of[0], p.than)
+    spot = case.spots[0]
     if case.repeats == "seeds":
-        place = spot.across, p.metric, p.split, spot.at
-        apart = difference(case.loaded, case.ablation, pair, *place, units)
+        one, two = ((case.experiment, label, spot.across) for label in (p.of[0], p.than))
+        apart = difference(case.loaded, (one, two), p.metric, p.split, spot.at, units)
     else:
-        one, two = (case.matrix(label, units)[:, 0] for label in pair)
-        apart = stats.paired_mean(one, two)
+        apart = stats.paired_mean(*(case.matrix(label, units)[:, 0] for label in (p.of[0], p.than)))
     if isinstance(p, Equal):
-        found = _estimated(apart, (-p.within, p.within), case)
-        return _unless_moving(case, p, found, units)
+        return _unless_moving(case, p, _estimated(apart, (-p.within, p.within), case), units)
     is_higher = isinstance(p, Better) == (case.better == "higher")
     return _estimated(apart, (p.by, None) if is_higher else (None, 0.0 - p.by), case)
 
@@ -353,20 +335,21 @@ def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found
 def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> Found:
     """Two variants are only equal once their difference stands still: over the last third of the
     steps it moves by at most half the margin."""
+    if case.repeats != "seeds":
+        return found
     spot, moved = case.spots[0], []
-    for seed in seeds:
-        then = []
-        for label in (p.of[0], p.than):
-            trial = case.loaded.trials[case.ablation, label, spot.across][seed]
-            steps = (case.loaded.records[trial].config.get("train") or {}).get("steps")
-            if not isinstance(steps, int) or case.repeats != "seeds":
+    for label in (p.of[0], p.than):
+        variant = case.experiment, label, spot.across
+        curve = by_step(case.loaded, variant, p.metric, p.split, spot.at)
+        now, then = case.values(label, spot), curve.set_index(["seed", "step"])["value"].to_dict()
+        for seed in seeds:
+            config = case.loaded.records[case.loaded.trials[variant][seed]].config
+            steps = (config.get("train") or {}).get("steps")
+            if not isinstance(steps, int):
                 return found
-            place = label, spot.across, p.metric, p.split, spot.at
-            late = math.ceil(2 * steps / 3)
-            then.append(scores(case.loaded, case.ablation, *place, late).get(seed, math.nan))
-        now = [case.values(label, spot)[seed] for label in (p.of[0], p.than)]
-        moved.append((now[0] - now[1]) - (then[0] - then[1]))
-    shift = abs(float(np.mean(moved)))  # NaN where nothing was read on the way
+            moved.append(now[seed] - then.get((seed, math.ceil(2 * steps / 3)), math.nan))
+    one, two = np.array(moved).reshape(2, -1)
+    shift = abs(float(np.mean(one - two)))  # NaN where nothing was measured on the way
     is_far = found.word == REFUTED and abs(found.effect) - shift > p.within
     if not shift > MOVING * p.within or is_far:
         return found
@@ -376,27 +359,21 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
 
 def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
     """The difference of success rates, with its exact paired interval."""
-    spot, sides = case.spots[0], []
+    spot, n, hits = case.spots[0], len(seeds), []
     for label in (p.of[0], p.than):
-        ended = outcomes(case.loaded, case.ablation, label, spot.across)
+        ended = case.loaded.outcomes.get((case.experiment, label, spot.across), {})
         good = [seed for seed in seeds if ended.get(seed) == FINE]
         if p.threshold is not None:
             held, sign = case.values(label, spot), 1 if case.better == "higher" else -1
             if gaps := sum(seed not in held for seed in good):
-                return Found(n=len(seeds), reason=f"{gaps} of {len(seeds)} seeds have no score")
+                return Found(n=n, reason=f"{gaps} of {n} seeds have no score")
             good = [seed for seed in good if sign * held[seed] >= sign * p.threshold]
-        sides.append(len(good))
-    n, more = len(seeds), sides[0] - sides[1]
+        hits.append(len(good))
+    more = hits[0] - hits[1]
     low, high = stats.difference_ends(more, n)
-    return Found(
-        bounds=(p.by, None) if isinstance(p, Better) else (None, 0.0 - p.by),
-        n=n,
-        effect=more / n,
-        low=low,
-        high=high,
-        shows=Fails.shows,
-        rates={p.of[0]: (sides[0], n), p.than: (sides[1], n)},
-    )
+    bounds = (p.by, None) if isinstance(p, Better) else (None, 0.0 - p.by)
+    rates = {p.of[0]: (hits[0], n), p.than: (hits[1], n)}
+    return Found(bounds, n, more / n, low, high, shows=Fails.shows, rates=rates)
 
 
 def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
@@ -429,9 +406,11 @@ def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
     """Where the first changes from lower to higher; of times and counts by their log ratio."""
     one, two = (case.matrix(label, units) for label in p.of)
     lead = one - two if case.repeats == "seeds" else np.log(one / two)
-    floor, levels = case.floor(), [spot.x for spot in case.spots]
+    levels, floor = [spot.x for spot in case.spots], 0.0
+    if case.is_timed:
+        floor = float(np.max([case.log_ratios(*side)[1] for side in case.sides]))
     if math.isnan(floor):
-        return Found(n=len(units), reason="not timed beside a copy of itself")
+        return Found(n=len(units), reason=NO_FLOOR)
     found = stats.crossing(levels, lead, floor, exact=case.is_fact)
     sure = [sign for sign in found.signs if sign]
     # On one side at every level, as far as it had to be looked at.
@@ -441,45 +420,39 @@ def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
         said = SUPPORTED if sure[0] < 0 else REFUTED
     elif is_shown_never:
         said = REFUTED
-    return Found(
-        bounds=(None, p.until),
-        n=len(units),
-        effect=found.at,
-        low=0.0 if math.isnan(found.low) else found.low,  # it may be nowhere
-        high=found.high,
-        is_fact=said == REFUTED or case.is_fact,
-        said=said,
-    )
+    low = 0.0 if math.isnan(found.low) else found.low  # it may be nowhere
+    is_fact = said == REFUTED or case.is_fact
+    return Found((None, p.until), len(units), found.at, low, found.high, is_fact=is_fact, said=said)
+
+
+def _log_ends(ends: stats.Bounds) -> stats.Bounds:
+    low, high = (None if end is None else math.log(end) if end > 0 else -math.inf for end in ends)
+    return low, high
 
 
 def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
     """The mean log ratio to the other; of something that is a ratio itself, its own logarithm."""
-    low, high = (None if end is None else math.log(end) if end > 0 else -math.inf
-                 for end in p.between)  # fmt: skip
-    spot = case.spots[0]
-    if case.is_timed:
-        return _time_ratio(case, p, spot, (low, high))
     one = case.matrix(p.of[0], units)[:, 0]
     two = np.ones_like(one) if p.than is None else case.matrix(p.than, units)[:, 0]
     if not ((one > 0) & (two > 0)).all():
         raise ValueError("a value is not positive: it has no logarithm")
-    return _estimated(stats.mean_of(np.log(one / two)), (low, high), case, is_log=True)
+    estimate = stats.mean_of(np.log(one / two))
+    return _estimated(estimate, _log_ends(p.between), case, is_log=True)
 
 
-def _time_ratio(case: Case, p: Ratio, spot: Spot, bounds: stats.Bounds) -> Found:
+def _time_ratio(case: Case, p: Ratio, _: Sequence[int]) -> Found:
     """Log ratios by process, never narrower than the A/A interval of the session; without another
     side, to what the session has timed it beside."""
-    logs, floor = case.timed_side(p.of[0], spot)
+    logs, floor = case.log_ratios(p.of[0], case.spots[0])
     if p.than is not None:
-        other, other_floor = case.timed_side(p.than, spot)
-        n = min(len(logs), len(other))
-        logs = [a - b for a, b in zip(logs[:n], other[:n], strict=True)]
+        other, other_floor = case.log_ratios(p.than, case.spots[0])
+        logs = [a - b for a, b in zip(logs, other, strict=False)]
         floor = float(np.maximum(floor, other_floor))  # not known where one of them is not
     if not logs or math.isnan(floor):
-        return Found(n=len(logs), reason="not timed beside a copy of itself")
+        return Found(n=len(logs), reason=NO_FLOOR)
     ratio, low, high = map(math.log, stats.ratio_ends(logs, floor))
     sd = stats.mean_of(logs, scale=1.0).sd
-    return Found(bounds, len(logs), ratio, low, high, sd, is_log=True)
+    return Found(_log_ends(p.between), len(logs), ratio, low, high, sd, is_log=True)
 
 
 def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
@@ -494,20 +467,12 @@ def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
         return Found(bounds, len(units), reason="a seed has no value, of it or its control")
     off = np.abs(own - p.value)
     furthest = float(own[np.argmax(off)])
-    holds = bool((off <= p.within).all())
-    is_shown = bool((np.abs(other - p.value) > p.within).all())
-    said = SUPPORTED if holds and is_shown else REFUTED
-    return Found(bounds, len(units), furthest, low=furthest, high=furthest, is_fact=True, said=said)
+    holds = (off <= p.within).all() and (np.abs(other - p.value) > p.within).all()
+    said = SUPPORTED if holds else REFUTED
+    return Found(bounds, len(units), furthest, furthest, furthest, is_fact=True, said=said)
 
 
 KINDS: dict[type, Callable[[Case, Any, Sequence[int]], Found]] = {
-    Better: _level,
-    Worse: _level,
-    Equal: _level,
-    Fails: _rate,
-    Grows: _growth,
-    Exponent: _exponent,
-    Crosses: _crossing,
-    Ratio: _ratio,
-    Exact: _exact,
+    **{Better: _level, Worse: _level, Equal: _level, Fails: _rate, Grows: _growth},
+    **{Exponent: _exponent, Crosses: _crossing, Ratio: _ratio, Exact: _exact},
 }

@@ -10,17 +10,16 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from ablations.store.files import read_file, write_atomic
 from ablations.store.results import Results
 from analysis import plots, report
-from analysis.claims import VERDICTS, claims
+from analysis.claims import claims, finding_text, verdict_counts
 from analysis.contrasts import Evidence
-from analysis.sentences import plain
 from analysis.tables import escape
-from analysis.text import finding_text, verdict_counts
+from analysis.wording import plain
 
 RECORDS, FINDINGS, MANIFEST = "records.zip", "findings.md", "published.json"
 MOST = 30 * 2**20  # bytes: more is no page beside the code any more
@@ -29,7 +28,7 @@ HEADLINES = (
     *("scale.growth", "smoothing.likelihood", "recurrent.bottleneck", "recurrent.training-speed"),
     *("cost.memory", "train.residual"),
 )
-"""The claims that the README tells of, as far as they are decided: of each axis one or two."""
+"""The claims in the README, as far as they are decided: of each axis one or two."""
 
 
 def publish(evidence: Evidence, to: Path) -> list[Path]:
@@ -43,72 +42,50 @@ def publish(evidence: Evidence, to: Path) -> list[Path]:
     size = sum(map(len, contents.values()))
     if size > MOST:
         raise ValueError(f"{size / 2**20:.0f} MiB are too many to keep: at most {MOST >> 20}")
-    if taken := _taken(to, contents, before):
-        raise ValueError(f"{taken} is in the way, and was not published from here: move it away")
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    # First what is new is listed beside what was: killed half-way, the folder is still its own.
-    _note(to, {**before, **digests})
+    for name in contents.keys() - before.keys():
+        if (to / name).exists():
+            raise ValueError(f"{to / name} is in the way, and was not published from here: move it")
+    digests = {name: _digest(content) for name, content in contents.items()}
+    # Listed before they are written: a run that is stopped halfway can be repeated.
+    _list(to, {**before, **digests})
     for name, content in contents.items():
         write_atomic(to / name, content)
-    for name in before.keys() - digests.keys():
-        _remove(to, name, before[name])
-    _note(to, digests)
+    for name, digest in before.items():  # what somebody has changed since is theirs
+        path = to / name
+        if name not in contents and path.is_file() and _digest(read_file(path)) == digest:
+            path.unlink()
+    _list(to, digests)
     return [to / name for name in (*contents, MANIFEST)]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _published(to: Path) -> dict[str, str]:
     """Name → digest of what was published here; a folder with anything else is refused."""
-    refused = ValueError(
-        f"{str(to)[:200]!r} holds files that were not published from here: "
-        "name a new or empty folder with --to"
-    )
-    if not (to.is_symlink() or to.exists()):
+    refused = f"{str(to)[:200]!r} holds files that were not published from here"
+    if not to.exists():
         return {}
     if not to.is_dir():
-        raise ValueError(f"{str(to)[:200]!r} is no folder: name a new or empty one with --to")
-    if not any(to.iterdir()):
-        return {}
+        raise ValueError(f"{str(to)[:200]!r} is no folder: name a new or empty folder with --to")
     try:
-        files = json.loads(read_file(to / MANIFEST))["files"]
+        files = json.loads(read_file(to / MANIFEST))["files"] if any(to.iterdir()) else {}
     except (OSError, ValueError, KeyError, TypeError):
-        raise refused from None
-    if not isinstance(files, dict) or not all(map(_is_inside, files)):
-        raise refused
+        files = None
+    if not isinstance(files, dict) or any(
+        PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in files
+    ):
+        raise ValueError(f"{refused}: name a new or empty folder with --to")
     return files
 
 
-def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and path.name != ""
-
-
-def _taken(to: Path, contents: Collection[str], before: Mapping[str, str]) -> Path | None:
-    """The first file of somebody else's where one is to be written, or a folder that is a link."""
-    for name in contents:
-        path = to / name
-        folders = [each for each in path.parents if to in each.parents]
-        if name not in before and (path.exists() or path.is_symlink()):
-            return path
-        if taken := next((f for f in folders if f.is_symlink() or f.is_file()), None):
-            return taken
-    return None
-
-
-def _remove(to: Path, name: str, digest: str) -> None:
-    """Remove a file that is no longer published, unless somebody has changed it."""
-    path = to / name
-    if path.is_file() and hashlib.sha256(read_file(path)).hexdigest() == digest:
-        path.unlink()
-        if path.parent != to and not any(path.parent.iterdir()):
-            path.parent.rmdir()
-
-
-def _note(to: Path, files: Mapping[str, str]) -> None:
+def _list(to: Path, files: Mapping[str, str]) -> None:
     write_atomic(to / MANIFEST, json.dumps({"files": dict(sorted(files.items()))}, indent=1) + "\n")
 
 
 def _contents(evidence: Evidence) -> dict[str, bytes]:
-    """Name → content of every file, those of the report as they were written."""
+    """Name → content of every file of a report."""
     root = evidence.loaded.root
     panels = plots.panels(evidence)
     kept = [root / "claims.json", root / "plan.json", *sorted((root / "tables").iterdir())]
@@ -136,23 +113,23 @@ def packed(results: Results) -> bytes:
 
 
 def unpack(reference: Path, to: Path) -> None:
-    """Lay the records of a reference where a sweep would have written them."""
+    """Put the records of a reference where a run would have written them."""
     with zipfile.ZipFile(reference / RECORDS) as file:
         file.extractall(to)
 
 
 def headlines(evidence: Evidence) -> str:
-    """As Markdown: how many claims came out how, and some of them with their numbers."""
+    """As Markdown: how many claims got which verdict, and some of them with their numbers."""
     decided = claims(evidence)
     ids = len({claim["id"] for claim in decided})
-    words = verdict_counts(decided, VERDICTS)
+    words = verdict_counts(decided)
     lines = [f"{ids} claims, {len(decided)} verdicts, each at its own task and size: {words}.", ""]
     lines += ["| claim | verdict | measured |", "|---|---|---|"]
     known = [claim for claim in decided if claim["verdict"] in ("supported", "refuted")]
-    for claim in (claim for name in HEADLINES for claim in known if claim["id"] == name):
-        question = claim["scope"]["question"]
-        metrics = evidence.loaded.ablations[question]["metrics"]
+    for claim in (claim for each in HEADLINES for claim in known if claim["id"] == each):
+        name = claim["scope"]["question"]
+        metrics = evidence.loaded.experiments[name]["metrics"]
         measured = f"{plain(finding_text(claim['findings'][0], metrics))}; n = {claim['n']}"
-        cells = (claim["statement"], f"{claim['verdict']} ({question})", measured)
+        cells = (claim["statement"], f"{claim['verdict']} ({name})", measured)
         lines.append(f"| {' | '.join(map(escape, cells))} |")
     return "\n".join(lines) + "\n"

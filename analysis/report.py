@@ -15,17 +15,28 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from ablations.store.files import write_atomic
-from analysis import environment, plots, tables, text
-from analysis.claims import VERDICTS, claims, expected_errors, verdicts
+from analysis import answers, plots, provenance, tables
+from analysis.claims import VERDICTS, claims, expected_errors, finding_text
 from analysis.contrasts import Evidence
-from analysis.load import UNREADABLE, WAITING, Loaded
-from analysis.names import asked, safe
-from analysis.sentences import CLOSE, OPEN, duration
+from analysis.load import UNREADABLE, WAITING, Loaded, Row
+from analysis.plots import Panel
+from analysis.wording import CLOSE, OPEN, duration, safe
 
 PAGE = Path("report") / "index.html"
 TEMPLATES = Path(__file__).parent / "templates"
-ASIDE = ("parameters", "FLOPs/token", "tokens/s", "noise floor")  # columns only the files have
+ONLY_IN_FILES = ("parameters", "FLOPs/token", "tokens/s", "noise floor")  # columns
 FIRST_SEED = 300  # reported seeds start here; lower ones were chosen under an earlier rule
+CHAPTERS = {
+    "positions": "Positions",
+    "norm": "Norm placement",
+    "heads": "Heads",
+    "scale": "√d scaling",
+    "smoothing": "Label smoothing",
+    "rnn": "RNN in its place",
+    "speed": "Speed",
+    "training": "Training",
+    "lectures": "What else the lectures say",
+}
 
 SKEWED = (
     "A t-interval assumes symmetric noise. Tried with the truth on the edge of the prediction, "
@@ -39,10 +50,10 @@ METHODS = (
     "supported; all refuted: refuted; one of each: mixed; otherwise undecided.",
     "Seeds are fixed beforehand and judged once. Until they are complete, the page shows intervals "
     "and how many passes are done; a pass is one seed of everything.",
-    "Scores: t-interval of the differences to the control, paired by seed, which counts seeds and "
+    "Scores: t-interval of the differences to the baseline, paired by seed, which counts seeds and "
     "test items. Success rates: exact interval of their paired difference; the rate of one side "
     "alone is shown and never judged. Times: t-interval of log ratios over processes, widened to "
-    "the interval of the control timed against itself, and true of this machine.",
+    "the interval of the baseline timed against itself, and true of this machine.",
     "A seed that failed is counted and never averaged away: it leaves a claim about scores "
     "undecided.",
     SKEWED,
@@ -54,7 +65,7 @@ OLD_SEEDS = (
 
 
 def write(evidence: Evidence, processes: int = 1) -> list[Path]:
-    """Write all of it; the page comes last, so it is never ahead of what it links to."""
+    """Write all of it; the page comes last, so that every file it links to is there."""
     root = evidence.loaded.root
     panels = plots.panels(evidence)
     plots.save_all(panels, root / "figures", processes)
@@ -67,32 +78,31 @@ def write(evidence: Evidence, processes: int = 1) -> list[Path]:
     return [*figures, *written, root / PAGE]
 
 
-def figure_files(panel: Any, root: Path) -> list[Path]:
+def figure_files(panel: Panel, root: Path) -> list[Path]:
     """The files of a figure: a drawing for the page, one for papers, for the README a PNG."""
     forms = plots.KINDS[panel.kind].forms
     return [root / "figures" / f"{panel.name}.{form}" for form in forms]
 
 
-def render(evidence: Evidence, panels: Sequence[Any]) -> str:
+def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
     """The page as text; its figures and tables are files beside it."""
     loaded = evidence.loaded
     done, planned = loaded.done()
     decided = claims(evidence)
-    figures = [(panel.ablation, _figure(panel, loaded.root)) for panel in panels]
-    views = tables.contrasts_views(evidence)
-    sections = [
-        _section(evidence, name, decided, views[name], [f for own, f in figures if own == name])
-        for name in loaded.ablations
-    ]
+    chapters = _chapters(evidence, decided, panels)
+    sections = [section for chapter in chapters for section in chapter["sections"]]
     is_old = any(isinstance(seed, int) and seed < FIRST_SEED for seed in loaded.cells["seed"])
-    by_name = {section["name"]: section for section in sections}
-    names = ("report.js", "report.css")
-    script, look = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
+    script, look = (
+        (TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css")
+    )
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
         undefined=jinja2.StrictUndefined, lstrip_blocks=True,
     )  # fmt: skip
     env.filters["set_apart"] = set_apart
+    records = loaded.records.values()
+    seconds = [record.env.get("seconds") or 0.0 for record in records]
+    outcomes = loaded.cells.drop_duplicates("trial")["outcome"].value_counts()
     return env.get_template("report.html.j2").render(
         script=script,
         look=look,
@@ -102,27 +112,25 @@ def render(evidence: Evidence, panels: Sequence[Any]) -> str:
         planned=planned,
         passes=passes(loaded),
         stale=len(loaded.stale),
-        owed=int(loaded.cells.groupby("trial")["owed"].max().sum()),
+        missing=int(loaded.cells.groupby("trial")["owed"].max().sum()),
         verdicts=VERDICTS,
-        claims=[
-            {**claim, "anchor": f"claim-{index + 1}", "section": by_name[_question(claim)]}
-            for index, claim in enumerate(_with_texts(evidence, decided))
-        ],
-        errors=expected_errors(verdicts(loaded), evidence.contrasts),
+        claims=[claim for chapter in chapters for claim in chapter["claims"]],
+        errors=expected_errors(decided, evidence.contrasts),
+        chapters=chapters,
         sections=sections,
-        anchors={name: section["anchor"] for name, section in by_name.items()},
-        overview=[figure for own, figure in figures if own is None],
+        anchors={section["name"]: section["anchor"] for section in sections},
+        overview=[_figure(each, loaded.root) for each in panels if each.ablation is None],
         timed=[section for section in sections if len(section["tables"]) > 1],
         marks=tables.CAPTION,
         methods=[*METHODS, *([OLD_SEEDS] if is_old else [])],
-        failures=environment.failures(loaded.cells),
-        outcomes=environment.outcomes(loaded.cells),
-        machines=environment.counted(loaded.records, environment.machine),
-        versions=environment.counted(loaded.records, environment.code),
-        data=environment.data(loaded.records),
-        dates=environment.dates(loaded.records),
+        failures=provenance.failures(loaded.cells),
+        outcomes=list(outcomes.items()),
+        machines=provenance.counted(records, provenance.machine),
+        versions=provenance.counted(records, provenance.code),
+        data=provenance.data(records),
+        dates=provenance.dates(records),
         seeds=", ".join(map(str, sorted(set(loaded.cells["seed"]), key=str))),
-        spent=duration(environment.seconds(loaded.records)),
+        spent=duration(sum(seconds)),
         files=[
             "../claims.json",
             "../plan.json",
@@ -146,31 +154,60 @@ def set_apart(sentence: str) -> Markup:
     return Markup(str(escape(sentence)).replace(OPEN, "<code>").replace(CLOSE, "</code>"))
 
 
-def passes(loaded: Loaded, ablation: str | None = None) -> tuple[int, int]:
+def passes(loaded: Loaded, experiment: str | None = None) -> tuple[int, int]:
     """How many passes are complete, and how many are planned: a pass is one seed of everything."""
     cells = loaded.cells
-    cells = cells if ablation is None else cells[cells["ablation"] == ablation]
+    cells = cells if experiment is None else cells[cells["ablation"] == experiment]
     rank = cells.groupby("ablation")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
     waiting = cells["outcome"].isin([WAITING, UNREADABLE]).groupby(rank).any()
     complete = waiting.sort_index().cummax()
     return int((~complete.astype(bool)).sum()), len(complete)
 
 
-def _question(claim: Mapping[str, Any]) -> str:
-    return str(claim["scope"]["question"])
+def chapter_of(entry: Mapping[str, Any]) -> str:
+    """The chapter of an experiment, which its name begins with; empty where it has none."""
+    chapter, slash, _ = str(entry["name"]).partition("/")
+    return chapter if slash and chapter in CHAPTERS else ""
 
 
-def _with_texts(evidence: Evidence, decided: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each claim with its findings in words."""
-    entries = evidence.loaded.ablations
-    return [
-        {**claim, "texts": list(dict.fromkeys(text.finding_text(each, metrics) for each in found))}
-        for claim in decided
-        for found, metrics in [(claim["findings"], entries[_question(claim)]["metrics"])]
-    ]
+def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel]) -> list[Row]:
+    """What the page shows, chapter by chapter; experiments without a chapter come last."""
+    entries = evidence.loaded.experiments
+    by_chapter: dict[str, list[str]] = {chapter: [] for chapter in (*CHAPTERS, "")}
+    for name, entry in entries.items():
+        by_chapter[chapter_of(entry)].append(name)
+    views, number = tables.contrasts_views(evidence), 0
+    found: list[Row] = []
+    for chapter, names in by_chapter.items():
+        sections, own = [], []
+        for name in names:
+            figures = [_figure(each, evidence.loaded.root) for each in panels
+                       if each.ablation == name]  # fmt: skip
+            claims_here = [
+                {**claim, "anchor": f"claim-{number + i}", "texts": _texts(claim, entries[name])}
+                for i, claim in enumerate(
+                    (each for each in decided if each["scope"]["question"] == name), start=1
+                )
+            ]
+            number += len(claims_here)
+            section = _section(evidence, name, claims_here, views[name], figures)
+            section["short"] = name.removeprefix(f"{chapter}/")
+            sections.append(section)
+            own += [{**claim, "section": section} for claim in claims_here]
+        if sections:
+            title = CHAPTERS.get(chapter, "Other experiments" if found else "Experiments")
+            anchor = f"chapter-{chapter or 'other'}"
+            found.append({"title": title, "anchor": anchor, "sections": sections, "claims": own})
+    return found
 
 
-def _figure(panel: Any, root: Path) -> dict[str, Any]:
+def _texts(claim: Row, entry: Mapping[str, Any]) -> list[str]:
+    """A claim's findings in words, each once."""
+    texts = [finding_text(each, entry["metrics"]) for each in claim["findings"]]
+    return list(dict.fromkeys(texts))
+
+
+def _figure(panel: Panel, root: Path) -> Row:
     """A figure as the page shows it."""
     files = [f"../{path.relative_to(root).as_posix()}" for path in figure_files(panel, root)]
     caption = plots.KINDS[panel.kind].caption
@@ -178,47 +215,41 @@ def _figure(panel: Any, root: Path) -> dict[str, Any]:
 
 
 def _section(
-    evidence: Evidence,
-    name: str,
-    decided: Sequence[Mapping[str, Any]],
-    view: pd.DataFrame,
-    figures: list[dict[str, Any]],
-) -> dict[str, Any]:
-    """All that the page shows of one question."""
-    entry = evidence.loaded.ablations[name]
+    evidence: Evidence, name: str, own: list[Row], view: pd.DataFrame, figures: list[Row]
+) -> Row:
+    """All that the page shows of one experiment."""
+    entry = evidence.loaded.experiments[name]
     done, planned = evidence.loaded.done(name)
-    own = [claim for claim in decided if _question(claim) == name]
-    speeds = evidence.speeds[evidence.speeds["ablation"] == name]
     timed = tables.speed_view(tables.singles(evidence).query("ablation == @name"))
     compared = (evidence.contrasts[evidence.contrasts["ablation"] == name]["n"] > 0).any()
     is_bare = done == planned and not compared  # all was run, and there is nothing to compare
     shown = {"": narrowed(view.iloc[:0] if is_bare else view)}
     if len(timed):
-        shown["Times"] = narrowed(timed.drop(columns="ablation"))
-    if len(speeds):
+        shown["Times"] = narrowed(timed.drop(columns="experiment"))
+    if (evidence.speeds["ablation"] == name).any():
         shown |= tables.curve_views(evidence, name)
     words = ["python", "-m", "ablations", "run", entry["name"], "--profile", entry["profile"]]
     words += [*entry["overrides"], *(["--tune"] if entry["arms"] == "tuned" else [])]
     return {
         "name": name,
-        "anchor": f"q-{safe(name)}",
+        "anchor": f"experiment-{safe(name)}",
         "entry": entry,
-        "question": asked(entry),
+        "question": tables.question_of(entry),
         "passes": passes(evidence.loaded, name),
         "done": done,
         "planned": planned,
-        "answer": text.answer(evidence, name),
-        "claims": _with_texts(evidence, own),
+        "answer": answers.answer(evidence, name),
+        "claims": own,
         "verdicts": [word for word in VERDICTS if word in {claim["verdict"] for claim in own}],
         "figures": figures,
         "tables": shown,
-        "examples": text.examples(evidence, name),
-        "limits": text.limits(evidence, name),
+        "examples": answers.examples(evidence, name),
+        "limits": answers.limits(evidence, name),
         "command": shlex.join(map(str, words)),
     }
 
 
 def narrowed(view: pd.DataFrame) -> pd.DataFrame:
     """A table for the page: without the columns that only files have, and without empty ones."""
-    kept = [name for name in view if name not in ASIDE and (view[name] != "").any()]
+    kept = [name for name in view if name not in ONLY_IN_FILES and (view[name] != "").any()]
     return view[kept]

@@ -223,12 +223,6 @@ def seeds_needed(effect: float, sd: float, bounds: Bounds) -> float:
     return float(n[enough[0]]) if enough.size else math.inf
 
 
-def rate_ends(hits: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """The rates that hits of n leave possible (Clopper & Pearson 1934): shown, never judged."""
-    found = scipy_stats.binomtest(hits, n).proportion_ci(level)
-    return float(found.low), float(found.high)
-
-
 @lru_cache(maxsize=1024)
 def difference_ends(d: int, n: int, level: float = LEVEL) -> tuple[float, float]:
     """The exact interval of a difference of rates of n pairs, of which d more succeed.

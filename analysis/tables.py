@@ -1,7 +1,9 @@
-"""The results as tables: full precision in CSV, readable digits in Markdown, LaTeX and HTML."""
+"""The results as tables: full precision in CSV, readable digits in Markdown, LaTeX and HTML; and
+every measurement as one tidy file."""
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import math
@@ -14,34 +16,66 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from ablations.store.files import write_atomic
-from analysis import readings
 from analysis.contrasts import Evidence
-from analysis.curves import crossings, curves, exponents, on_curves
-from analysis.load import crossing
-from analysis.names import after_heading, asked, cell_name, short
-from analysis.sentences import bounds, count, duration, number
-from analysis.speed import SAME
+from analysis.load import Loaded, Row, crossing
+from analysis.timing import CURVE, SAME, crossings, curves, exponents, on_curves
+from analysis.wording import (
+    after_heading,
+    count,
+    duration,
+    first_few,
+    memory,
+    number,
+    short,
+    times,
+    variant_name,
+    with_interval,
+)
 
 CAPTION = (
-    "In brackets: 95 % t-intervals over seeds. A difference to the control is paired by seed. "
+    "In brackets: 95 % t-intervals over seeds. A difference to the baseline is paired by seed. "
     "better or worse (higher or lower where nothing is trained): its interval excludes 0. "
     "tie: its interval lies inside plus or minus what matters on this task. not resolved: neither. "
     "few seeds: fewer than three, so numbers and no mark. failed: seeds broke down, so what is "
     "left would flatter that side."
 )
-Row = dict[str, Any]
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-CURVE = ["ablation", "across", "metric", "series", "label"]
 SOMETIMES = ("tokens/s", "peak memory", "step time", "tuned to")
 """Columns that a table has only where a variant has such a value."""
+MEASUREMENTS = "readings.csv.gz"
+MEANINGS = {
+    "ablation": "the experiment, as the plan names it",
+    "label": "the variant",
+    "across": "the levels of factors, such as depth=2",
+    "is_control": "1 for the baseline that others are compared with",
+    "task": "where the data come from",
+    "seed": "the seed of first weights and batches",
+    "trial": "the trial; experiments that share it repeat its rows",
+    "settings": "digest of all that decides its numbers but the seed",
+    "status": "how it ended: ok, diverged, stuck, oom, error, timeout or killed",
+    "measure": "what took the measurement; training is the loop itself",
+    "metric": "what was measured",
+    "split": "the part of the data: train, valid or test; empty where none is read",
+    "unit": "the unit of value, samples or values",
+    "value": "the number; empty where there is an array or a reason",
+    "reason": "why there is no value",
+    "session": "the timing session and, after the point, its process",
+    "against": "the trial whose times are in reference",
+    "samples": "one time for each block, as JSON",
+    "reference": "the baseline's times in the same blocks, as JSON",
+    "twin": "the baseline timed again in the same blocks, as JSON",
+    "axes": "of values, from the outermost in: name and places, as JSON",
+    "values": "a small array, as JSON",
+    "step": "training steps done",
+}
+"""Column → meaning. The coordinates of a measurement follow, a column each."""
 
 
 def write(evidence: Evidence) -> list[Path]:
-    """Write every table in every form, and every reading, to DIR/tables/."""
-    entries = evidence.loaded.ablations
-    shown = {
+    """Write every table in every form, and every measurement, to DIR/tables/."""
+    entries = evidence.loaded.experiments
+    views = {
         "contrasts": {
-            f"{name}: {asked(entries[name])}": view
+            f"{name}: {question_of(entries[name])}": view
             for name, view in contrasts_views(evidence).items()
         },
         "speed": {"Times at single places": speed_view(singles(evidence)), **curve_views(evidence)},
@@ -50,42 +84,39 @@ def write(evidence: Evidence) -> list[Path]:
         "contrasts.csv": csv(contrasts_frame(evidence)),
         "speed.csv": csv(evidence.speeds),
     }
-    for name, views in shown.items():
+    for name, held in views.items():
         lead = CAPTION if name == "contrasts" else ""
-        contents[f"{name}.md"] = markdown_file(views, lead)
-        contents[f"{name}.tex"] = latex_file(views, lead)
-        contents[f"{name}.html"] = html_file(views, lead)
-    contents[readings.NAME] = readings.packed(csv(readings.tidy(evidence.loaded)))
-    contents["readings.md"] = "\n".join(
-        part if isinstance(part, str) else markdown(part)
-        for part in readings.explained(evidence.loaded)
-    )
+        contents[f"{name}.md"] = markdown_file(held, lead)
+        contents[f"{name}.tex"] = latex_file(held, lead)
+        contents[f"{name}.html"] = html_file(held, lead)
+    whole = csv(measurements(evidence.loaded)).encode()
+    contents[MEASUREMENTS] = gzip.compress(whole, compresslevel=6, mtime=0)
+    contents["readings.md"] = explained(evidence.loaded)
     folder = evidence.loaded.root / "tables"
     for name, content in contents.items():
         write_atomic(folder / name, content)
     return [folder / name for name in contents]
 
 
+def question_of(entry: Mapping[str, Any]) -> str:
+    """An experiment's question; where variants are tuned, it says so."""
+    question = str(entry["question"])
+    return f"{question} (each variant tuned)" if entry["arms"] == "tuned" else question
+
+
 # --- forms
 
 
 def csv(frame: pd.DataFrame) -> str:
-    """A frame as CSV that a spreadsheet shows and never runs: text that starts like a formula
-    gets an apostrophe in front, lists and dictionaries are JSON, numbers are exact."""
-    flat = frame.copy()
-    for name in flat:
-        if not is_numeric_dtype(flat[name]):
-            cells = [inert(cell) for cell in flat[name].astype(object).tolist()]
-            flat[name] = pd.Series(cells, index=flat.index, dtype=object)
+    """A frame as CSV: numbers are exact, lists and dictionaries are JSON."""
+    texts = [str(name) for name in frame if not is_numeric_dtype(frame[name])]
+    flat = frame.assign(**{name: frame[name].astype(object).map(_cell) for name in texts})
     # Quoted, or a carriage return in a label would begin a line of its own.
     return flat.to_csv(index=False, lineterminator="\n", quoting=QUOTE_NONNUMERIC)
 
 
-def inert(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula."""
-    if isinstance(cell, list | dict):
-        return json.dumps(cell)
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+def _cell(cell: Any) -> Any:
+    return json.dumps(cell) if isinstance(cell, list | dict) else cell
 
 
 def markdown(view: pd.DataFrame) -> str:
@@ -154,61 +185,52 @@ def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 
 def contrasts_frame(evidence: Evidence) -> pd.DataFrame:
-    """The contrasts with what stands beside them: how arms were set, and the time and memory of a
-    training step where it was timed at one place."""
-    entries = evidence.loaded.ablations
+    """The contrasts with how variants were set, and the time and memory of a training step where it
+    was timed at one place."""
+    entries = evidence.loaded.experiments
     frame = evidence.contrasts.copy()
-    rows = frame.to_dict("records")
-    frame.insert(0, "question", [entries[row["ablation"]]["name"] for row in rows])
-    frame.insert(2, "arms", [entries[row["ablation"]]["arms"] for row in rows])
-    tuned, timed = _tuned(evidence), _timed(evidence)
-    for prefix, label in (("", "label"), ("control_", "control")):
-        places = [(row["ablation"], row[label], row["across"]) for row in rows]
-        frame[f"{prefix}tuned_to"] = [tuned.get(place, {}) for place in places]
-        for name in ("tokens_per_second", "peak_memory"):
-            frame[f"{prefix}{name}"] = [timed.get(p, {}).get(name, math.nan) for p in places]
-        if not prefix:
-            own = [timed.get(place, {}) for place in places]
-    for name in ("ratio", "low", "high", "verdict"):
-        empty: Any = "" if name == "verdict" else math.nan
-        found = [empty if row.get("verdict") == SAME else row.get(name, empty) for row in own]
-        frame[f"step_time_{name}"] = found
-    return frame
-
-
-def _tuned(evidence: Evidence) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """The settings that tuning chose for each arm."""
-    return {
+    frame.insert(0, "question", frame["ablation"].map({k: e["name"] for k, e in entries.items()}))
+    frame.insert(2, "arms", frame["ablation"].map({k: e["arms"] for k, e in entries.items()}))
+    tuned = {
         (name, cell["label"], crossing(cell["across"])): cell["tuned"]
-        for name, entry in evidence.loaded.ablations.items()
+        for name, entry in entries.items()
         for cell in entry["cells"]
         if cell["role"] == "report"
     }
-
-
-def _timed(evidence: Evidence) -> dict[tuple[str, str, str], Row]:
-    """The step time of each arm that was timed at one place; of several none stands for all."""
-    frame = evidence.speeds[evidence.speeds["metric"] == "step_time"]
+    steps = evidence.speeds[evidence.speeds["metric"] == "step_time"]
     key = ["ablation", "label", "across"]
-    return _by(key, frame[~frame.duplicated(key, keep=False)])
+    timed = _by(key, steps[~steps.duplicated(key, keep=False)])  # of several none stands for all
+    for prefix, label in (("", "label"), ("control_", "control")):
+        variants = list(zip(frame["ablation"], frame[label], frame["across"], strict=True))
+        frame[f"{prefix}tuned_to"] = [tuned.get(variant, {}) for variant in variants]
+        for name in ("tokens_per_second", "peak_memory"):
+            frame[f"{prefix}{name}"] = [timed.get(v, {}).get(name, math.nan) for v in variants]
+        if not prefix:
+            own = [timed.get(variant, {}) for variant in variants]
+    for name in ("ratio", "low", "high", "verdict"):
+        empty: Any = "" if name == "verdict" else math.nan
+        values = [empty if row.get("verdict") == SAME else row.get(name, empty) for row in own]
+        frame[f"step_time_{name}"] = values
+    return frame
 
 
 def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
-    """Each ablation's table to read: the control first, then every variant with its difference."""
+    """Each experiment's table to read: the baseline first, then every variant with its
+    difference."""
     frame = contrasts_frame(evidence)
     return {
         name: contrasts_view(frame[frame["ablation"] == name].to_dict("records"))
-        for name in evidence.loaded.ablations
+        for name in evidence.loaded.experiments
     }
 
 
 def contrasts_view(rows: list[Row]) -> pd.DataFrame:
     lines: list[dict[str, str]] = []
-    crossed: set[str] = set()
+    seen: set[str] = set()
     for row in rows:
-        if row["across"] not in crossed:
-            crossed.add(row["across"])
-            lines.append(_control_line(row))
+        if row["across"] not in seen:
+            seen.add(row["across"])
+            lines.append(_baseline_line(row))
         lines.append(_variant_line(row))
     # The last line is a variant's, and only variants have every column.
     view = pd.DataFrame(lines, columns=list(lines[-1]) if lines else None).fillna("")
@@ -216,12 +238,11 @@ def contrasts_view(rows: list[Row]) -> pd.DataFrame:
 
 
 def _variant_line(row: Row) -> dict[str, str]:
-    ends = ("difference", "low", "high")
     return {
         "variant": short(row["name"]),
         "mark": row["mark"],
-        **_arm_cells(row, row.__getitem__),
-        "difference (95 % interval)": with_interval(*(row[name] for name in ends)),
+        **_scored(row, row),
+        "difference (95 % interval)": with_interval(row["difference"], row["low"], row["high"]),
         "n": f"{row['n']} of {row['planned']}",
         "failures": row["failures"],
         "step time": times(row["step_time_ratio"], row["step_time_low"], row["step_time_high"]),
@@ -232,31 +253,32 @@ def _variant_line(row: Row) -> dict[str, str]:
     }
 
 
-def _control_line(row: Row) -> dict[str, str]:
-    renamed = {"mean_low": "control_low", "mean_high": "control_high"}
+def _baseline_line(row: Row) -> dict[str, str]:
+    own = {key.removeprefix("control_"): row[key] for key in row if key.startswith("control_")}
+    own |= {"mean_low": row["control_low"], "mean_high": row["control_high"]}
     return {
-        "variant": f"{short(cell_name(row['control'], row['across']))} (control)",
-        **_arm_cells(row, lambda name: row[renamed.get(name, f"control_{name}")]),
-        "n": str(row["control_n"]),
-        "failures": row["control_failures"],
-        "tokens/s": count(row["control_tokens_per_second"]),
-        "peak memory": memory(row["control_peak_memory"]),
-        "tuned to": _setting(row["control_tuned_to"]),
+        "variant": f"{short(variant_name(row['control'], row['across']))} (baseline)",
+        **_scored(row, own),
+        "n": str(own["n"]),
+        "failures": own["failures"],
+        "tokens/s": count(own["tokens_per_second"]),
+        "peak memory": memory(own["peak_memory"]),
+        "tuned to": _setting(own["tuned_to"]),
     }
 
 
-def _arm_cells(row: Row, of: Callable[[str], Any]) -> dict[str, str]:
-    """What control and variant both have: size, work and score."""
+def _scored(row: Row, own: Row) -> dict[str, str]:
+    """What baseline and variant both have: size, work and score."""
     heading = f"{row['metric_label']}{after_heading(row['unit'])}"
     return {
-        "parameters": count(of("parameters")),
-        "FLOPs/token": count(of("flops_per_token")),
-        heading: with_interval(*(of(name) for name in ("mean", "mean_low", "mean_high"))),
+        "parameters": count(own["parameters"]),
+        "FLOPs/token": count(own["flops_per_token"]),
+        heading: with_interval(own["mean"], own["mean_low"], own["mean_high"]),
     }
 
 
 def _setting(chosen: Mapping[str, Any]) -> str:
-    """`lr=0.01`: the last word of each path is enough beside the others."""
+    """`lr=0.01`: the last word of each path is enough."""
     return ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in chosen.items())
 
 
@@ -270,56 +292,58 @@ def singles(evidence: Evidence) -> pd.DataFrame:
 
 def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
     """Timed points to read; several machines get a column that keeps them apart."""
-    apart = speeds["machine"].nunique() > 1
-    elsewhere = (speeds["against"] != speeds["control"]).any()
-    lines = [
+    rows = speeds.to_dict("records")
+    view = pd.DataFrame(
         {
-            "ablation": row["ablation"],
+            "experiment": row["ablation"],
             "variant": short(row["name"]),
             "verdict": row["reason"] or row["verdict"],
             "timed": row["metric"].replace("_", " "),
             "at": row["at"],
-            **({"against": row["against"]} if elsewhere else {}),
-            **({"machine": row["machine"]} if apart else {}),
+            "against": row["against"],
+            "machine": row["machine"],
             "seconds": number(row["seconds"]),
             "tokens/s": count(row["tokens_per_second"]),
-            "time against control": times(row["ratio"], row["low"], row["high"]),
+            "time against baseline": times(row["ratio"], row["low"], row["high"]),
             "noise floor": ""
             if math.isnan(row["floor"])
             else f"± {100 * (row['floor'] - 1):.2g} %",
             "processes": str(row["n"]),
             "peak memory": memory(row["peak_memory"], row["control_peak_memory"]),
         }
-        for row in speeds.to_dict("records")
-    ]
-    return pd.DataFrame(lines)
+        for row in rows
+    )
+    same = ["against"] * bool((speeds["against"] == speeds["control"]).all())
+    return view.drop(columns=[*same, *["machine"] * (speeds["machine"].nunique() < 2)] * bool(rows))
 
 
-def curve_views(evidence: Evidence, ablation: str | None = None) -> dict[str, pd.DataFrame]:
+def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, pd.DataFrame]:
     """Each timed curve to read: a variant a row, a length a column, and how it grows."""
     frame = curves(evidence)
     frame = frame[frame["log_seconds"].map(len).gt(0) | frame["reason"].ne("")]
     frame = frame[frame["metric"].isin(set(evidence.speeds["metric"]))]
-    if ablation is not None:
-        frame = frame[frame["ablation"] == ablation]
-    grows, crosses = (_by(CURVE, of(frame)) for of in (exponents, crossings))
+    if experiment is not None:
+        frame = frame[frame["ablation"] == experiment]
+    keys = [*(key for key in CURVE if key != "along"), "label"]
+    grows, crosses = (_by(keys, of(frame)) for of in (exponents, crossings))
     found = {}
-    for place, panel in frame.groupby(CURVE[:-1], sort=False):
+    for place, panel in frame.groupby(keys[:-1], sort=False):
         name, across, metric, series = place
-        lines = []
-        for variant, points in panel.groupby("label", sort=False):
-            line = {"variant": short(str(variant))}
-            cells = {row["x"]: _curve_cell(row) for row in points.to_dict("records")[::-1]}
-            for x in sorted(set(panel["x"])):
-                line[f"{panel['along'].iloc[0]} {x:g}"] = cells.get(x, "")
-            grown = grows.get((*place, variant))
-            ends = ("exponent", "low", "high")
-            line["exponent"] = with_interval(*(grown[end] for end in ends)) if grown else ""
-            line["changes places at"] = _crossing_cell(crosses.get((*place, variant)))
-            lines.append(line)
-        label = evidence.loaded.ablations[name]["metrics"].get(metric, {}).get("label") or metric
+        cells = panel.assign(
+            cell=[_curve_cell(row) for row in panel.to_dict("records")],
+            column=[f"{along} {x:g}" for along, x in zip(panel["along"], panel["x"], strict=True)],
+        )
+        view = cells.pivot(index="label", columns="column", values="cell")
+        order = cells.sort_values("x")["column"].unique()
+        view = view.loc[panel["label"].unique(), order].fillna("")
+        grown = [grows.get((*place, label), {}) for label in view.index]
+        ends = ("exponent", "low", "high")
+        view["exponent"] = [with_interval(*(g.get(end, math.nan) for end in ends)) for g in grown]
+        view["changes places at"] = [_crossing_cell(crosses.get((*place, v))) for v in view.index]
+        label = evidence.loaded.experiments[name]["metrics"].get(metric, {}).get("label") or metric
         title = ", ".join(part for part in (name, across, series) if part)
-        found[f"{title}: {label}"] = pd.DataFrame(lines).fillna("")
+        view.index = pd.Index([short(str(label)) for label in view.index], name="variant")
+        found[f"{title}: {label}"] = view.reset_index().rename_axis(columns=None)
     return found
 
 
@@ -347,26 +371,33 @@ def _crossing_cell(row: Row | None) -> str:
     return " to ".join(ends)
 
 
-# --- cells
+# --- measurements
 
 
-def with_interval(mean: float, low: float, high: float) -> str:
-    """`0.450 (0.434 to 0.467)`."""
-    if math.isnan(mean):
-        return ""
-    ends = f" ({bounds(low, high)})" if not math.isnan(low) else ""
-    return number(mean, (high - low) / 2) + ends
+def measurements(loaded: Loaded) -> pd.DataFrame:
+    """One row for each measurement of each trial of the plan that the analysis uses."""
+    frame = loaded.readings
+    baselines = {name: entry["control"] for name, entry in loaded.experiments.items()}
+    tasks = {name: entry["task"] for name, entry in loaded.experiments.items()}
+    is_baseline = (frame["label"] == frame["ablation"].map(baselines)).astype(int)
+    added = frame.assign(is_control=is_baseline, task=frame["ablation"].map(tasks))
+    return added[[*MEANINGS, *_coordinates(loaded)]]
 
 
-def times(ratio: float, low: float, high: float) -> str:
-    """`1.12 × (1.10 to 1.14)`."""
-    first, *ends = with_interval(ratio, low, high).split(" ", 1)
-    return " ".join([first, "×", *ends]) if first else ""
+def _coordinates(loaded: Loaded) -> list[str]:
+    return sorted(set(loaded.readings.columns) - set(MEANINGS) - {"at", "place"})
 
 
-def memory(own: float, control: float = math.nan) -> str:
-    """`7 MiB (3.50 ×)`, beside the control's."""
-    if math.isnan(own):
-        return ""
-    against = f" ({own / control:.2f} ×)" if control > 0 else ""
-    return f"{own / 2**20:.3g} MiB{against}"
+def explained(loaded: Loaded) -> str:
+    """What each column of the file means, as Markdown."""
+    frame = loaded.readings
+    meanings = dict(MEANINGS)
+    for name in _coordinates(loaded):
+        used = first_few(sorted(frame[frame[name].notna()]["measure"].unique()), 8)
+        meanings[name] = f"coordinate of {used}"
+    lead = (
+        f"**{MEASUREMENTS}**: a row for each of {len(frame):,} measurements. `pandas.read_csv` "
+        "reads it as it is. Measurements that other code has taken than the rest of their "
+        "experiment are left out, as are trials that only tuned settings.\n"
+    )
+    return f"{lead}\n{markdown(pd.DataFrame(meanings.items(), columns=['column', 'meaning']))}"

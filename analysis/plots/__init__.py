@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.store.files import write_atomic
 from analysis.contrasts import Evidence
-from analysis.names import safe
 from analysis.plots import (
     calibration,
     canvas,
@@ -32,11 +31,12 @@ from analysis.plots import (
     style,
 )
 from analysis.plots.canvas import Panel as Panel
+from analysis.wording import safe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MANY = 24  # panels from which more processes pay for their start
+MANY = 24  # panels from which a second process saves time
 METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -70,9 +70,9 @@ KINDS = {
 
 
 def panels(
-    evidence: Evidence, kinds: Sequence[str] | None = None, ablation: str | None = None
+    evidence: Evidence, kinds: Sequence[str] | None = None, experiment: str | None = None
 ) -> list[Panel]:
-    """What there is to draw: of these kinds, or of all; of one table, or of all."""
+    """What there is to draw: of these kinds, or of all; of one experiment, or of all."""
     found: list[Panel] = []
     names: dict[str, int] = {}
     for kind in KINDS if kinds is None else kinds:
@@ -80,9 +80,8 @@ def panels(
             stem = kind if panel.ablation is None else f"{kind}-{safe(panel.ablation)}"
             names[stem] = count = names.get(stem, 0) + 1
             name = stem if count == 1 else f"{stem}-{count}"
-            alt = canvas.described(panel.title, panel.frame, panel.subtitle)
-            if ablation in (None, panel.ablation):
-                found.append(replace(panel, name=name, alt=alt))
+            if experiment in (None, panel.ablation):
+                found.append(replace(panel, name=name, alt=canvas.described(panel)))
     return found
 
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.contrasts import Evidence
-from analysis.load import listed
-from analysis.names import cell_name
+from analysis.load import FINE, VARIANT
 from analysis.plots import canvas, style
 from analysis.plots.canvas import FACET, Panel
-from analysis.scores import FINE
+from analysis.wording import variant_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +22,7 @@ CAPTION = (
     "share of the labels."
 )
 FEWEST = 20  # labels, for a bin to be shown
-TRIAL = ["ablation", "label", "across", "seed"]
+TRIAL = [*VARIANT, "seed"]
 BIN = ["lower", "upper", "confidence", "accuracy", "count"]
 
 
@@ -32,15 +31,15 @@ def panels(evidence: Evidence) -> list[Panel]:
     shown = frame[(frame["metric"] == "reliability") & frame["values"].notna()]
     shown = shown[shown["status"] == FINE].drop_duplicates(TRIAL, keep="last")
     errors = frame[frame["metric"] == "calibration_error"].drop_duplicates("trial", keep="last")
-    known = dict(zip(errors["trial"], errors["value"], strict=True))
+    known = errors.set_index("trial")["value"]
     rows = [
         {
-            **{name: row[name] for name in TRIAL},
-            "name": cell_name(row["label"], row["across"]),
+            **{key: row[key] for key in TRIAL},
+            "name": variant_name(row["label"], row["across"]),
             "error": known.get(row["trial"], math.nan),
             **dict(zip(BIN, (math.nan if v is None else v for v in each), strict=True)),
         }
-        for row in listed(shown)
+        for row in shown.to_dict("records")
         for each in row["values"]
     ]
     found = []
@@ -48,17 +47,16 @@ def panels(evidence: Evidence) -> list[Panel]:
     for (name, across), own in whole.groupby(["ablation", "across"], sort=False):
         drawn = canvas.dressed(own.reset_index(drop=True), evidence)
         drawn = drawn.assign(value=drawn["accuracy"], **{FACET: drawn["label"]})
-        errors = own.drop_duplicates(TRIAL).groupby("label", sort=False)["error"].mean()
-        told = ", ".join(f"{canvas.cut(k, 20)} {v:.3g}" for k, v in errors.items())
-        across_ = canvas.abreast(own["label"].nunique())
-        rows_ = math.ceil(own["label"].nunique() / across_)
+        means = own.drop_duplicates(TRIAL).groupby("label", sort=False)["error"].mean()
+        beside = canvas.abreast(len(means))
         found.append(
             Panel(
                 kind="calibration", ablation=str(name), frame=drawn, plot=plot,
                 title=canvas.heading(name, across, "accuracy by confidence"),
                 subtitle="of single labels in test",
-                note=f"calibration error, mean over seeds: {told}",
-                size=(style.WIDTH, 1.1 + rows_ * (2.9 / across_ + 0.25)),
+                note="calibration error, mean over seeds: "
+                + ", ".join(f"{canvas.cut(label, 20)} {mean:.3g}" for label, mean in means.items()),
+                size=(style.WIDTH, 1.1 + math.ceil(len(means) / beside) * (2.9 / beside + 0.25)),
             )
         )  # fmt: skip
     return found
@@ -67,14 +65,11 @@ def panels(evidence: Evidence) -> list[Panel]:
 def pooled(own: pd.DataFrame) -> pd.DataFrame:
     """The bins of all seeds together, without those of too few labels."""
     known = own[own["count"] > 0]
-    sums = known.assign(
-        confidence=known["confidence"] * known["count"], accuracy=known["accuracy"] * known["count"]
-    ).groupby("lower")[["confidence", "accuracy", "count"]]
-    sums = sums.sum()
+    weighted = known[["confidence", "accuracy"]].mul(known["count"], axis=0)
+    sums = weighted.assign(count=known["count"]).groupby(known["lower"]).sum()
     sums = sums[sums["count"] >= FEWEST]
-    return sums.assign(
-        confidence=sums["confidence"] / sums["count"], accuracy=sums["accuracy"] / sums["count"]
-    )
+    shares = sums[["confidence", "accuracy"]].div(sums["count"], axis=0)
+    return shares.assign(count=sums["count"])
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:

@@ -1,29 +1,27 @@
-"""What is drawn as lines: learning curves, readings, scores and times along a coordinate."""
+"""What is drawn as lines: learning curves, measurements, scores and times along a coordinate."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from ablations.store.record import TRAINED
 from ablations.store.schema import FAILED
-from analysis import places, stats
-from analysis.contrasts import Evidence
-from analysis.curves import crossings, curves
-from analysis.load import UNREADABLE, WAITING, Loaded, crossing, listed
-from analysis.names import after_heading
+from analysis.contrasts import Evidence, final_scores
+from analysis.load import FINE, UNREADABLE, VARIANT, WAITING, Loaded, Row, crossing
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
-from analysis.scores import FINE, final_readings
+from analysis.timing import CURVE, along, crossings, curves
+from analysis.wording import after_heading
 
 LEARNING_CAPTION = (
     "Loss on validation data by training step, unsmoothed. Line: mean over the seeds that ended "
     "well; band: 95 % interval, from three of them on; thin: single seeds; ×: where a seed that "
-    "failed ended. Of a crossed question its last place."
+    "failed ended. Of an experiment with factors its last levels."
 )
 READ = {
     "depth": "depth, in blocks",
@@ -32,7 +30,7 @@ READ = {
     "past": "length, in trained lengths",
     "removed": "share of heads removed",
 }
-"""Coordinates at which a model is read off, and what their axis is called."""
+"""Coordinates along which a model is measured, and what their axis is called."""
 TIMED = {
     "layer_time": "time of one layer",
     "step_time": "time of one step",
@@ -42,84 +40,115 @@ TIMED = {
     "peak_memory": "peak bytes of a step",
 }
 SHARES = {
-    "flops_share": "share of the FLOPs, by part",
-    "time_share": "share of the time of a forward pass, by part",
+    "flops_share": "share of the FLOPs, by component",
+    "time_share": "share of the time of a forward pass, by component",
     "preset_flops_share": "share of the FLOPs that mixing takes, by model",
 }
 MULTIPLIED = 3  # times the smallest level: from there on levels are multiplied, not added
-ARM = ["ablation", "label", "across"]
-CURVE = ["ablation", "across", "metric", "series"]
-Rows = list[dict[str, Any]]
+PANEL = ["ablation", "across", "metric", "split", "along", "series"]
+PLACE = [*PANEL, "label", "x"]
+
+
+# --- along training
 
 
 def learning(evidence: Evidence) -> list[Panel]:
-    """Validation loss of every question that was trained; of a crossed one at its last place."""
-    points = _validation(evidence)
+    """Validation loss of every experiment that was trained; with factors, at their last levels."""
+    points = _validation(evidence.loaded)
     drawn = points[points["value"].notna()].drop_duplicates(["ablation", "across"])
     found = []
     for name, across in drawn.groupby("ablation", sort=False)["across"].last().items():
         own = points[(points["ablation"] == name) & (points["across"] == across)]
-        told = own.assign(name=own["label"])
-        means = [row for _, arm in told.groupby("label", sort=False) for row in _means(arm)]
-        frame = pd.concat([pd.DataFrame(means), told]) if means else told
+        own = own.assign(name=own["label"])
+        means = [row for _, variant in own.groupby("label", sort=False) for row in _means(variant)]
+        frame = pd.concat([pd.DataFrame(means), own]) if means else own
         frame = canvas.dressed(frame.reset_index(drop=True), evidence)
-        late = frame[frame["x"] > 0]["value"]
-        tall = lines.inches(frame["name"].nunique())
-        frame.attrs |= {"y_log": lines.is_wide(late), "inches": tall}
+        frame.attrs["y_log"] = lines.is_wide(frame[frame["x"] > 0]["value"])
         unit = next((unit for unit in own["unit"] if unit), "")
-        lost = own[own["is_lost"]].drop_duplicates(["label", "seed"])
-        counted = canvas.counted(frame[frame["seed"].isna()])
-        failed = [f"{label}: {n} failed" for label, n in lost["label"].value_counts().items()]
+        lost = own[own["is_lost"]].drop_duplicates(["label", "seed"])["label"].value_counts()
+        counted = canvas.counted(frame[frame["seed"].isna()]).replace("bars", "band")
+        failed = [f"{label}: {n} failed" for label, n in lost.items()]
         found.append(
             Panel(
                 kind="learning", ablation=str(name), frame=frame, plot=lines.plot_learning,
                 title=canvas.heading(name, across, "learning curves"),
                 subtitle=f"loss on validation data{after_heading(unit)}; low is good",
-                note="; ".join([counted.replace("bars", "band"), *failed]).strip("; "),
-                size=(style.WIDTH, 1.05 + tall),
+                note="; ".join([counted, *failed]).strip("; "),
+                size=(style.WIDTH, 1.05 + lines.height(frame["name"].nunique())),
             )
         )  # fmt: skip
     return found
 
 
-def _validation(evidence: Evidence) -> pd.DataFrame:
+def _validation(loaded: Loaded) -> pd.DataFrame:
     """The loss at each evaluation; a seed that broke down before the first has none."""
-    frame = evidence.loaded.readings
-    told = frame[(frame["metric"] == "loss") & (frame["split"] == "valid") & frame["step"].notna()]
-    keys = [*ARM, "seed"]
-    rows = told[[*keys, "status", "unit"]].assign(
-        x=told["step"].astype(float), value=told["value"].astype(float)
-    )
-    cells = evidence.loaded.cells
-    broken = cells[cells["outcome"].isin(FAILED)][[*keys, "outcome"]]
+    frame, keys = loaded.readings, [*VARIANT, "seed"]
+    is_loss = (frame["metric"] == "loss") & (frame["split"] == "valid") & frame["step"].notna()
+    rows = frame[is_loss][[*keys, "status", "unit", "step", "value"]].rename(columns={"step": "x"})
+    broken = loaded.cells[loaded.cells["outcome"].isin(FAILED)][[*keys, "outcome"]]
     broken = broken.rename(columns={"outcome": "status"})
-    seen = set(map(tuple, rows[keys].to_numpy()))
-    unseen = broken[[tuple(row) not in seen for row in broken[keys].to_numpy()]]
-    whole = pd.concat([rows, unseen.assign(unit="", x=0.0, value=math.nan)], ignore_index=True)
+    unseen = broken.merge(rows[keys].drop_duplicates(), how="left", on=keys, indicator="is_seen")
+    unseen = unseen[unseen.pop("is_seen") == "left_only"].assign(unit="", x=0.0, value=math.nan)
+    whole = pd.concat([rows, unseen], ignore_index=True) if len(unseen) else rows
     return whole.assign(is_lost=whole["status"] != FINE, low=math.nan, high=math.nan, n=1)
 
 
-def _means(arm: pd.DataFrame) -> Rows:
+def _means(variant: pd.DataFrame) -> list[Row]:
     """Of one variant, at each step that every seed that ended well has reached."""
-    fine = arm[~arm["is_lost"] & arm["value"].notna()]
-    seeds, found = fine["seed"].nunique(), []
-    for _, here in fine.groupby("x"):
-        if len(here) == seeds:
-            told = {**here.iloc[0].to_dict(), "seed": None, **mean_of(here["value"])}
-            found.append(told)
-    return found
+    fine = variant[~variant["is_lost"] & variant["value"].notna()]
+    seeds = fine["seed"].nunique()
+    return [
+        {**here.iloc[0].to_dict(), "seed": None, **canvas.mean_of(here["value"])}
+        for _, here in fine.groupby("x")
+        if len(here) == seeds
+    ]
 
 
-def mean_of(values: Iterable[float]) -> dict[str, Any]:
-    """Mean, interval and count of some seeds."""
-    mean = stats.mean_of(list(values))
-    low, high = mean.ends() if mean.n >= canvas.LEAST else (math.nan, math.nan)
-    return {"value": mean.value, "low": low, "high": high, "n": mean.n}
+# --- along anything else
 
 
 def panels(evidence: Evidence) -> list[Panel]:
     """Everything that has a value at several places of a coordinate."""
     return [panel for of in (_read, _crossed, _walked, _shares) for panel in of(evidence)]
+
+
+def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
+    """One row for each place of a curve, of trials that ended well: where a seed has no number,
+    there is no mean of the others either, but a reason."""
+    frame = evidence.loaded.readings
+    single = frame["values"].isna() & frame["samples"].isna() & frame["session"].isna()
+    placed = frame[[name for name in coordinates if name in frame]].notna().any(axis=1)
+    frame = frame[single & placed & (frame["status"] == FINE)]
+    where = [
+        along(
+            {k: f"{k}: {v}" if isinstance(v, str) else v for k, v in at.items() if k != "step"},
+            coordinates,
+        )
+        or {}
+        for at in frame["at"]
+    ]
+    seen = frame[[*PANEL[:4], "label", "unit", "seed", "step", "value", "reason"]].assign(
+        **{key: [place.get(key) for place in where] for key in ("along", "series", "x")}
+    )
+    is_number = seen["x"].map(lambda x: isinstance(x, int | float)).astype(bool)
+    seen = seen[is_number].sort_values("step", kind="stable")
+    seen = seen.drop_duplicates([*PLACE, "seed"], keep="last").sort_index()
+    rows = []
+    for _, own in seen.groupby(PLACE, sort=False):
+        first, lost = own.iloc[0], own[own["value"].isna()]
+        metrics = evidence.loaded.experiments[first["ablation"]]["metrics"]
+        known = metrics.get(first["metric"], {}).get("label")
+        rows.append(
+            {
+                **first[[*PLACE, "unit"]].to_dict(),
+                "heading": known or first["metric"].replace("_", " "),
+                **canvas.mean_of(own["value"]),
+                "points": own["value"].dropna().tolist(),
+                "reason": "" if lost.empty else str(lost["reason"].iloc[0]),
+            }
+        )
+    columns = [*PLACE, "unit", "heading", "value", "low", "high", "n", "points", "reason"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _panel(
@@ -131,17 +160,16 @@ def _panel(
     for column in ("points", "lost"):
         if column not in drawn:
             drawn[column] = [[] for _ in range(len(drawn))]
-    tall = lines.inches(drawn["name"].nunique())
-    drawn.attrs |= {"x_label": x_label, "inches": tall, "y_log": lines.is_wide(drawn["value"])}
-    drawn.attrs |= attrs
+    drawn.attrs |= {"x_label": x_label, "y_log": lines.is_wide(drawn["value"]), **attrs}
     reasons = []
     if "reason" in drawn:
         silent = drawn[drawn["value"].isna() & (drawn["reason"] != "")]
-        reasons = [f"×: {canvas.cut(each, 70)}" for each in dict.fromkeys(silent["reason"])]
-    note = "; ".join(part for part in (canvas.counted(drawn, of), *reasons[:1]) if part)
+        reasons = [f"×: {canvas.cut(each, 70)}" for each in silent["reason"].unique()[:1]]
     return Panel(
         kind="lines", ablation=str(drawn["ablation"].iloc[0]), frame=drawn, plot=lines.plot,
-        title=title, subtitle=subtitle, note=note, size=(style.WIDTH, 1.2 + tall),
+        title=title, subtitle=subtitle,
+        note="; ".join(part for part in (canvas.counted(drawn, of), *reasons) if part),
+        size=(style.WIDTH, 1.2 + lines.height(drawn["name"].nunique())),
     )  # fmt: skip
 
 
@@ -153,26 +181,25 @@ def _split(frame: pd.DataFrame, keys: Sequence[str]) -> list[pd.DataFrame]:
 
 def _read(evidence: Evidence) -> list[Panel]:
     """Along depth, width of a head, source, length past the trained one, and heads removed."""
-    frame = places.points(evidence, list(READ))
+    frame = points(evidence, list(READ))
     frame = frame[(frame["along"] != "past") | frame["metric"].str.endswith("_ratio")]
     is_removed = frame["along"] == "removed"
-    way = frame["series"].str.removeprefix("by: ")
-    frame = frame.rename(columns={"seeds": "points"}).assign(
-        name=frame["label"].where(~is_removed, frame["label"] + ", " + way),
-        hollow=is_removed & (way == "random"),
+    by = frame["series"].str.removeprefix("by: ")
+    frame = frame.assign(
+        name=frame["label"].where(~is_removed, frame["label"] + ", " + by),
+        hollow=is_removed & (by == "random"),
         series=frame["series"].mask(is_removed, ""),
     )
     found = []
-    for own in _split(frame, places.PANEL):
+    for own in _split(frame, PANEL):
         first = own.iloc[0]
-        is_past = first["along"] == "past"
+        subtitle = (first["heading"] + after_heading(first["unit"]), first["series"])
         found.append(
             _panel(
                 own, evidence, canvas.heading(first["ablation"], first["across"], first["heading"]),
-                ", ".join(p for p in (first["heading"] + after_heading(first["unit"]),
-                                      first["series"]) if p),
-                READ[first["along"]], "seeds", unit=first["unit"],
-                x_log=first["along"] != "removed", upright=1.0 if is_past else None,
+                ", ".join(part for part in subtitle if part), READ[first["along"]], "seeds",
+                unit=first["unit"], x_log=first["along"] != "removed",
+                upright=1.0 if first["along"] == "past" else None,
                 level=1.0 if str(first["metric"]).endswith("_ratio") else None,
             )
         )  # fmt: skip
@@ -180,19 +207,17 @@ def _read(evidence: Evidence) -> list[Panel]:
 
 
 def _crossed(evidence: Evidence) -> list[Panel]:
-    """The score by each factor that a question is crossed with."""
+    """The score by each factor of an experiment."""
     found = []
-    for name, entry in evidence.loaded.ablations.items():
-        rows = _by_factor(evidence.loaded, name, entry)
-        columns = ["factor", "rest", "label", "x"]
-        for own in _split(pd.DataFrame(rows), columns[:2]) if rows else []:
-            first, metric = own.iloc[0], entry["metric"]
-            points = [_of_seeds(each) for _, each in own.groupby(columns[2:], sort=False)]
+    for name, entry in evidence.loaded.experiments.items():
+        rows, metric = _by_factor(evidence.loaded, name, entry), entry["metric"]
+        for own in _split(rows, ["factor", "rest"]) if len(rows) else []:
+            first, chance = own.iloc[0], own["chance"].dropna()
+            means = [_of_seeds(each) for _, each in own.groupby(["label", "x"], sort=False)]
             far = own["x"].min() > 0 and own["x"].max() > MULTIPLIED * own["x"].min()
-            chance = own["chance"].dropna()
             found.append(
                 _panel(
-                    pd.DataFrame(points), evidence,
+                    pd.DataFrame(means), evidence,
                     canvas.heading(name, first["rest"], f"{metric['label']} by {first['factor']}"),
                     metric["label"] + after_heading(metric["unit"]),
                     str(first["factor"]), "seeds", unit=metric["unit"], y_log=False, x_log=far,
@@ -202,26 +227,35 @@ def _crossed(evidence: Evidence) -> list[Panel]:
     return found
 
 
-def _by_factor(loaded: Loaded, name: str, entry: dict[str, Any]) -> Rows:
-    """Every trial of a crossed question that has ended, once for each of its factors."""
+def _by_factor(loaded: Loaded, name: str, entry: Row) -> pd.DataFrame:
+    """Every trial of an experiment with factors that has ended, once for each factor."""
     known = {crossing(cell["across"]): cell["across"] for cell in entry["cells"]}
-    ended, metric = scored(loaded, name), entry["metric"]
-    trivial = final_readings(loaded, name, f"trivial_{metric['name']}", metric["split"], {})
-    chance = {row["across"]: float(row["value"]) for row in listed(trivial)}
+    metric, cells = entry["metric"], loaded.cells
+    final, trivial = (
+        final_scores(loaded, name, f"{kind}{metric['name']}", metric["split"])
+        for kind in ("", "trivial_")
+    )
+    is_ended = (cells["ablation"] == name) & ~cells["outcome"].isin((WAITING, UNREADABLE))
+    ended = cells[is_ended][[*VARIANT, "seed", "outcome"]]
+    ended = ended.merge(final[[*VARIANT, "seed", "value"]], how="left", on=[*VARIANT, "seed"])
+    ended = ended.assign(
+        name=ended["label"],
+        is_lost=ended["outcome"] != FINE,
+        chance=ended["across"].map(trivial.groupby("across")["value"].last()),
+    )
     rows = []
     for factor in dict.fromkeys(factor for across in known.values() for factor in across):
         levels = list(dict.fromkeys(a[factor] for a in known.values() if factor in a))
         at = _numbers(levels)
-        for row in ended:
+        for row in ended.to_dict("records"):
             across = known[row["across"]]
             if factor in across:
                 level = across[factor]
-                rest = crossing({k: v for k, v in across.items() if k != factor})
                 x = at.get(level, float(levels.index(level)))
                 tick = canvas.number(x) if at else canvas.cut(level, 12)
-                place = {"factor": factor, "rest": rest, "x": x, "tick": tick}
-                rows.append({**row, **place, "chance": chance.get(row["across"], math.nan)})
-    return rows
+                rest = crossing({k: v for k, v in across.items() if k != factor})
+                rows.append({**row, "factor": factor, "rest": rest, "x": x, "tick": tick})
+    return pd.DataFrame(rows)
 
 
 def _numbers(levels: Sequence[str]) -> dict[str, float]:
@@ -233,36 +267,17 @@ def _numbers(levels: Sequence[str]) -> dict[str, float]:
     return found if all(map(math.isfinite, found.values())) else {}
 
 
-def scored(loaded: Loaded, name: str) -> Rows:
-    """Each trial of a table that has ended: its last score, and whether it ended well."""
-    metric = loaded.ablations[name]["metric"]
-    final = final_readings(loaded, name, metric["name"], metric["split"], {}, ended=TRAINED)
-    read = {(r["label"], r["across"], r["seed"]): float(r["value"]) for r in listed(final)}
-    has_ended = ~loaded.cells["outcome"].isin((WAITING, UNREADABLE))
-    cells = loaded.cells[(loaded.cells["ablation"] == name) & has_ended]
-    return [
-        {
-            **{key: row[key] for key in (*ARM, "seed", "trial")},
-            "name": row["label"],
-            "is_lost": row["outcome"] != FINE,
-            "value": read.get((row["label"], row["across"], row["seed"]), math.nan),
-        }
-        for row in listed(cells)
-    ]
-
-
-def _of_seeds(own: pd.DataFrame) -> dict[str, Any]:
+def _of_seeds(own: pd.DataFrame) -> Row:
     """One place of a line: the mean over the seeds that ended well, each of them, and the lost."""
     fine = own[~own["is_lost"] & own["value"].notna()]["value"].tolist()
-    lost = [math.inf if v != v else v for v in own[own["is_lost"]]["value"]]
-    mean = mean_of(fine) if fine else dict.fromkeys(("value", "low", "high"), math.nan) | {"n": 0}
-    return {**own.iloc[0].to_dict(), **mean, "points": fine, "lost": lost}
+    lost = own[own["is_lost"]]["value"].fillna(math.inf).tolist()
+    return {**own.iloc[0].to_dict(), **canvas.mean_of(fine), "points": fine, "lost": lost}
 
 
 def _walked(evidence: Evidence) -> list[Panel]:
-    """Times and bytes by length or position, and of what is counted what a question is about; of
-    times also where a line and the baseline change places."""
-    frame, known = curves(evidence), evidence.loaded.ablations
+    """Times and bytes by length or position, and of what is counted what an experiment is about;
+    of times also where a line and the baseline change places."""
+    frame, known = curves(evidence), evidence.loaded.experiments
     asked = frame["metric"] == frame["ablation"].map(lambda name: known[name]["metric"]["name"])
     shown = frame[(frame["metric"].isin(TIMED) | asked) & ~(frame["value"] <= 0)]
     where = crossings(frame[frame["logs"].map(len) > 0])
@@ -271,46 +286,50 @@ def _walked(evidence: Evidence) -> list[Panel]:
     found = []
     for own in _split(shown.merge(where, on=[*CURVE, "label"], how="left"), CURVE):
         first, logs = own.iloc[0], own["log_seconds"]
-        told = known[first["ablation"]]["metrics"].get(first["metric"], {})
-        unit = told.get("unit") or ("s" if logs.map(len).any() else "")
-        points = [[math.exp(log) for log in each] for each in logs]
+        metric = known[first["ablation"]]["metrics"].get(first["metric"], {})
+        unit = metric.get("unit") or ("s" if logs.map(len).any() else "")
         panel = _panel(
-            own.assign(name=own["label"], n=logs.map(len), points=points), evidence,
-            canvas.heading(first["ablation"], TIMED.get(first["metric"]) or told["label"]),
+            own.assign(name=own["label"], n=logs.map(len), points=logs.map(_exp)), evidence,
+            canvas.heading(first["ablation"], TIMED.get(first["metric"]) or metric["label"]),
             ", ".join(part for part in (first["across"], first["series"]) if part),
             str(first["along"]), "processes", x_log=True, y_log=True, unit=unit,
         )  # fmt: skip
         crossed = [
             f"{canvas.cut(row['label'], 24)} crosses the baseline at "
             + "–".join(f"{row[f'cross_{end}']:,.0f}" for end in ("low", "high"))
-            for row in listed(own[own["changes"] == 1].drop_duplicates("label"))
+            for row in own[own["changes"] == 1].drop_duplicates("label").to_dict("records")
         ]
         found.append(replace(panel, note="; ".join(filter(None, (panel.note, *crossed)))))
     return found
 
 
+def _exp(logs: list[float]) -> list[float]:
+    return np.exp(logs).tolist()
+
+
 def _shares(evidence: Evidence) -> list[Panel]:
-    """Shares of the work or the time by the length: of a variant a line for each of its parts, of
-    published models a line for what mixing takes of each."""
+    """Shares of the work or the time by the length: of a variant a line for each of its components,
+    of published models a line for what mixing takes of each."""
     frame, rows = evidence.loaded.readings, []
-    for row in listed(frame[frame["metric"].isin(SHARES)]):
+    for row in frame[frame["metric"].isin(SHARES)].to_dict("records"):
         part, preset = row["at"].get("part"), row["at"].get("preset")
         each = row["values"] if isinstance(row["values"], list) else [row["value"]]
         if "tokens_over_width" in row["at"] and (preset is None or part == "mixing"):
-            told = {name: row[name] for name in (*ARM, "metric")}
-            told |= {"name": preset or part, "x": row["at"]["tokens_over_width"], "n": 1}
             value = sum(each) / len(each) if None not in each else math.nan
-            rows.append({**told, "value": value, "low": math.nan, "high": math.nan})
+            own = {key: row[key] for key in (*VARIANT, "metric")} | {"name": preset or part}
+            own |= {"x": row["at"]["tokens_over_width"], "n": 1, "value": value}
+            rows.append({**own, "low": math.nan, "high": math.nan})
     found = []
-    for own in _split(pd.DataFrame(rows), [*ARM, "metric"]) if rows else []:
+    for own in _split(pd.DataFrame(rows), [*VARIANT, "metric"]) if rows else []:
         first = own.iloc[0]
-        known = style.looks(list(dict.fromkeys(own["name"])), [set(own["name"])])
+        known = style.looks(list(own["name"].unique()), [set(own["name"])])
         panel = _panel(
             own, evidence, canvas.heading(first["ablation"], first["across"], first["label"]),
             SHARES[first["metric"]], "tokens, in widths of the model", "seeds", x_log=True,
             y_log=False,
         )  # fmt: skip
-        for key in ("colour", "marker", "dash"):
-            panel.frame[key] = [getattr(known[name], key) for name in own["name"]]
-        found.append(replace(panel, note=""))
+        attrs = panel.frame.attrs
+        drawn = canvas.with_looks(panel.frame, [known[name] for name in panel.frame["name"]])
+        drawn.attrs |= attrs
+        found.append(replace(panel, frame=drawn, note=""))
     return found

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.contrasts import Evidence
-from analysis.load import Loaded, listed
-from analysis.names import after_heading, cell_name, printable
+from analysis.load import FINE, VARIANT, Loaded, Row
 from analysis.plots import canvas, style
 from analysis.plots.canvas import FACET, Panel
-from analysis.scores import FINE
+from analysis.wording import after_heading, printable, variant_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +25,6 @@ CELL = 0.2  # inches
 MOST = 32  # positions
 SIGNED = (style.BETTER, "#F1F1EE", style.WORSE)
 AMOUNTS = ("#F7F7F5", "#8FB1DA", style.BETTER, "#0B2038")
-ARM = ["ablation", "label", "across"]
-WEIGHTS = "attention"  # the metric
 
 
 def panels(evidence: Evidence) -> list[Panel]:
@@ -40,32 +36,27 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     import seaborn as sns
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
-    told = frame.attrs
+    given = frame.attrs
     table = frame.pivot(index="row", columns="column", values="value").sort_index().astype(float)
-    colours = LinearSegmentedColormap.from_list("", SIGNED if told["signed"] else AMOUNTS)
-    scale = (LogNorm if told.get("log") else Normalize)(told["least"], told["most"])
+    colours = LinearSegmentedColormap.from_list("", SIGNED if given["signed"] else AMOUNTS)
+    scale = (LogNorm if given.get("log") else Normalize)(given["least"], given["most"])
     sns.heatmap(table, ax=ax, cmap=colours, norm=scale, cbar=False)
     rows = frame.drop_duplicates("row").set_index("row").loc[table.index, "row_name"]
     columns = frame.drop_duplicates("column").set_index("column").loc[table.columns, "column_name"]
-    _names(ax.xaxis, list(columns), told.get("across", 12))
-    _names(ax.yaxis, list(rows), told.get("down", 16))
+    sides = ((ax.xaxis, columns, given.get("across", 12)), (ax.yaxis, rows, given.get("down", 16)))
+    for axis, names, most in sides:  # at most so many names, evenly
+        step = max(1, math.ceil((len(names) - 1) / (most - 1)))
+        axis.set_ticks(np.arange(len(names))[::step] + 0.5, list(names)[::step])
     ax.tick_params(length=0, labelsize=style.NOTE)
-    ax.tick_params(axis="x", rotation=90 if told.get("turned") else 0)
+    ax.tick_params(axis="x", rotation=90 if given.get("turned") else 0)
     ax.tick_params(axis="y", rotation=0)
     ax.set(xlabel="", ylabel="")
     return ax
 
 
-def _names(axis: Any, names: list[str], most: int) -> None:
-    """At most so many of them, evenly."""
-    step = max(1, math.ceil((len(names) - 1) / (most - 1)))
-    axis.set_ticks(np.arange(len(names))[::step] + 0.5, names[::step])
-
-
 def _panel(
-    ablation: object, cells: list[dict[str, Any]], title: str, subtitle: str, note: str,
-    **attrs: Any,
-) -> Panel:  # fmt: skip
+    experiment: object, cells: list[Row], title: str, subtitle: str, note: str, **attrs: Any
+) -> Panel:
     """Pictures that share a scale, one for each facet."""
     frame = pd.DataFrame(cells)
     frame.attrs |= {"signed": False, **attrs}
@@ -74,24 +65,29 @@ def _panel(
     side = (style.WIDTH - 0.3) / across / frame["column"].nunique()
     each = max(frame["row"].nunique() * min(CELL, side), 0.5) + (0.3 if facets > 1 else 0.1)
     return Panel(
-        kind="heatmap", ablation=str(ablation), frame=frame, plot=plot, title=title,
+        kind="heatmap", ablation=str(experiment), frame=frame, plot=plot, title=title,
         subtitle=subtitle, note=note, size=(style.WIDTH, math.ceil(facets / across) * each + 1.15),
     )  # fmt: skip
 
 
+def _arrays(loaded: Loaded, metric: str) -> pd.DataFrame:
+    frame = loaded.readings
+    return frame[(frame["metric"] == metric) & frame["values"].notna()]
+
+
 def _attention(loaded: Loaded) -> list[Panel]:
-    """Attention weights of each table's baseline, first seed, in one example: a panel for the last
-    layer of each stack and kind."""
-    frame, found = loaded.readings, []
-    shown = frame[(frame["metric"] == WEIGHTS) & frame["values"].notna()]
-    for name, own in shown[shown["status"] == FINE].groupby("ablation", sort=False):
-        rows = [row for row in listed(own) if row["label"] == loaded.ablations[name]["control"]]
-        last: dict[tuple[str, ...], dict[str, Any]] = {}
-        for row in rows:
-            same = all(row[key] == rows[0][key] for key in ("across", "seed"))
-            if same and row["at"]["example"] == rows[0]["at"]["example"]:
-                stack, *_, kind = str(row["at"]["layer"]).split(".")
-                last[stack, kind] = row
+    """Attention weights of each experiment's baseline, first seed, in one example: a panel for the
+    last layer of each stack and kind."""
+    shown, found = _arrays(loaded, "attention"), []
+    baselines = shown["ablation"].map({k: e["control"] for k, e in loaded.experiments.items()})
+    shown = shown[(shown["status"] == FINE) & (shown["label"] == baselines)]
+    for name, own in shown.groupby("ablation", sort=False):
+        first = own.iloc[0]
+        same = own[(own["across"] == first["across"]) & (own["seed"] == first["seed"])]
+        last: dict[tuple[str, ...], Row] = {}
+        for row in same[same["example"] == first["example"]].to_dict("records"):
+            stack, *_, kind = str(row["at"]["layer"]).split(".")
+            last[stack, kind] = row
         for row in last.values():
             axes = row["axes"]
             queries, keys = (
@@ -117,25 +113,23 @@ def _attention(loaded: Loaded) -> list[Panel]:
 
 def _surfaces(loaded: Loaded) -> list[Panel]:
     """The loss around trained weights, along two random directions; the baseline first."""
-    frame, found = loaded.readings, []
-    shown = frame[(frame["metric"] == "surface") & frame["values"].notna()]
-    bent = frame[(frame["metric"] == "curvature") & frame["value"].notna()]
-    for (name, across), own in shown.groupby(["ablation", "across"], sort=False):
-        control = loaded.ablations[name]["control"]
-        order = own.assign(late=(own["label"] != control) + 2 * (own["status"] != FINE))
+    found = []
+    for (name, across), own in _arrays(loaded, "surface").groupby(
+        ["ablation", "across"], sort=False
+    ):
+        baseline = loaded.experiments[name]["control"]
+        order = own.assign(late=(own["label"] != baseline) + 2 * (own["status"] != FINE))
         first = order.sort_values("late", kind="stable").drop_duplicates("label")
-        cells: list[dict[str, Any]] = []
-        for row in listed(first):
+        cells: list[Row] = []
+        for row in first.to_dict("records"):
             who = row["label"] if row["status"] == FINE else f"{row['label']} ({row['status']})"
-            cells += _places(row, row["axes"]["x"], row["axes"]["y"], who)
+            cells += _cells(row, row["axes"]["x"], row["axes"]["y"], who)
         known = [cell["value"] for cell in cells if math.isfinite(cell["value"])]
         if known:
             low, high = min(known), max(known)
-            mine = bent[(bent["ablation"] == name) & (bent["across"] == across)]
-            means = mine.groupby("label", sort=False)["value"].apply(
-                lambda v: v.astype(float).mean()
-            )
-            curvature = ", ".join(f"{canvas.cut(k, 20)} {v:.3g}" for k, v in means.items())
+            bent = loaded.of_metric(name, "curvature")
+            means = bent[bent["across"] == across].groupby("label", sort=False)["value"].mean()
+            curvature = ", ".join(f"{canvas.cut(k, 20)} {v:.3g}" for k, v in means.dropna().items())
             found.append(
                 _panel(
                     name, cells, canvas.heading(name, across, "loss around trained weights"),
@@ -150,32 +144,29 @@ def _surfaces(loaded: Loaded) -> list[Panel]:
 
 def _positions(loaded: Loaded) -> list[Panel]:
     """The cosine between any two positions, of each variant's first seed."""
-    frame, found = loaded.readings, []
-    is_shown = (frame["metric"] == "position_similarity") & frame["values"].notna()
-    shown = frame[is_shown & (frame["status"] == FINE)].drop_duplicates(ARM)
-    for (name, across), own in shown.groupby(["ablation", "across"], sort=False):
-        cells = [
-            cell
-            for row in listed(own)
-            for cell in _places(row, list(range(MOST)), list(range(MOST)), row["label"])
-        ]
-        found.append(
-            _panel(
-                name, cells, canvas.heading(name, across, "how alike positions are"),
-                "cosine between the vectors of two positions",
-                "first seed; blue −1, white 0, orange +1", signed=True, least=-1.0, most=1.0,
-                across=5, down=5,
-            )
-        )  # fmt: skip
-    return found
+    shown, places = _arrays(loaded, "position_similarity"), list(range(MOST))
+    shown = shown[shown["status"] == FINE].drop_duplicates(VARIANT)
+    return [
+        _panel(
+            name,
+            [
+                cell
+                for row in own.to_dict("records")
+                for cell in _cells(row, places, places, row["label"])
+            ],
+            canvas.heading(name, across, "how alike positions are"),
+            "cosine between the vectors of two positions",
+            "first seed; blue −1, white 0, orange +1",
+            signed=True, least=-1.0, most=1.0, across=5, down=5,
+        )
+        for (name, across), own in shown.groupby(["ablation", "across"], sort=False)
+    ]  # fmt: skip
 
 
-def _places(
-    row: Mapping[str, Any], across: list[float], down: list[float], facet: str
-) -> list[dict[str, Any]]:
+def _cells(row: Row, across: list[Any], down: list[Any], facet: str) -> list[Row]:
     """A cell for each number of a matrix; None is an empty one."""
     values = np.array(row["values"], dtype=float)[: len(across), : len(down)]
-    who = cell_name(row["label"], row["across"])
+    who = variant_name(row["label"], row["across"])
     return [
         {"name": f"{who} at {across[i]:.2g}, {down[j]:.2g}", "row": j, "column": i,
          "row_name": canvas.number(down[j]), "column_name": canvas.number(across[i]),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
+from analysis import stats
 from analysis.contrasts import Evidence
-from analysis.load import listed
+from analysis.load import Row
 from analysis.plots import canvas, forest
 from analysis.plots.canvas import Panel
 
@@ -45,27 +44,27 @@ def panels(evidence: Evidence) -> list[Panel]:
     ]  # fmt: skip
 
 
-def _rows(evidence: Evidence, axis: str) -> list[dict[str, Any]]:
-    """The largest differences of the questions about an axis, a variant of a task once."""
+def _rows(evidence: Evidence, axis: str) -> list[Row]:
+    """The largest differences of the experiments about an axis, a variant of a task once."""
     about = [
         name
-        for name, entry in evidence.loaded.ablations.items()
+        for name, entry in evidence.loaded.experiments.items()
         if any(claim["id"].split(".")[0] == axis for claim in entry["claims"])
     ]
     frame = evidence.contrasts
-    is_shown = frame["ablation"].isin(about) & frame["trained"] & (frame["n"] >= canvas.LEAST)
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in listed(frame[is_shown & (frame["control_mean"] > 0)]):
+    is_shown = frame["ablation"].isin(about) & frame["trained"] & (frame["n"] >= stats.LEAST)
+    rows: dict[tuple[str, str], Row] = {}
+    for row in frame[is_shown & (frame["control_mean"] > 0)].to_dict("records"):
         share = 100 / row["control_mean"]
         value = share * row["difference"]
-        told = {key: row[key] for key in ("ablation", "label", "n", "mark", "control")}
-        told |= {"value": value, "low": share * row["low"], "high": share * row["high"], "lost": []}
-        told["points"] = [share * each for each in row["differences"]]
-        told["beside"] = "tie" if row["mark"] == "tie" else f"{value:+.0f} %".replace("-", "−")
+        own = {key: row[key] for key in ("ablation", "label", "n", "mark", "control")}
+        own |= {"value": value, "low": share * row["low"], "high": share * row["high"], "lost": []}
+        own["points"] = [share * each for each in row["differences"]]
+        own["beside"] = "tie" if row["mark"] == "tie" else f"{value:+.0f} %".replace("-", "−")
         name = f"{row['name']}, {row['metric_label']}"
         before = rows.get((name, row["task"]))
         if before is None or abs(before["value"]) < abs(value):
-            rows[name, row["task"]] = {**told, "name": name}
+            rows[name, row["task"]] = {**own, "name": name}
     found = sorted(rows.values(), key=lambda row: -abs(row["value"]))[:MOST]
     baselines = "; ".join(dict.fromkeys(row["control"] for row in found))
     return [{**row, "group": f"{AXES[axis]}, over {baselines}"} for row in found]

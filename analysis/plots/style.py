@@ -32,6 +32,7 @@ class Look:
     dash: tuple[float, ...]
 
 
+BASELINE = Look(INK, "o", SOLID)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 FREE = tuple(product((SOLID, DASHED, DOTTED, (4.0, 1.5, 1.0, 1.5)), (PLUM, AMBER, TEAL, TIE)))
 
@@ -39,7 +40,7 @@ FREE = tuple(product((SOLID, DASHED, DOTTED, (4.0, 1.5, 1.0, 1.5)), (PLUM, AMBER
 def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> dict[str, Look]:
     """A look for each label of a folder: the one least like its neighbours.
 
-    Neighbours are labels that stand `together` in one table.
+    Neighbours are labels of one experiment, which are drawn `together`.
     """
     beside: dict[str, set[str]] = {label: set() for label in labels}
     for group in together:
@@ -53,6 +54,11 @@ def looks(labels: Sequence[str], together: Iterable[Collection[str]] = ()) -> di
         markers = [look.marker for look in near]
         found[label] = Look(colour, min(MARKERS, key=markers.count), dash)
     return found
+
+
+def dash(pattern: tuple[float, ...]) -> Any:
+    """A line style of matplotlib."""
+    return (0, pattern) if pattern else "-"
 
 
 RC: dict[Any, Any] = {

@@ -1,7 +1,11 @@
 "use strict";
 const table = document.getElementById("claims-table");
 if (table) {
-  const body = table.tBodies[0], rows = [...body.rows];
+  const chapters = [...table.tBodies].map((body) => {
+    const [heading, ...rows] = body.rows;
+    return { body, heading, rows };
+  });
+  const rows = chapters.flatMap((chapter) => chapter.rows);
   const key = (row, column) => {
     const cell = row.cells[column];
     return cell.dataset.sort === undefined ? cell.textContent.trim() : Number(cell.dataset.sort);
@@ -19,7 +23,8 @@ if (table) {
       heads.forEach((each) => each.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const order = down ? -1 : 1;
-      body.append(...rows.sort((a, b) => order * compare(key(a, column), key(b, column))));
+      for (const { body, rows } of chapters)
+        body.append(...rows.sort((a, b) => order * compare(key(a, column), key(b, column))));
     });
   });
 
@@ -33,6 +38,7 @@ if (table) {
       const fits = words.every((word) => texts.get(row).includes(word));
       row.hidden = !(fits && wanted.has(row.dataset.verdict));
     }
+    for (const { heading, rows } of chapters) heading.hidden = rows.every((row) => row.hidden);
     const shown = rows.filter((row) => !row.hidden).length;
     document.getElementById("count").textContent = `${shown} of ${rows.length}`;
   };

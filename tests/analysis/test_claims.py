@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from planted import Planted, at_end, only, says, timed
 
-from analysis.claims import claims, expected_errors, undertrained, verdicts
+from analysis.claims import claims, expected_errors, undertrained
 from analysis.contrasts import Evidence, contrasts
-from analysis.speed import speeds
+from analysis.timing import speeds
 
 FIRST, SECOND = [300, 301, 302, 303, 304], [305, 306, 307, 308, 309]
 YES, NO, OPEN = says("worse", by=0.1), says("better"), says("worse", by=0.2)
@@ -81,7 +81,7 @@ def test_no_verdict_before_every_planned_seed_is_there(done: int) -> None:
     planted = asked(YES, seeds=FIRST[:done])
     found = only(planted)
     assert (found.verdict, found.reason, found.n) == ("undecided", f"pass {done} of 5", done)
-    assert found.remedy == "the question, run to its end"
+    assert found.remedy == "the experiment, run to its end"
     (shown,) = found.findings
     assert shown.word == "undecided"
     assert shown.effect == pytest.approx(0.2, abs=0.01)  # shown all the same
@@ -158,7 +158,7 @@ def test_a_control_that_is_mostly_stuck_vetoes_and_one_stuck_seed_does_not() -> 
     planted = asked(says("fails"))
     for seed in FIRST[:3]:
         planted.record("a", seed, 0.25, status="stuck")
-    assert undertrained(planted.loaded(), "q") == "3 of 5 of its controls are stuck"
+    assert undertrained(planted.loaded(), "q") == "3 of 5 of its baselines are stuck"
     assert only(planted).verdict == "undecided"
     planted.record("a", 300, 0.25)
     planted.record("a", 301, 0.25)
@@ -178,7 +178,7 @@ def test_tuned_arms_are_not_judged_by_untuned_ones() -> None:
     found = only(asked(says("worse", arms="tuned")))
     assert (found.verdict, found.reason) == (
         "not run",
-        "its arms are not tuned here: run it with --tune",
+        "its variants are not tuned here: run it with --tune",
     )
     assert only(asked(says("worse", arms="tuned"), arms="tuned")).verdict == "supported"
 
@@ -218,7 +218,7 @@ def test_a_document_is_strict_json_with_every_finding() -> None:
 def test_a_claim_that_is_not_there_is_answered_with_the_nearest() -> None:
     planted = asked(YES)
     planted.entries["q"]["claims"][0]["id"] = "norm.pre-better"
-    with pytest.raises(ValueError, match=r"did you mean 'norm\.pre-better'"):
+    with pytest.raises(ValueError, match=r"Did you mean 'norm\.pre-better'"):
         document(planted, "norm.pre-beter")
     assert len(document(planted, "norm.pre-better")) == 1
 
@@ -230,13 +230,10 @@ def test_expected_errors_count_what_an_interval_judges() -> None:
     planted.question(exact, name="counted", batches=[[300]])
     for label in ("a", "b"):
         planted.record(label, 300, 0.5, at_end("work", 1.0), name="counted")
-    loaded = planted.loaded()
-    found = expected_errors(verdicts(loaded), contrasts(loaded))
-    assert (found.judged, found.differences) == (3, 1)
-    assert "Of 3 predictions judged by an interval at most 0.075 verdicts" in str(found)
-    assert "of 1 differences in tables at most 0.05 would be marked" in str(found)
-    empty = expected_errors([], pd.DataFrame({"mark": []}))
-    assert (empty.judged, empty.differences) == (0, 0)
+    said = expected_errors(document(planted), contrasts(planted.loaded()))
+    assert "Of 3 predictions judged by an interval at most 0.075 verdicts" in said
+    assert "of 1 differences in tables at most 0.05 would be marked" in said
+    assert "Of 0 predictions" in expected_errors([], pd.DataFrame({"mark": []}))
 
 
 def test_no_claim_is_mixed_while_a_seed_of_any_prediction_is_missing() -> None:

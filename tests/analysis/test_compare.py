@@ -42,19 +42,19 @@ def compared(a: Any, b: Any) -> dict[str, Any]:
 
 
 def arm(document: dict[str, Any], label: str) -> dict[str, Any]:
-    (found,) = [each for each in document["arms"] if each["label"] == label]
+    (found,) = [each for each in document["scores"] if each["label"] == label]
     return found
 
 
 def words(document: dict[str, Any]) -> set[str]:
-    return {each["word"] for each in document["arms"]}
+    return {each["word"] for each in document["scores"]}
 
 
 def test_a_run_that_is_repeated_exactly_is_identical(two: tuple[Any, Any]) -> None:
     document = compared(*(fill(folder, OLD) for folder in two))
     assert words(document) == {"identical"}
-    assert not any(each["unlike"] for each in document["arms"])
-    assert "2 arms: 2 identical" in lines(document)
+    assert not any(each["unlike"] for each in document["scores"])
+    assert "2 scores: 2 identical" in lines(document)
 
 
 def test_a_change_is_tested_seed_by_seed(two: tuple[Any, Any]) -> None:
@@ -67,7 +67,7 @@ def test_a_change_is_tested_seed_by_seed(two: tuple[Any, Any]) -> None:
     ]
     ends = scipy_stats.ttest_rel(sides[1], sides[0]).confidence_interval(0.95)
     assert (post["a"], post["b"]) == pytest.approx(tuple(map(np.mean, sides)))
-    assert post["difference"] == pytest.approx(np.mean(sides[1]) - np.mean(sides[0]))
+    assert post["change"] == pytest.approx(np.mean(sides[1]) - np.mean(sides[0]))
     assert (post["low"], post["high"]) == pytest.approx((ends.low, ends.high))
     assert (post["word"], post["paired"], post["n"]) == ("worse", True, 4)
     assert arm(document, "pre")["word"] == "not resolved"
@@ -132,10 +132,10 @@ def test_what_stands_on_one_side_only_is_named(two: tuple[Any, Any]) -> None:
     a, b = fill(two[0], {**OLD, "none": 0.5}), fill(two[1], OLD)
     a.ablation("width", ["d 64", "d 128"])
     document = compared(a, b)
-    assert document["only_a"] == {"questions": ["width"], "arms": ["norm: none"]}
-    assert document["only_b"] == {"questions": [], "arms": []}
-    assert "Only in A: questions width" in lines(document)
-    assert "Only in A: arms norm: none" in lines(document)
+    assert document["only_a"] == {"experiments": ["width"], "variants": ["norm: none"]}
+    assert document["only_b"] == {"experiments": [], "variants": []}
+    assert "Only in A: experiments width" in lines(document)
+    assert "Only in A: variants norm: none" in lines(document)
 
 
 def test_a_claim_with_another_verdict_and_a_seed_that_failed_are_told(
@@ -146,13 +146,13 @@ def test_a_claim_with_another_verdict_and_a_seed_that_failed_are_told(
     (claim,) = compared(a, b)["claims"]
     assert (claim["verdict_a"], claim["verdict_b"]) == ("supported", "refuted")
     found = lines(compared(a, b))
-    assert "1 claim: 1 with another verdict" in found
+    assert "1 claims: 1 with another verdict" in found
     assert "  norm.matters (norm): supported → refuted" in found
     b.record("post", 300, status="diverged", reason="loss is NaN")
     assert "  ended otherwise: norm: post: no failure → 1 of 4 diverged" in lines(compared(a, b))
 
 
-def test_times_are_compared_as_ratios_to_the_control_of_one_machine(two: tuple[Any, Any]) -> None:
+def test_times_are_compared_as_ratios_to_the_baseline_of_one_machine(two: tuple[Any, Any]) -> None:
     def time(machine: str) -> tuple[dict[str, Any], list[str]]:
         for folder, ratio, own in ((two[0], 1.1, "one"), (two[1], 1.6, machine)):
             fill(folder, OLD, seeds=[300])
@@ -179,13 +179,13 @@ def test_the_command_refuses_folders_with_nothing_in_common(
     b.ablation("width", ["d 64", "d 128"])
     roots = [str(a.root), str(b.root)]
     assert main(["compare", *roots]) == 2
-    assert "no question in common" in capsys.readouterr().err
+    assert "no experiment in common" in capsys.readouterr().err
     b.ablation("norm", list(OLD), seeds=list(LUCK))
     a.record("post", 300, status="diverged", reason="loss is NaN")
 
     assert main(["compare", *roots]) == 0
     document = compare(gather(a.root), gather(b.root))
-    assert document["only_b"]["questions"] == ["width"]
+    assert document["only_b"]["experiments"] == ["width"]
     assert words(document) == {"one side only"}, "what was not run yet is no change"
     assert not any(claim["changed"] for claim in document["claims"])
     assert not any("ended otherwise" in line for line in lines(document))

@@ -67,7 +67,7 @@ def test_only_the_last_step_at_the_own_length_counts_also_where_it_has_no_number
     found = judged(folder)
     assert tuple(found.loc["none", ["difference", "mean"]]) == pytest.approx((0.3, 0.5))
     assert found.loc["silent", "n"] == 0
-    assert found.loc["silent", "note"] == "1 of 1 ok trials have no score that this code has taken"
+    assert found.loc["silent", "note"] == "1 of 1 ok trials have no score from this code"
 
 
 def test_a_failed_seed_is_counted_and_not_averaged(folder: Any) -> None:
@@ -123,7 +123,7 @@ def test_a_control_has_failed_where_most_of_its_seeds_are_stuck(folder: Any) -> 
     for seed in (2, 3):
         folder.record("deep", seed, 0.9, status="stuck")
     row = judged(folder).loc["shallow"]
-    assert (row["mark"], row["note"]) == ("failed", "the control is undertrained: 3 of 5 stuck")
+    assert (row["mark"], row["note"]) == ("failed", "the baseline is undertrained: 3 of 5 stuck")
 
 
 @pytest.mark.parametrize("seeds", [[0], [0, 1]], ids=len)

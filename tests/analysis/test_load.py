@@ -69,7 +69,7 @@ def test_names_lose_what_no_page_can_hold(folder: Any) -> None:
     folder.results.write_plan(folder.plan)
     loaded = load(folder.root)
     assert loaded.cells["label"].iloc[0] == "con\ufffdtrol"
-    loaded.ablations["position"]["question"].encode("utf-8")
+    loaded.experiments["position"]["question"].encode("utf-8")
 
 
 def test_a_record_of_another_trial_is_named_and_left_out(folder: Any) -> None:
@@ -108,7 +108,7 @@ def test_cells_that_chose_a_setting_are_not_reported(folder: Any) -> None:
     assert list(load(folder.root).cells["seed"]) == [0]
 
 
-NAME = "analysis/names.py"  # any file that is here
+NAME = "analysis/wording.py"  # any file that is here
 NOW = digest_of(ROOT / NAME)
 
 

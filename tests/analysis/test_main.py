@@ -147,10 +147,10 @@ def test_a_notebook_has_every_reading_and_shows_the_figure_of_one_question(small
     last = frame[frame["step"] == 300]
     assert last.groupby("label")["value"].mean()["none"] == pytest.approx(0.66)
     assert set(frame[frame["is_control"] == 1]["label"]) == {"sinusoidal"}
-    figure: Any = analysis.figure("forest", small.root, question="position")
+    figure: Any = analysis.figure("forest", small.root, experiment="position")
     assert figure._repr_png_().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match="did you mean 'position'"):
-        analysis.figure("forest", small.root, question="positon")
+    with pytest.raises(ValueError, match="Did you mean 'position'"):
+        analysis.figure("forest", small.root, experiment="positon")
 
 
 def test_the_example_of_the_readme_runs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from typing import Any
 
@@ -14,7 +15,6 @@ from scipy.stats import t
 
 from analysis import plots
 from analysis.contrasts import Evidence, gather
-from analysis.load import listed
 from analysis.plots import Panel, calibration, pareto
 
 
@@ -45,7 +45,7 @@ def test_every_kind_has_something_to_show_under_a_name_of_its_own(every: list[Pa
     assert {panel.kind for panel in every} == set(plots.KINDS)
     names = [panel.name for panel in every]
     assert len(set(names)) == len(names)
-    assert all(name.replace("-", "").isalnum() for name in names), names
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names), names
     for panel in every:
         known = panel.frame["value"].dropna()
         assert f"{known.min():.3g}" in panel.alt
@@ -58,8 +58,8 @@ def test_a_forest_shows_each_pair_of_seeds_their_mean_and_its_interval(
 ) -> None:
     frame = the(every, "forest", "position")
     readings = evidence.loaded.readings.query("ablation == 'position' and step == 300")
-    scores = {(row["label"], row["seed"]): row["value"] for row in listed(readings)}
-    for row in listed(frame[frame["n"] > 2]):
+    scores = {(row["label"], row["seed"]): row["value"] for row in readings.to_dict("records")}
+    for row in frame[frame["n"] > 2].to_dict("records"):
         told = [
             value - scores["sinusoidal", seed]
             for (label, seed), value in scores.items()
@@ -94,7 +94,7 @@ def test_failed_seeds_are_told_marked_at_what_they_came_to_and_in_no_mean(
         is_stuck = seed == 3
         folder.record("post", seed, 0.9 if is_stuck else 0.3, status="stuck" if is_stuck else "ok")
     (panel,) = plots.panels(gather(folder.root), ["forest"])
-    (row,) = listed(panel.frame)
+    (row,) = panel.frame.to_dict("records")
     assert row["beside"] == "1 of 4 stuck"
     assert row["lost"] == pytest.approx([0.9 - 0.23])
     assert row["points"] == pytest.approx([0.1, 0.09, 0.08])
@@ -133,7 +133,7 @@ def test_learning_curves_average_the_seeds_that_ended_well(every: list[Panel]) -
         level = {"both": 1.8, "no warm-up": 2.0}[label]
         mean = frame[(frame["label"] == label) & frame["seed"].isna()].sort_values("x")
         assert mean["x"].tolist() == list(labs.STEPS)
-        for row in listed(mean):
+        for row in mean.to_dict("records"):
             told = [labs.loss_at(row["x"], seed, level) for seed in seeds]
             assert row["value"] == pytest.approx(statistics.mean(told))
             ends = t_interval(told) if len(told) > 2 else (math.nan, math.nan)
@@ -147,13 +147,13 @@ def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_n
 ) -> None:
     frame = the(every, "lines", "heads", "data=3k: gradient norm")
     assert sorted(set(frame["x"])) == list(labs.DEPTHS)
-    for row in listed(frame[frame["label"] == "8 heads"]):
+    for row in frame[frame["label"] == "8 heads"].to_dict("records"):
         told = [0.5 * (1 + 0.02 * (seed % 3) ** 2) * row["x"] ** -0.5 for seed in range(5)]
         assert row["value"] == pytest.approx(statistics.mean(told))
         assert (row["low"], row["high"]) == pytest.approx(t_interval(told))
         assert sorted(row["points"]) == pytest.approx(sorted(told))
     past = the(every, "lines", "heads", "data=3k: perplexity past")
-    (lost,) = listed(past[past["value"].isna()])
+    (lost,) = past[past["value"].isna()].to_dict("records")
     assert (lost["label"], lost["x"], lost["reason"]) == ("1 head", 4.0, labs.TOO_FAR)
     assert past.attrs["level"] == past.attrs["upright"] == 1.0
 
@@ -161,7 +161,7 @@ def test_readings_stand_at_their_coordinate_and_a_seed_without_a_number_leaves_n
 def test_scores_stand_by_what_a_question_is_crossed_with(every: list[Panel]) -> None:
     frame = the(every, "lines", "recall", "by distance")
     assert sorted(set(frame["x"])) == [4.0, 36.0]
-    for row in listed(frame):
+    for row in frame.to_dict("records"):
         distance = int(row["x"])
         told = {s: labs.recalled(row["label"], distance, s) for s in labs.SEEDS}
         stuck = [seed for seed, right in told.items() if right < 0.5 and seed == 202]
@@ -176,7 +176,7 @@ def test_scores_stand_by_what_a_question_is_crossed_with(every: list[Panel]) -> 
 
 def test_heat_maps_hold_the_recorded_matrices(every: list[Panel]) -> None:
     surface = the(every, "heatmap", "heads", "data=3k: loss around")
-    for row in listed(surface):
+    for row in surface.to_dict("records"):
         x, y = (float(row[f"{side}_name"].replace("−", "-")) for side in ("column", "row"))
         told = labs.loss(x, y, 0, 1.0 if row["facet"] == "8 heads" else 1.5)
         assert row["value"] == pytest.approx(math.nan if told is None else told, nan_ok=True)
@@ -187,7 +187,7 @@ def test_heat_maps_hold_the_recorded_matrices(every: list[Panel]) -> None:
         assert sums.tolist() == pytest.approx([1.0] * len(sums), abs=1e-3)
     alike = the(every, "heatmap", "where")
     assert set(alike["facet"]) == {"sines", "table"}
-    for row in listed(alike[alike["facet"] == "table"]):
+    for row in alike[alike["facet"] == "table"].to_dict("records"):
         assert row["value"] == pytest.approx(labs.cosine(row["row"], row["column"]))
 
 
@@ -217,7 +217,7 @@ def test_times_by_length_are_those_of_the_clock_and_what_failed_has_a_reason(
     frame, note = panels["batch 1, forward"].frame, panels["batch 1, forward"].note
     lstm = frame[frame["label"] == "lstm"].sort_values("x")
     assert lstm["x"].tolist() == list(labs.LENGTHS)
-    for row in listed(lstm):
+    for row in lstm.to_dict("records"):
         assert row["value"] == pytest.approx(labs.seconds("lstm", row["x"]), rel=0.6)
         assert len(row["points"]) == row["n"]
         assert math.prod(row["points"]) ** (1 / row["n"]) == pytest.approx(row["value"])
@@ -225,7 +225,7 @@ def test_times_by_length_are_those_of_the_clock_and_what_failed_has_a_reason(
     assert "lstm crosses the baseline at" in note
     label, _, length = labs.TIMED_OUT
     slow = panels["batch 1, training"]
-    (lost,) = listed(slow.frame[slow.frame["value"].isna()])
+    (lost,) = slow.frame[slow.frame["value"].isna()].to_dict("records")
     assert (lost["label"], lost["x"]) == (label, length)
     assert "×: time-out" in slow.note
 
@@ -260,7 +260,7 @@ def test_what_is_published_stands_beside_ours_each_over_its_own_baseline(
 ) -> None:
     longer = the(every, "published", "longer")
     assert longer[longer["hollow"]]["n"].max() == 1
-    for row in listed(longer[~longer["hollow"] & (longer["x"] > 1)]):
+    for row in longer[~longer["hollow"] & (longer["x"] > 1)].to_dict("records"):
         assert row["value"] == pytest.approx(labs.PAST[row["label"]][row["x"]])
     heads = the(every, "published", "text-heads")
     ours = heads[~heads["hollow"]].set_index("label")["value"]

@@ -13,10 +13,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from analysis import report, text
-from analysis.claims import VERDICTS
+from analysis import answers, report
+from analysis.claims import VERDICTS, finding_text
 from analysis.contrasts import gather
-from analysis.sentences import plain
+from analysis.wording import plain
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\" onload='x"]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -102,7 +102,7 @@ def test_every_figure_is_a_file_with_words_for_those_who_cannot_see_it(
 
 def section(page: str, question: str) -> str:
     """The words of one question's section."""
-    found = re.findall(r'<section class="question".*?</section>', page, flags=re.DOTALL)
+    found = re.findall(r'<section class="experiment".*?</section>', page, flags=re.DOTALL)
     (own,) = [each for each in found if question in each]
     return Page(own).text
 
@@ -116,7 +116,7 @@ def test_a_question_has_everything_in_one_place_its_verdict_first(page: str) -> 
         "(95 % interval 0.195 to 0.206, n = 5), worse",
         "0.200 (0.195 to 0.206)",
         "What this does not show",
-        "241,066 parameters (of the control), 5 seeds: it says nothing of others",
+        "241,066 parameters (of the baseline), 5 seeds: it says nothing of others",
         "Of 30 trials: 1 diverged, 1 unreadable.",
         "python -m ablations run position --profile smoke model.n_heads=8",
     ]
@@ -135,8 +135,8 @@ def test_verdicts_are_counted_and_claims_and_questions_lead_to_each_other(
         assert page.count(f'<a class="tile {word.replace(" ", "-")}" href="#claim-') == n
     row = re.search(r'<tr id="(claim-\d+)".*?position\.needed.*?</tr>', page, flags=re.DOTALL)
     assert row is not None
-    assert 'href="#q-position"' in row[0]
-    _, _, own = page.partition('<section class="question" id="q-position"')
+    assert 'href="#experiment-position"' in row[0]
+    _, _, own = page.partition('<section class="experiment" id="experiment-position"')
     assert f'href="#{row[1]}"' in own.partition("</section>")[0]
 
 
@@ -225,7 +225,7 @@ def test_an_answer_tells_differences_with_intervals_then_ties_then_the_rest(fold
         ):
             folder.record(label, seed, mean + own)
         folder.record("t5", seed, status="diverged")
-    told = text.answer(gather(folder.root), "position")
+    told = answers.answer(gather(folder.root), "position")
     assert plain(told) == (
         "With “none” the phone error rate is 0.410 higher than with “sinusoidal” (95 % interval "
         "0.385 to 0.435, n = 3), worse; with “rotary” 0.110 lower (95 % interval 0.085 to 0.135, "
@@ -264,7 +264,7 @@ FOUND = [
 def test_what_was_found_for_a_prediction_is_told_with_its_interval() -> None:
     metrics = {"per": {"label": "phone error rate", "unit": "edits/phone"}}
     for found, words in FOUND:
-        assert plain(text.finding_text(found, metrics)) == words
+        assert plain(finding_text(found, metrics)) == words
 
 
 # --- examples
@@ -281,7 +281,7 @@ def test_examples_have_the_control_first_and_then_those_that_differ_most(folder:
                 for i, output in enumerate(outputs)
             ]
             folder.record(label, seed, 0.2 + 0.1 * worse, examples=said)
-    found = text.examples(gather(folder.root), "position")
+    found = answers.examples(gather(folder.root), "position")
     assert [each["input"] for each in found] == ["word 0", "word 1", "word 2"]
     names = [output["name"] for output in found[0]["outputs"]]
     assert names == ["control", "farther", "far", "near"]

@@ -91,16 +91,6 @@ def test_a_ratio_is_never_narrower_than_two_copies_of_one_model() -> None:
     assert wide == pytest.approx(stats.ratio_ends([0.2, 0.9, -0.5]))
 
 
-@pytest.mark.parametrize(("hits", "n"), [(0, 5), (5, 5), (3, 10), (1, 3)])
-def test_the_interval_of_one_rate_is_clopper_and_pearson_s(hits: int, n: int) -> None:
-    low, high = stats.rate_ends(hits, n)
-    if hits:
-        assert scipy_stats.binom.sf(hits - 1, n, low) == pytest.approx(0.025)
-    if hits < n:
-        assert scipy_stats.binom.cdf(hits, n, high) == pytest.approx(0.025)
-    assert (low == 0.0) == (hits == 0)
-
-
 @pytest.mark.parametrize(
     ("estimate", "given", "why"),
     [

@@ -40,7 +40,7 @@ def part_of_reference(root: Path, trials: int) -> Path:
 def reported(root: Path) -> tuple[float, float]:
     """Seconds and most MiB of a report, over all its processes; shared pages count once."""
     begun = time.monotonic()
-    command = [sys.executable, "-m", "analysis", "report", "--results", str(root)]
+    command = [sys.executable, "-m", "ablations", "report", "--results", str(root)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     most = 0.0
     while process.poll() is None:

@@ -6,18 +6,18 @@ Only named fields are taken from a record's environment, so nothing else can rea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
 
 from ablations.store.record import Record
-from analysis.names import cell_name, printable, short
+from analysis.load import FINE, WAITING, session_of
+from analysis.wording import printable, short, variant_name
 
 MACHINE = ("machine", "host", "platform", "cpu", "device", "python", "torch", "threads")
 CODE = ("commit", "dirty")
 LONGEST = 200  # characters of a field that somebody else may have written
-Records = dict[str, Record]
 
 
 def machine(record: Record, session: str | None = None) -> str:
@@ -26,19 +26,13 @@ def machine(record: Record, session: str | None = None) -> str:
 
 
 def is_noisy(record: Record, session: str | None) -> bool:
-    """Whether others were at work on the machine while it was timed."""
+    """Whether other programs used the machine while it was timed."""
     return bool(_session(record, session).get("noisy"))
 
 
-def session_of(named: str | None) -> str | None:
-    """The session of a reading, without its process: `1f2e3d4c.0` belongs to `1f2e3d4c`."""
-    return named.partition(".")[0] if isinstance(named, str) else None
-
-
 def _session(record: Record, session: str | None) -> dict[str, Any]:
-    sessions = record.env.get("sessions")
-    held = sessions.get(session_of(session)) if isinstance(sessions, dict) else None
-    return held if isinstance(held, dict) else {}
+    sessions = record.env.get("sessions") or {}
+    return sessions.get(session_of(session)) or {}
 
 
 def code(record: Record) -> str:
@@ -46,51 +40,40 @@ def code(record: Record) -> str:
     return _line(record.env, CODE)
 
 
-def counted(records: Records, line: Callable[[Record], str]) -> list[tuple[str, int]]:
+def counted(records: Iterable[Record], line: Callable[[Record], str]) -> list[tuple[str, int]]:
     """Each machine, or each version of the code, with how many trials it has."""
-    return sorted(Counter(map(line, records.values())).items())
+    return sorted(Counter(map(line, records)).items())
 
 
-def data(records: Records) -> list[dict[str, str]]:
+def data(records: Iterable[Record]) -> list[dict[str, str]]:
     """Each set of data once: its task, source, licence, size and digest."""
     found: Counter[tuple[tuple[str, str], ...]] = Counter()
-    for record in records.values():
+    for record in records:
         held = record.data
         size = held.get("size")
-        sizes = size.items() if isinstance(size, dict) else ()
         facts = {
             "task": _text(held.get("task") or record.config.get("task", {}).get("name")),
             "source": _text(held.get("source")),
             "licence": _text(held.get("licence")),
-            "size": ", ".join(f"{_text(k)} {_text(v)}" for k, v in sizes),
+            "examples": ", ".join(f"{_text(k)} {_text(v)}" for k, v in size.items())
+            if isinstance(size, dict)
+            else "",
             "sha256": _text(held.get("sha256"))[:12],
         }
         found[tuple(facts.items())] += 1
     return [{**dict(facts), "trials": str(n)} for facts, n in sorted(found.items())]
 
 
-def dates(records: Records) -> tuple[str, str] | None:
+def dates(records: Iterable[Record]) -> tuple[str, str] | None:
     """When the first and the last trial started, to the minute."""
-    known = [record.env["started"] for record in records.values() if record.env.get("started")]
+    known = [record.env["started"] for record in records if record.env.get("started")]
     started = sorted(_text(each)[:16].replace("T", " ") for each in known)
     return (started[0], started[-1]) if started else None
 
 
-def seconds(records: Records) -> float:
-    """How long all trials together trained."""
-    found = [record.env.get("seconds") for record in records.values()]
-    return float(sum(each for each in found if isinstance(each, int | float)))
-
-
-def outcomes(cells: pd.DataFrame) -> list[tuple[str, int]]:
-    """How the trials ended, those that are still to run among them."""
-    counts = cells.drop_duplicates("trial")["outcome"].value_counts()
-    return [(str(word), int(n)) for word, n in counts.items()]
-
-
 def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
     """Every trial that did not end well, once, with the last line of its reason."""
-    bad = cells[~cells["outcome"].isin(["ok", "waiting"])]
+    bad = cells[~cells["outcome"].isin([FINE, WAITING])]
     where = bad.groupby("trial", sort=False)["ablation"].unique().map(list).to_dict()
     found = []
     for row in bad.drop_duplicates("trial").to_dict("records"):
@@ -99,10 +82,8 @@ def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
         found.append(
             {
                 "where": where[row["trial"]],
-                "label": short(cell_name(row["label"], row["across"])),
-                "seed": row["seed"],
-                "trial": row["trial"],
-                "outcome": row["outcome"],
+                "label": short(variant_name(row["label"], row["across"])),
+                **{key: row[key] for key in ("seed", "trial", "outcome")},
                 "reason": lines[-1][:300] if lines else "no reason recorded",
             }
         )
@@ -112,8 +93,8 @@ def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
 def _line(env: dict[str, Any], names: tuple[str, ...]) -> str:
     words = {True: "yes", False: "no"}
     known = [(name, env[name]) for name in names if env.get(name) is not None]
-    told = [f"{name} {words[v] if isinstance(v, bool) else _text(v)}" for name, v in known]
-    return ", ".join(told) or "not recorded"
+    found = [f"{name} {words[v] if isinstance(v, bool) else _text(v)}" for name, v in known]
+    return ", ".join(found) or "not recorded"
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,280 @@
+"""Times: how much longer a call takes than the baseline's, and how times grow along a length.
+
+A ratio is taken between calls in the same blocks; its interval is over processes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import provenance, stats
+from analysis.load import CELL, Loaded, Row, Variant, session_of
+from analysis.load import place as at
+from analysis.wording import variant_name
+
+if TYPE_CHECKING:
+    from analysis.contrasts import Evidence
+
+SAME = "baseline against itself"
+FEW = f"fewer than {stats.LEAST} processes"
+TOKENS = "tokens"  # a budget, from which the batch at a length follows
+WALKED = ("length", "position")  # coordinates that a curve goes along
+FEWEST = 3  # points of a curve
+COLUMNS = [
+    *("ablation", "task", "label", "across", "name", "control", "seed", "trial", "metric", "at"),
+    *("place", "against", "session", "machine", "noisy", "n", "ratio", "low", "high"),
+    *("logs", "floor"),
+    *("seconds", "seconds_low", "seconds_high", "log_seconds", "verdict", "reason"),
+    *("peak_memory", "control_peak_memory", "tokens_per_second"),
+]
+CURVE = ["ablation", "across", "metric", "along", "series"]
+CURVES = [
+    *("ablation", "label", "across", "name", "control", "metric", "along", "x", "series"),
+    *("value", "low", "high", "ratio", "ratio_low", "ratio_high", "logs", "floor", "reason"),
+    "log_seconds",
+]
+
+# --- single places
+
+
+def speeds(loaded: Loaded) -> pd.DataFrame:
+    """One row per timed trial and place, with the interval of its ratio never narrower than that
+    of the baseline timed beside itself; the baseline's own rows are that."""
+    peaks = _peak_memory(loaded.readings)
+    groups = [group for groups in loaded.timings.values() for group in groups]
+    return pd.DataFrame([_speed(loaded, group, peaks) for group in groups], columns=COLUMNS)
+
+
+def _speed(loaded: Loaded, group: list[Row], peaks: Mapping[tuple[Any, ...], float]) -> Row:
+    first, entry = group[0], loaded.experiments[group[0]["ablation"]]
+    name, label, baseline = first["ablation"], first["label"], entry["control"]
+    logs, floor, reason = log_ratios(group)
+    ratio, low, high = stats.ratio_ends(logs, 0.0 if math.isnan(floor) else floor)
+    own = log_seconds(group)
+    seconds, seconds_low, seconds_high = stats.ratio_ends(own)
+    session = session_of(first["session"])
+    record = loaded.records[first["trial"]]
+    beside = entry["metrics"].get(first["metric"], {}).get("beside", {})
+    elsewhere = {name: word for name, word in beside.items() if first["at"].get(name) != word}
+    is_itself = label == baseline and not elsewhere
+    peak, baseline_peak = (
+        peaks.get((name, side, first["across"], first["at"].get("length")), math.nan)
+        for side in (label, baseline)
+    )
+    return {
+        **{key: first[key] for key in (*CELL, "metric")},
+        **{"task": entry["task"], "control": baseline},
+        "name": variant_name(label, first["across"]),
+        **{"at": at(first["at"]), "place": first["at"], "session": session},
+        "against": ", ".join(part for part in (baseline, at(elsewhere)) if part),
+        "machine": provenance.machine(record, session),
+        "noisy": provenance.is_noisy(record, session),
+        **{"n": len(logs), "ratio": ratio, "low": low, "high": high, "logs": logs},
+        **{"floor": math.exp(floor), "log_seconds": own, "reason": reason},
+        **{"seconds": seconds, "seconds_low": seconds_low, "seconds_high": seconds_high},
+        "verdict": SAME if is_itself else _word(len(logs), low, high, floor),
+        **{"peak_memory": peak, "control_peak_memory": baseline_peak},
+        "tokens_per_second": _tokens_per_second(group) if own else math.nan,
+    }
+
+
+def _word(n: int, low: float, high: float, floor: float) -> str:
+    """Slower or faster where the interval excludes 1; without an A/A pair nothing is resolved."""
+    if n == 0:
+        return stats.NOT_RUN
+    if n < stats.LEAST:
+        return FEW
+    if math.isnan(floor) or not (low > 1 or high < 1):
+        return stats.NOT_RESOLVED
+    return stats.SLOWER if low > 1 else stats.FASTER
+
+
+def timed_at(
+    loaded: Loaded, variant: Variant, metric: str, where: Mapping[str, Any]
+) -> list[list[Row]]:
+    """The measurements of one variant at each place that has these coordinates, one a process.
+
+    A place with a budget of tokens has to be asked for with it.
+    """
+    found = [
+        group
+        for group in loaded.timings.get((*variant, metric), [])
+        if all(group[0]["at"].get(name) == value for name, value in where.items())
+        and (TOKENS in where or TOKENS not in group[0]["at"])
+    ]
+    first = min((group[0]["seed"] for group in found), default=None)  # as good as any other
+    return [group for group in found if group[0]["seed"] == first]
+
+
+def log_seconds(group: list[Row]) -> list[float]:
+    """The mean log time in each process; nothing where one has none."""
+    held = [row["samples"] for row in group]
+    if not all(isinstance(samples, list) and samples for samples in held):
+        return []
+    if not all(0 < sample < math.inf for samples in held for sample in samples):
+        return []
+    return [math.fsum(map(math.log, samples)) / len(samples) for samples in held]
+
+
+def log_ratios(group: list[Row]) -> tuple[list[float], float, str]:
+    """The log ratio to the baseline's time in each process, the noise floor, and why there is no
+    ratio where there is none."""
+    for row in group:
+        if not isinstance(row["samples"], list):
+            return [], math.nan, str(row["reason"])
+        if not isinstance(row["reference"], list):
+            return [], math.nan, "timed without a reference"
+    try:
+        logs = [stats.log_ratio(row["samples"], row["reference"]) for row in group]
+    except ValueError as error:
+        return [], math.nan, str(error)
+    try:
+        same = [stats.log_ratio(row["twin"] or [], row["reference"]) for row in group]
+    except (ValueError, TypeError):  # the baseline was not timed beside itself
+        return logs, math.nan, ""
+    return logs, stats.noise_floor(same), ""
+
+
+def _tokens_per_second(group: list[Row]) -> float:
+    """All input tokens of the timed steps over all their time; of other calls not known."""
+    where = group[0]["at"]
+    if group[0]["metric"] != "step_time" or not {"batch", "length"} <= where.keys():
+        return math.nan
+    samples = [sample for row in group for sample in row["samples"]]
+    return float(where["batch"] * where["length"] * len(samples) / math.fsum(samples))
+
+
+def _peak_memory(frame: pd.DataFrame) -> dict[tuple[Any, ...], float]:
+    """Largest peak in bytes by variant and length."""
+    peaks: dict[tuple[Any, ...], float] = {}
+    held = frame[(frame["metric"] == "peak_memory") & frame["value"].notna()]
+    for row in held.to_dict("records"):
+        if row["at"].get("of", "model") == "model":
+            key = *(row[name] for name in CELL[:3]), row["at"].get("length")
+            peaks[key] = max(peaks.get(key, 0.0), row["value"])
+    return peaks
+
+
+# --- along a length
+
+
+def curves(evidence: Evidence) -> pd.DataFrame:
+    """Every timed or counted point of a curve of at least three."""
+    frame = pd.DataFrame([*_timed(evidence), *_counted(evidence.loaded)], columns=CURVES)
+    frame = frame.drop_duplicates([*CURVE, "label", "x"])  # the first seed is as good as another
+    points = frame.groupby(CURVE)["x"].transform("nunique") if len(frame) else []
+    return frame[np.asarray(points, dtype=float) >= FEWEST].reset_index(drop=True)
+
+
+def on_curves(evidence: Evidence) -> pd.Series:
+    """Which rows of the speeds are points of a curve, where one number each says little."""
+    speeds = evidence.speeds
+    walked = [along(place) or {"series": None, "x": math.nan} for place in speeds["place"]]
+    frame = speeds[["ablation", "across", "metric"]].assign(
+        series=[each["series"] for each in walked], x=[each["x"] for each in walked]
+    )
+    keys = ["ablation", "across", "metric", "series"]
+    return frame.groupby(keys, dropna=False)["x"].transform("nunique").astype(float) >= FEWEST
+
+
+def _timed(evidence: Evidence) -> list[Row]:
+    keys = ["ablation", "across", "metric", "at", "session"]
+    rows = evidence.speeds.to_dict("records")
+    baselines: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        if row["label"] == row["control"]:  # the first seed is as good as another
+            baselines.setdefault(tuple(row[key] for key in keys), row)
+    found = []
+    for row in rows:
+        if where := along(row["place"]):
+            value = {"value": row["seconds"], "low": row["seconds_low"]}
+            value |= {"high": row["seconds_high"]}
+            reason = row["reason"] if math.isnan(row["seconds"]) else ""
+            ratio = _ratio(row, baselines.get(tuple(row[key] for key in keys)))
+            found.append({**row, **where, **value, **ratio, "reason": reason})
+    return found
+
+
+def _ratio(own: Row, baseline: Row | None) -> Row:
+    """To the baseline at the same place: the session's reference may be at another."""
+    logs, floor = [], math.log(own["floor"])
+    if baseline and len(own["logs"]) == len(baseline["logs"]):
+        logs = [a - b for a, b in zip(own["logs"], baseline["logs"], strict=True)]
+        floor = float(np.fmax(floor, math.log(baseline["floor"])))
+    ends = stats.ratio_ends(logs, 0.0 if math.isnan(floor) else floor)
+    names = ("ratio", "ratio_low", "ratio_high")
+    return {**dict(zip(names, ends, strict=True)), "logs": logs, "floor": floor}
+
+
+def _counted(loaded: Loaded) -> list[Row]:
+    rows = []
+    for name, entry in loaded.experiments.items():
+        for metric, known in entry["metrics"].items():
+            if known.get("repeats") == "nothing":
+                rows += loaded.of_metric(name, metric).to_dict("records")
+    return [
+        {
+            **{key: row[key] for key in ("ablation", "label", "across", "metric", "value")},
+            "name": variant_name(row["label"], row["across"]),
+            "control": loaded.experiments[row["ablation"]]["control"],
+            **where,
+            **{"logs": [], "log_seconds": []},
+            "reason": row["reason"] if math.isnan(row["value"]) else "",
+        }
+        for row in rows
+        if (where := along(row["at"]))
+    ]
+
+
+def along(place: Mapping[str, Any], names: Iterable[str] = WALKED) -> Row | None:
+    """How far along which coordinate, and the rest of the place in words: `batch 1, training`."""
+    name = next((name for name in names if name in place), None)
+    if name is None:
+        return None
+    follows = (name, "batch") if TOKENS in place else (name,)
+    rest = {key: value for key, value in place.items() if key not in follows}
+    words = [f"{rest.pop(TOKENS):g} tokens"] if TOKENS in rest else []
+    words += [str(v) if isinstance(v, str) else f"{k} {v:g}" for k, v in sorted(rest.items())]
+    return {"along": name, "x": place[name], "series": ", ".join(words)}
+
+
+def crossings(frame: pd.DataFrame) -> pd.DataFrame:
+    """Where each variant of a timed curve and its baseline change places, with an interval."""
+    keys = ["ablation", "across", "label", "control", "metric", "along", "series"]
+    rows = []
+    for found, points in frame.groupby(keys, sort=False):
+        known = points[points["logs"].map(len) > 0].sort_values("x")
+        counts = set(known["logs"].map(len))
+        if found[2] == found[3] or known["x"].nunique() < 2 or len(counts) != 1:
+            continue
+        logs, floor = np.array(known["logs"].tolist()).T, known["floor"].fillna(0.0).max()
+        where = stats.crossing(known["x"].to_numpy(float), logs, floor)
+        rows.append({**dict(zip(keys, found, strict=True)), **vars(where)})
+    return pd.DataFrame(rows, columns=[*keys, "changes", "low", "high", "at"])
+
+
+def exponents(frame: pd.DataFrame) -> pd.DataFrame:
+    """How each curve grows over the longer half of its lengths: the power of the length, with
+    a 95 % interval over processes."""
+    keys = ["ablation", "across", "label", "metric", "along", "series"]
+    rows = []
+    for found, points in frame.groupby(keys, sort=False):
+        counted = points["value"].notna() & (points["value"] > 0)
+        known = points[(points["log_seconds"].map(len) > 0) | counted].sort_values("x")
+        upper = known[known["x"] >= known["x"].median()]
+        if upper["x"].nunique() < 2 or len(set(upper["log_seconds"].map(len))) != 1:
+            continue
+        values = [
+            [math.exp(log) for log in logs] or [value]
+            for logs, value in zip(upper["log_seconds"], upper["value"], strict=True)
+        ]
+        estimate = stats.exponent(upper["x"].to_numpy(float), np.array(values).T)
+        low, high = estimate.ends()
+        own = {"exponent": estimate.value, "low": low, "high": high, "since": upper["x"].min()}
+        rows.append({**dict(zip(keys, found, strict=True)), **own})
+    return pd.DataFrame(rows, columns=[*keys, "exponent", "low", "high", "since"])
