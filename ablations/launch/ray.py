@@ -248,7 +248,7 @@ def run_here(
     import ray
 
     for path, reference in reads.items():
-        from ablations.tasks.data.lines import (
+        from ablations.tasks.data.files import (
             brought_to,
         )  # it loads torch, which the job alone needs
 
@@ -341,7 +341,7 @@ def connect(address: str | None, capacity: int | None, imports: Sequence[str]) -
 
 def _pack(folder: Path, imports: Iterable[str]) -> None:
     """Our code, the user's modules and the names of the tasks: all that a worker needs."""
-    from ablations.tasks.cache import announced
+    from ablations.tasks.task import announced
 
     ours = {
         path.relative_to(ROOT).as_posix(): path

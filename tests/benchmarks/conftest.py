@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from ablations.benchmarks.timing import TimingConfig, time_blocks
+from ablations.benchmarks.session import TimingConfig, time_blocks
 from analysis.stats import ratio_ends
 
 Calls = dict[str, Callable[[], None]]

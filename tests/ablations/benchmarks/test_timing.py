@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from ablations.benchmarks.timing import Call, TimingConfig, Warm, time_blocks, warm_up
+from ablations.benchmarks.session import Call, TimingConfig, Warm, time_blocks, warm_up
 from model.config import ConfigError
 
 CPU = torch.device("cpu")
@@ -28,8 +28,8 @@ class Bench:
         self.order: list[str] = []
         self.calls = {name: self._call(name, each) for name, each in seconds.items()}
         clock = SimpleNamespace(perf_counter=lambda: self.now)
-        monkeypatch.setattr("ablations.benchmarks.timing.time", clock)
-        monkeypatch.setattr("ablations.benchmarks.timing.SLOW", limit)  # what takes longer is slow
+        monkeypatch.setattr("ablations.benchmarks.session.time", clock)
+        monkeypatch.setattr("ablations.benchmarks.session.SLOW", limit)  # what takes longer is slow
 
     def _call(self, name: str, seconds: float) -> Call:
         def call() -> None:
