@@ -100,7 +100,7 @@ def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None
         "model/init.py",
         "model/batch.py",
         "ablations/train/loop.py",
-        "ablations/train/optimizer.py",
+        "ablations/train/config.py",
         "ablations/tasks/g2p.py",
     }
     beside = (
