@@ -1,6 +1,9 @@
-"""A session of benchmarks: candidates beside a reference, timed in several fresh processes.
+"""A session of benchmarks: candidates beside a baseline, timed in several fresh processes.
 
-The reference is built and timed twice, under two names: the A/A pair shows the noise.
+A machine drifts, so no time means anything alone. Every block times each candidate once, in a new
+random order, and ratios are taken within blocks. The baseline is built and timed twice, under two
+names: the A/A pair shows the noise. Each process lays out its memory in its own way, which no
+number of blocks averages away: intervals are over processes.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from ablations.store.identity import freeze
 from ablations.store.record import Reading
 from ablations.tasks.task import load_task
 from ablations.train.device import device_name
-from model.config import ConfigError
+from model.config import ConfigError, too_small
 
 Call = Callable[[], None]
 Report = Callable[[float, str], None]
@@ -55,42 +58,29 @@ class TimingConfig:
     """So many points along it, the first and the last among them."""
 
     def __post_init__(self) -> None:
-        if self.processes < 1:
-            raise ConfigError([f"processes={self.processes}: must be at least 1"])
-        if self.blocks < 2:
-            raise ConfigError([f"blocks={self.blocks}: an interval needs at least 2"])
-        if self.warmup < 1:
-            raise ConfigError([f"warmup={self.warmup}: must be at least 1"])
-        if self.lengths is not None and self.lengths < 2:
-            raise ConfigError([f"lengths={self.lengths}: must be at least 2"])
+        problems = too_small(self, processes=1, warmup=1) + [
+            f"{name}={number}: must be at least 2"
+            for name in ("blocks", "lengths")
+            if (number := getattr(self, name)) is not None and number < 2
+        ]
+        if problems:
+            raise ConfigError(problems)
 
 
 @dataclass(frozen=True)
 class Warm:
-    """What the calls before the first block tell of a candidate."""
+    """Seconds of the calls before the first block."""
 
     first: float
-    """Seconds of the very first call, with all that it loads or compiles."""
+    """The very first, with all that it loads or compiles."""
     call: float
-    """Seconds of the shortest one."""
+    """The shortest."""
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done what it was told; the CPU always has."""
+    """Wait until the device has finished; the CPU always has."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
-
-
-def time_blocks(
-    calls: Mapping[str, Call],
-    config: TimingConfig,
-    device: torch.device,
-    seed: int = 0,
-    report: Report = lambda fraction, note: None,
-) -> dict[str, list[float]]:
-    """Seconds a call, for each candidate one sample a block: sample i of all is from block i."""
-    warm = {name: warm_up(call, config, device) for name, call in calls.items()}
-    return run_blocks(calls, warm, config, device, seed, report)
 
 
 def warm_up(call: Call, config: TimingConfig, device: torch.device) -> Warm:
@@ -107,7 +97,8 @@ def run_blocks(
     seed: int = 0,
     report: Report = lambda fraction, note: None,
 ) -> dict[str, list[float]]:
-    """The same after a warm-up; a slow candidate has samples of the first blocks alone."""
+    """Seconds a call, one sample a block: sample i of all is from block i, and a slow candidate
+    has samples of the first blocks alone."""
     repeats = {
         name: max(1, math.ceil(config.sample_seconds / max(warm[name].call, 1e-9)))
         for name in calls
@@ -118,15 +109,11 @@ def run_blocks(
     for block in range(config.blocks):
         if block >= 2 and time.perf_counter() - begun > config.cap_seconds / config.processes:
             break
-        due = [name for name in sorted(calls) if block < blocks_of(warm[name], config)]
+        due = [n for n in sorted(calls) if block < config.slow_blocks or warm[n].call <= SLOW]
         for name in shuffle.sample(due, len(due)):
             samples[name].append(clock(calls[name], device, repeats[name]))
         report((block + 1) / config.blocks, f"block {block + 1}")
     return samples
-
-
-def blocks_of(warm: Warm, config: TimingConfig) -> int:
-    return config.blocks if warm.call <= SLOW else min(config.slow_blocks, config.blocks)
 
 
 def clock(call: Call, device: torch.device, repeats: int = 1) -> float:

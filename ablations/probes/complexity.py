@@ -22,9 +22,9 @@ from ablations.benchmarks.child import in_child, peak_bytes
 from ablations.benchmarks.throughput import (
     LayerTime,
     Throughput,
-    first_mixer,
     mixer_of,
     random_batch,
+    untrained,
     without_data,
 )
 from ablations.measurement import MEASUREMENT, Measured, Place, Probe, Quantity
@@ -73,7 +73,7 @@ class Complexity(Probe):
             at = {"length": length}
             readings.append(self.reading("mixing_work", flops["mixing"], at))
             readings.append(self.reading("projection_work", flops["projections"], at))
-        layer = first_mixer(config, task)
+        layer = mixer_of(untrained(config, task))
         for length in STEP_LENGTHS:
             found = operations(layer, config["model"]["d_model"], length)
             hidden = f"{found.kernels[0]} hides its steps" if found.kernels else None

@@ -25,7 +25,7 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
     "model.head.pool: ": {"head": {"name": "classes", "pool": "max"}},
     "model.feedforward.approximate: ": {"feedforward": {"name": "gelu", "approximate": "erf"}},
     "model.norm.eps=0.0": {"norm": {"name": "rms", "eps": 0}},
-    "model.attention: no scale 'sqrt'": {"scale": "sqrt"},
+    "model.scale: no scale 'sqrt'": {"scale": "sqrt"},
     "model.feedforward.ratio=0.0": {"feedforward": {"name": "gelu", "ratio": 0}},
     "model.init.std=-1.0": {"init": {"name": "normal", "std": -1}},
     "model.mixer.reach=0": {"mixer": {"name": "window", "reach": 0}},
