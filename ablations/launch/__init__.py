@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from ablations.signals import undisturbed
-from ablations.train.stopping import Stopped
+from ablations.signals import Stopped, undisturbed
 
 Report = Callable[[float, str], None]
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)

@@ -236,7 +236,7 @@ def run_here(
     import ray
 
     for path, reference in reads.items():
-        from ablations.tasks.data.lines import brought_to  # it loads torch, for such jobs alone
+        from ablations.tasks.data.files import brought_to  # it loads torch, for such jobs alone
 
         place, data = brought_to(path), ray.get(reference)
         if place is not None and not (place.exists() and place.read_bytes() == data):
@@ -317,7 +317,7 @@ def connect(address: str | None, capacity: int | None, imports: Sequence[str]) -
 
 def _pack(folder: Path, imports: Iterable[str]) -> None:
     """Copy what a worker needs: our code, the user's modules and the names of the tasks."""
-    from ablations.tasks.cache import announced
+    from ablations.tasks.task import announced
 
     ours = {
         path.relative_to(ROOT).as_posix(): path

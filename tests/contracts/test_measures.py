@@ -9,14 +9,14 @@ from task_subjects import failures
 
 from ablations.evaluations import heads, landscape
 from ablations.measurement import Evaluation, discover, is_benchmark, is_probe
-from ablations.probes import initialisation, memory, share
+from ablations.probes import complexity, initialisation, share
 from model import presets
 
 
 @pytest.fixture(autouse=True)
 def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of lengths, ratios and published models."""
-    monkeypatch.setattr(memory, "LENGTHS", (64, 128))
+    monkeypatch.setattr(complexity, "LENGTHS", (64, 128))
     monkeypatch.setattr(heads, "TOKENS", 512)
     monkeypatch.setattr(initialisation, "DRAWS", 1)
     monkeypatch.setattr(initialisation, "DEPTHS", (2, 4))

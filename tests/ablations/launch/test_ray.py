@@ -22,7 +22,7 @@ from ablations.launch.ray import RayLauncher, connect, refuse_open_cluster
 from ablations.plan.wanted import make_plan
 from ablations.runner import run as run_plan
 from ablations.store.results import Results
-from ablations.tasks.cache import announce, announced
+from ablations.tasks.task import announce, announced
 from model.config import ConfigError
 
 pytestmark = pytest.mark.xdist_group("ray")
