@@ -19,7 +19,7 @@ from ablations.commands.arguments import (
     trials,
     whole,
 )
-from ablations.commands.pages import print_answers, write_page
+from ablations.commands.pages import print_answers, print_state, write_page
 from ablations.commands.terminal import complain
 from ablations.spec import experiments
 from model.config import ConfigError
@@ -95,8 +95,8 @@ def act(options: Namespace) -> int:
         )
 
     def after_pass(number: int, of: int) -> None:
-        print(f"\nPass {number} of {of}")
         with harmless():
+            print_state(plan, results, number, of)
             write_page(results)
 
     with ExitStack() as held:
@@ -110,7 +110,10 @@ def act(options: Namespace) -> int:
     earlier = counts.pop(EARLIER, 0)
     ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     summary = f"{len(plan.wanted)} trials in {results.root}; {ended or 'nothing was left to run'}"
-    print(summary + f"; {earlier} failed earlier: --rerun failed tries them again" * bool(earlier))
+    print(
+        f"\n{summary}"
+        + f"; {earlier} failed earlier: --rerun failed tries them again" * bool(earlier)
+    )
     if results.plan_file.exists():
         with harmless():
             print_answers(plan, results, options.claim)
