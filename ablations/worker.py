@@ -24,7 +24,7 @@ from ablations.benchmarks.timing import TimingConfig
 from ablations.facts import identity_of
 from ablations.launch import Changed
 from ablations.measurement import Probe, discover
-from ablations.plan.missing import needs_weights
+from ablations.missing import needs_weights
 from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short

@@ -102,15 +102,15 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
     failed = [f"{n} {kind}" for kind, n in outcomes.items() if kind not in (FINE, WAITING)]
     waiting, missing = int(outcomes.get(WAITING, 0)), int(trials["owed"].sum())
     stale = len(set(trials["trial"]) & loaded.stale)
-    edges = dict.fromkeys(named(tuned["label"]) for tuned in entry["tuning"] if tuned["at_edge"])
+    edges = dict.fromkeys(named(tuned["variant"]) for tuned in entry["tuning"] if tuned["at_edge"])
     moves = entry.get("moves") not in (None, "", "nothing")
     speeds = evidence.speeds[evidence.speeds["ablation"] == experiment]
     sentences = {
         f"{', '.join(facts)}: it says nothing of others.": True,
         "Learning rate, schedule and the other settings are the baseline's: a variant may lose "
-        "only because they do not suit it.": trained and entry["arms"] == "fixed",
+        "only because they do not suit it.": trained and not entry["tuning"],
         "Each variant chose among the same few settings; a finer grid may choose others, and this "
-        "choice is in no interval.": entry["arms"] == "tuned",
+        "choice is in no interval.": entry["tuning"],
         f"The best setting stood at the edge of the grid for {joined([*edges] or [''])}.": edges,
         f"Not held fixed: {entry.get('moves')}.": moves,
         f"Of {outcomes.sum()} trials: {', '.join(failed)}. Means are over the rest.": failed,

@@ -59,12 +59,8 @@ class Loaded:
 
     @cached_property
     def experiments(self) -> dict[str, dict[str, Any]]:
-        """The experiments that report something; tuning alone does not."""
-        return {
-            name: entry
-            for name, entry in self.plan["ablations"].items()
-            if any(cell["role"] == "report" for cell in entry["cells"]) or not entry["cells"]
-        }
+        """The experiments of the plan, by title."""
+        return dict(self.plan["ablations"])
 
     def done(self, experiment: str | None = None) -> tuple[int, int]:
         """Distinct trials that have a usable record, and distinct trials planned."""
@@ -235,12 +231,8 @@ def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
     """Each trial that is reported, as the frames have it, and the measures that it needs."""
     for name, entry in plan["ablations"].items():
         for cell in entry["cells"]:
-            if cell["role"] == "report":
-                own = {key: cell[key] for key in ("label", "seed", "trial", "settings")}
-                yield (
-                    {**own, "ablation": name, "across": crossing(cell["across"])},
-                    cell["measures"],
-                )
+            own = {key: cell[key] for key in ("label", "seed", "trial", "settings")}
+            yield {**own, "ablation": name, "across": crossing(cell["across"])}, cell["measures"]
 
 
 def _mismatch(cell: Row, record: Record) -> str | None:

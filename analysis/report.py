@@ -229,7 +229,7 @@ def _section(
     if (evidence.speeds["ablation"] == name).any():
         shown |= tables.curve_views(evidence, name)
     words = ["python", "-m", "ablations", "run", entry["name"], "--profile", entry["profile"]]
-    words += [*entry["overrides"], *(["--tune"] if entry["arms"] == "tuned" else [])]
+    words += entry["overrides"]
     return {
         "name": name,
         "anchor": f"experiment-{safe(name)}",

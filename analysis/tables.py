@@ -101,7 +101,7 @@ def write(evidence: Evidence) -> list[Path]:
 def question_of(entry: Mapping[str, Any]) -> str:
     """An experiment's question; where variants are tuned, it says so."""
     question = str(entry["question"])
-    return f"{question} (each variant tuned)" if entry["arms"] == "tuned" else question
+    return f"{question} (each variant tuned)" if entry["tuning"] else question
 
 
 # --- forms
@@ -190,12 +190,12 @@ def contrasts_frame(evidence: Evidence) -> pd.DataFrame:
     entries = evidence.loaded.experiments
     frame = evidence.contrasts.copy()
     frame.insert(0, "question", frame["ablation"].map({k: e["name"] for k, e in entries.items()}))
-    frame.insert(2, "arms", frame["ablation"].map({k: e["arms"] for k, e in entries.items()}))
+    is_tuned = {name: bool(entry["tuning"]) for name, entry in entries.items()}
+    frame.insert(2, "tuned", frame["ablation"].map(is_tuned))
     tuned = {
         (name, cell["label"], crossing(cell["across"])): cell["tuned"]
         for name, entry in entries.items()
         for cell in entry["cells"]
-        if cell["role"] == "report"
     }
     steps = evidence.speeds[evidence.speeds["metric"] == "step_time"]
     key = ["ablation", "label", "across"]
