@@ -114,21 +114,20 @@ def lay(tree: DictConfig, path: str, value: Any) -> None:
     OmegaConf.update(tree, path, value, merge=False)
 
 
-def interpolated(value: Any, tree: DictConfig, name: str) -> Any:
-    """The value with each `${path}` replaced by what the tree has there; `name` wrote it.
+def interpolated(value: Any, tree: DictConfig, path: str) -> Any:
+    """The value of a path with each `${path}` in it replaced by what the tree has there.
 
     Resolvers, which could read the environment, are refused.
     """
     if "${" not in (text := repr(value)):
         return value
-    fix = f"write a path, such as {_EXAMPLE}"
     if re.search(r"\$\{[^}]*:", text):
-        raise ConfigError([f"{name}: {text[:80]} calls a resolver; {fix}"])
+        raise ConfigError([f"{path}: {text[:80]} calls a resolver; write {_EXAMPLE}"])
     try:
         filled: Any = OmegaConf.create({"value": value}, parent=tree)
         filled = OmegaConf.to_container(filled, resolve=True)
     except OmegaConfBaseException:
-        raise ConfigError([f"{name}: {text[:80]} refers to nothing; {fix}"]) from None
+        raise ConfigError([f"{path}: {text[:80]} refers to nothing; write {_EXAMPLE}"]) from None
     return filled["value"]
 
 

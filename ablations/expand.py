@@ -213,13 +213,13 @@ def _shared(
     base = read_yaml(known[task])
     typed = Source("command line", {}, dict.fromkeys([*overrides, *factors], 0))
     tree = OmegaConf.create(base.values)
-    for layer, settings in (
-        (profile.settings, profile.of(task, {*experiment.settings, *overrides})),
-        (source, profile.multiplied(experiment.settings)),
-        (typed, overrides),
+    for layer, prefix, settings in (
+        (profile.settings, f"{task}.", profile.of(task, {*experiment.settings, *overrides})),
+        (source, "settings.", profile.multiplied(experiment.settings)),
+        (typed, "", overrides),
     ):
-        for path, value in sorted(settings.items(), key=lambda item: item[0].count(".")):
-            lay(tree, path, interpolated(value, tree, layer.name))
+        by_depth = sorted(settings.items(), key=lambda item: item[0].count("."))
+        _lay_all(tree, dict(by_depth), prefix, layer)
     return base, tree, typed
 
 
@@ -239,10 +239,24 @@ def _crossed(
     experiment: Experiment,
 ) -> DictConfig:
     tree = copy.deepcopy(tree)
-    for _, _, settings in levels:
-        for path, value in settings.items():
-            lay(tree, path, interpolated(value, tree, experiment.source.name))
+    for factor, level, settings in levels:
+        _lay_all(tree, settings, f"factors.{factor}.{level}.", experiment.source)
     return tree
+
+
+def _lay_all(
+    tree: DictConfig,
+    settings: Mapping[str, Any],
+    prefix: str,
+    source: Source,
+    known: DictConfig | None = None,
+) -> None:
+    """Lay settings over the tree; they refer to what is `known`, else to the tree itself."""
+    for path, value in settings.items():
+        try:
+            lay(tree, path, interpolated(value, tree if known is None else known, path))
+        except ConfigError as error:
+            raise located(error, [(prefix, source)]) from None
 
 
 def _varied(tree: DictConfig, label: str, experiment: Experiment) -> DictConfig:
@@ -254,8 +268,7 @@ def _varied(tree: DictConfig, label: str, experiment: Experiment) -> DictConfig:
         if width is not None:
             known = copy.deepcopy(tree)
             known[MATCHED] = width
-        for path, value in (experiment.variants[label] or {}).items():
-            lay(varied, path, interpolated(value, known, experiment.source.name))
+        _lay_all(varied, experiment.variants[label] or {}, *experiment.written_in(label), known)
         return varied
 
     if f"${{{MATCHED}}}" not in repr(experiment.variants[label]):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ablations.expand import Timings, Trial
+from ablations.measurement import needs_weights
 from ablations.plan import Plan
 from ablations.store.identity import freeze
 from ablations.store.record import TRAINED, Record
@@ -90,13 +91,6 @@ def missing_sources(trial: Trial, record: Record) -> list[str]:
     if record.env.get("code") != trial.code:
         return []
     return [name for name in trial.sources if record.measures.get(name) != trial.source_code(name)]
-
-
-def needs_weights(sources: Iterable[str]) -> bool:
-    """Whether one of these measures a trained model."""
-    from ablations.measurement import is_probe
-
-    return not all(map(is_probe, sources))
 
 
 def _has_weights(record: Record, results: Results) -> bool:

@@ -14,7 +14,7 @@ from ablations.store.identity import DECIDING, TUNING
 from ablations.store.results import Results
 from ablations.store.words import listed, quoted
 from ablations.tasks import TASK
-from ablations.tuning import Choice, choices, untried
+from ablations.tuning import Choice, choices, grid_of, untried
 from model.config import ConfigError, nearest
 
 LARGE = 20_000  # trials; whoever wants more says so
@@ -154,6 +154,8 @@ def _choices(experiment: Experiment, plan: Plan, results: Results | None) -> lis
         plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its variants are not tuned")
         return []
     variants = trials_of(experiment, plan, TUNING[:1])
+    for each in variants:
+        grid_of(each, grid)  # a ConfigError where it has none of these settings
     known = choices(experiment, variants, plan.profile.name, results)
     missing = [each for each in variants if each.place not in known]
     fix = f"`ablations tune {name}` does that"

@@ -23,8 +23,7 @@ from ablations.benchmarks.session import Watch, time_session
 from ablations.benchmarks.timing import TimingConfig
 from ablations.facts import identity_of
 from ablations.launch import Changed
-from ablations.measurement import Probe, discover
-from ablations.missing import needs_weights
+from ablations.measurement import Probe, discover, needs_weights
 from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short

@@ -174,13 +174,11 @@ def test_what_is_timed_or_counted_asks_no_control() -> None:
     assert only(planted).verdict == "supported"
 
 
-def test_tuned_arms_are_not_judged_by_untuned_ones() -> None:
-    found = only(asked(says("worse", arms="tuned")))
-    assert (found.verdict, found.reason) == (
-        "not run",
-        "its variants are not tuned here: run it with --tune",
-    )
-    assert only(asked(says("worse", arms="tuned"), arms="tuned")).verdict == "supported"
+def test_what_names_a_grid_is_not_judged_untuned() -> None:
+    grid = {"train.optimizer.lr": [1, 2]}
+    found = only(asked(says("worse"), grid=grid))
+    assert (found.verdict, found.reason) == ("not run", "its variants are not tuned here")
+    assert only(asked(says("worse"), grid=grid, tuning=[{}])).verdict == "supported"
 
 
 def test_a_claim_of_seeds_and_times_waits_for_both() -> None:

@@ -17,7 +17,7 @@ from sweep_jobs import toy_plan
 
 from ablations.commands.clean import litter
 from ablations.jobs import set_aside
-from ablations.plan.missing import missing
+from ablations.missing import missing
 from ablations.store import files
 from ablations.store.files import beside
 from ablations.store.record import Reading, Record

@@ -9,7 +9,7 @@ import torch
 from small_plans import planned
 
 from ablations.benchmarks.padding import LONGEST, OWN, Padding, padded
-from ablations.plan.wanted import Want
+from ablations.expand import Trial
 from ablations.probes.dependence import PaddingSeen
 from ablations.tasks.cache import load_task
 from model.batch import IGNORE, PAD, Batch
@@ -20,8 +20,8 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def want(ask: Any) -> Want:
-    return next(iter(planned(ask()).wanted.values()))
+def want(ask: Any) -> Trial:
+    return next(iter(planned(ask()).trials.values()))
 
 
 def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
@@ -37,8 +37,8 @@ def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
     assert (wider.lengths.tolist(), wider.source_lengths.tolist()) == ([3, 2], [2, 2])
 
 
-def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(want: Want) -> None:
-    task = load_task(want.frozen["task"])
+def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(want: Trial) -> None:
+    task = load_task(want.sections["task"])
     told, untold = PaddingSeen().measure(want.config, task, CPU).readings
     assert (told.at, untold.at) == ({"lengths": "told"}, {"lengths": "untold"})
     assert told.value < 1e-12
@@ -46,9 +46,9 @@ def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(wa
 
 
 def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone(
-    want: Want, monkeypatch: pytest.MonkeyPatch
+    want: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = load_task(want.frozen["task"])
+    task = load_task(want.sections["task"])
     seen: list[Batch] = []
 
     class Remembers(torch.nn.Module):
