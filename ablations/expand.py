@@ -29,7 +29,7 @@ from ablations.spec import Experiment, Profile, places
 from ablations.store.identity import freeze, identity
 from ablations.store.identity import settings as settings_of
 from ablations.store.stamp import Stamp
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from model.config import ConfigError, is_number, nearest
 from model.strict_yaml import Source
 
@@ -324,7 +324,7 @@ def _give_equal_time(tree: DictConfig, step_time: float) -> None:
 def _with_sources(trials: Sequence[Trial], experiment: Experiment, profile: Profile) -> list[Trial]:
     """What each is evaluated and timed by. Speed does not depend on the seed: the first is timed,
     beside the baseline at the same levels."""
-    from ablations.benchmarks.timing import TimingConfig
+    from ablations.benchmarks.session import TimingConfig
     from model.config import validate
 
     timing = validate(TimingConfig, profile.timing, "timing")

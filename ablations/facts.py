@@ -14,7 +14,7 @@ from typing import Any
 from ablations.store.identity import decisive, freeze, identity
 from ablations.store.stamp import Stamp, is_counted, stamp
 from ablations.tasks import TASK
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from model.config import ConfigError
 
 
@@ -153,10 +153,7 @@ def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
 # Which source files decide a trial's numbers.
 
 # Where training's numbers go and how they are scored, not where they come from.
-_NOT_COUNTED = (
-    *("ablations.store", "ablations.tasks.scoring", "ablations.tasks.cache"),
-    *("ablations.train.checkpoint", "ablations.train.stopping", "model.generate"),
-)
+_NOT_COUNTED = ("ablations.store", "ablations.tasks.scoring", "ablations.signals", "model.generate")
 _JOINT = "model.build"  # which decides how components are joined, and imports all, used or not
 # How several seeds, or several devices, train as one: what they import is not all used.
 _SHARED = ("ablations.train.pack", "ablations.train.ddp")
@@ -169,7 +166,7 @@ def training_code(frozen_model: str, frozen_task: str, frozen_train: str) -> Sta
     A component that the trial does not use does not count; one from a user's own module counts
     with its own file.
     """
-    from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+    from ablations.train.config import OPTIMIZER, SCHEDULE
     from model.init import INIT
 
     written, train = json.loads(frozen_model), json.loads(frozen_train)
@@ -204,7 +201,7 @@ def source_code(source: str, frozen_model: str, frozen_task: str, frozen_train: 
 
 def _all_parts_are_ours() -> bool:
     """Whether every registered component is this project's: the user has imported none."""
-    from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+    from ablations.train.config import OPTIMIZER, SCHEDULE
     from model.build import FAMILIES
 
     return all(

@@ -163,7 +163,7 @@ class Passes:
 
 def can_pack(trial: Trial) -> bool:
     """Whether it can be trained as one model with its other seeds."""
-    from ablations.train.optimizer import OPTIMIZER
+    from ablations.train.config import OPTIMIZER
 
     model, train = trial.config["model"], trial.config["train"]
     if any(share for option, share in model.items() if option.endswith("dropout")):

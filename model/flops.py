@@ -18,14 +18,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
+from model.config import Family
 from model.embedding import Embedding
-from model.family import Family
 from model.feedforward import FEEDFORWARD
 from model.heads import Head
 from model.layers import keeping_modes
-from model.norms import NORM
 from model.positions import Position
-from model.residual import Residual
+from model.residual import NORM, Residual
 from model.rnn import MLP, CellState, Layer
 
 KINDS = (

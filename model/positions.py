@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ConfigError
-from model.family import Family
+from model.config import ConfigError, Family
 from model.init import Spread
 
 POSITION = Family("position")

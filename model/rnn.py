@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from model.attention import Shown
 from model.batch import Batch, positions
-from model.config import ConfigError, too_small
+from model.config import MODEL, ConfigError, Family, choice, too_small
 from model.embedding import Embedding
-from model.family import MODEL, Family, choice
 from model.generate import Decoding
 from model.heads import Head, last
 from model.init import INIT, Role

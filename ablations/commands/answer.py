@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.tasks.cache import load_task
-from ablations.tasks.task import Task
+from ablations.tasks.task import Task, load_task
 from ablations.train.checkpoint import load_weights, stamp_for
 from model.attention import attention
 from model.batch import Batch

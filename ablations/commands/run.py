@@ -108,7 +108,7 @@ def run_plan(
 ) -> Counter[str]:
     """Run what the folder lacks where the options say; count how trials ended."""
     from ablations.runner import run
-    from ablations.tasks.cache import announce
+    from ablations.tasks.task import announce
 
     with ExitStack() as held:
         held.enter_context(announce(trial.config["task"] for trial in plan.trials.values()))

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from ablations.evaluations.heads import unfused
 from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
 from ablations.store.record import Reading
-from ablations.tasks.data.tokens import Tokens
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.data.tokens import Tokens, Vocabulary
 from ablations.tasks.task import Task
 from model.attention import attention
 from model.batch import Batch

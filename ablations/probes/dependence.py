@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ablations.benchmarks.padding import padded
+from ablations.benchmarks.throughput import padded
 from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
 from ablations.tasks.task import Task
 from model.batch import BOS, IGNORE, Batch

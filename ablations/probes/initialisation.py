@@ -14,13 +14,12 @@ from torch import Tensor, nn
 
 from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
 from ablations.tasks.task import Budget, Task
-from model.attention import attention
+from model.attention import SCALE, Scale, attention
 from model.batch import BOS, EOS, Batch, cross_entropy
 from model.build import build
 from model.init import INIT, initialise
 from model.layers import evaluating
 from model.mixers import Context
-from model.scale import SCALE, Scale
 from model.transformer import Block, Stack, Transformer
 
 SEQUENCES, SYMBOLS = 64, 16

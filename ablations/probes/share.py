@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from ablations.benchmarks.child import in_a_line, in_child
+from ablations.benchmarks.session import synchronise
 from ablations.benchmarks.throughput import random_batch, without_data
-from ablations.benchmarks.timing import synchronise
 from ablations.measurement import MEASUREMENT, Measured, Probe, Quantity
 from ablations.store.record import Reading
 from ablations.tasks.task import Task

@@ -22,8 +22,8 @@ from torch import nn
 
 from ablations.tasks.batching import Padded, unigram_loss
 from ablations.tasks.data import cmudict
-from ablations.tasks.data.dictionary import from_files
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.data.cmudict import from_files
+from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import METRICS, each_right, nearest, score, some_of_each
 from ablations.tasks.task import (
     TASK,

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import each_right, some_of_each
 from ablations.tasks.task import Budget, Decode, Example, Score, Task
 from model.batch import Batch

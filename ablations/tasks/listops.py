@@ -32,7 +32,7 @@ import torch
 from torch import nn
 
 from ablations.tasks.batching import Padded
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import accuracy, each_right, some_of_each
 from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
 from model.batch import BOS, Batch

@@ -23,8 +23,7 @@ import torch
 from torch import nn
 
 from ablations.tasks.batching import Windows, unigram_loss
-from ablations.tasks.data.bible import KING_JAMES, read
-from ablations.tasks.data.lines import read_text
+from ablations.tasks.data.files import KING_JAMES, read, read_text
 from ablations.tasks.data.tokens import TOKENS, learned
 from ablations.tasks.task import (
     TASK,
@@ -38,8 +37,7 @@ from ablations.tasks.task import (
     too_large,
 )
 from model.batch import Batch, cross_entropy
-from model.config import ConfigError
-from model.family import choice
+from model.config import ConfigError, choice
 from model.generate import Generator, Question, greedy
 from model.layers import evaluating
 

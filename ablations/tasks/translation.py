@@ -26,8 +26,7 @@ import torch
 from torch import nn
 
 from ablations.tasks.batching import Padded, unigram_loss
-from ablations.tasks.data import bible
-from ablations.tasks.data.lines import read_text
+from ablations.tasks.data.files import chapters, read_text
 from ablations.tasks.data.tokens import TOKENS, learned
 from ablations.tasks.scoring import overlap, signatures
 from ablations.tasks.task import (
@@ -43,8 +42,7 @@ from ablations.tasks.task import (
     too_large,
 )
 from model.batch import BOS, EOS, Batch
-from model.config import ConfigError
-from model.family import choice
+from model.config import ConfigError, choice
 from model.generate import Question, greedy
 
 EXAMPLES = 12
@@ -97,7 +95,7 @@ class Translation(Task):
     def __init__(self, config: Config) -> None:
         self.config = config
         paths = {option: getattr(config, option) for option in FILES}
-        given = bible.chapters() if None in paths.values() else from_files(paths)
+        given = chapters() if None in paths.values() else from_files(paths)
         sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
         self.sentences, self.left_out = choose(
             given, sizes, config.max_words, at_most=config.train_source is not None

@@ -31,8 +31,8 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
+from ablations.signals import Stopped, StopRequest, catching_sigterm
 from ablations.train.checkpoint import SECONDS, Checkpointer
-from ablations.train.stopping import Stopped, StopRequest, catching_sigterm
 from model.batch import IGNORE, Batch
 
 _FOLDER = "ABLATIONS_RANKS"  # in the environment: where ranks meet and write how they ended

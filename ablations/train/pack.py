@@ -21,12 +21,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from ablations.signals import Stopped
 from ablations.tasks.task import Task
-from ablations.train.config import TrainConfig
+from ablations.train.checkpoint import Average, named, restore
+from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer, Training, score_step, spread
-from ablations.train.optimizer import OPTIMIZER
-from ablations.train.stopping import Stopped
-from ablations.train.weights import Average, named, restore
 from model.attention import Explicit, Fused, Infinity
 from model.batch import IGNORE, PAD, Batch, cross_entropy
 from model.embedding import Embedding

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.family import Family
+from model.config import Family
 
 MIXER = Family("mixer")
 

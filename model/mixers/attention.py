@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from model.attention import Path, Shown, Similarity
+from model.attention import Path, Scale, Shown, Similarity
 from model.config import ConfigError
 from model.layers import Joint
 from model.mixers import MIXER, Context, Mixer, MixerState
 from model.positions import Position
-from model.scale import Scale
 
 
 class Heads(Mixer):

@@ -12,13 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.attention import Path, Similarity
+from model.attention import Path, Scale, Similarity
 from model.batch import positions
 from model.config import ConfigError
 from model.mixers import MIXER, Context, MixerState
 from model.mixers.attention import Attention
 from model.positions import Position
-from model.scale import Scale
 
 
 class Blocks:

@@ -14,12 +14,11 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from ablations.launch import Report
-from ablations.train.checkpoint import Checkpointer
+from ablations.signals import Stopped, StopRequest
+from ablations.train.checkpoint import Checkpointer, named
 from ablations.train.config import TrainConfig
 from ablations.train.ddp import ALONE, Devices, Forward, Ranks, SharedCheckpointer, ranks_on
 from ablations.train.loop import train
-from ablations.train.stopping import Stopped, StopRequest
-from ablations.train.weights import named
 from model.batch import Batch
 from model.build import build
 

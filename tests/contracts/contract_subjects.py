@@ -14,8 +14,7 @@ import torch
 from torch import nn
 
 from model.build import FAMILIES, build, resolve
-from model.config import ConfigError
-from model.family import MODEL, Family, NoOptions
+from model.config import MODEL, ConfigError, Family, NoOptions
 from model.init import INIT
 from model.positions import POSITION
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from model.attention import PATH, Path
-from model.family import MODEL
+from model.config import MODEL
 from model.mixers import MIXER
 from model.positions import POSITION
 

@@ -8,15 +8,15 @@ from measure_checks import refuses_in_a_line as refuses
 from task_subjects import failures
 
 from ablations.evaluations import heads, landscape
-from ablations.measurement import Evaluation, discover, is_benchmark, is_probe
-from ablations.probes import initialisation, memory, share
+from ablations.measurement import Evaluation, discover, is_benchmark, needs_weights
+from ablations.probes import complexity, initialisation, share
 from model import presets
 
 
 @pytest.fixture(autouse=True)
 def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of lengths, ratios and published models."""
-    monkeypatch.setattr(memory, "LENGTHS", (64, 128))
+    monkeypatch.setattr(complexity, "LENGTHS", (64, 128))
     monkeypatch.setattr(heads, "TOKENS", 512)
     monkeypatch.setattr(initialisation, "DRAWS", 1)
     monkeypatch.setattr(initialisation, "DEPTHS", (2, 4))
@@ -30,7 +30,7 @@ def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", discover().parts)
 def test_every_measure_keeps_every_contract_on_every_kind_of_task(name: str) -> None:
     part, found, refused = discover().part(name), [], 0
-    owed = OF_TIMINGS if is_benchmark(name) else OF_PROBES if is_probe(name) else OF_MEASURES
+    owed = OF_TIMINGS if is_benchmark(name) else OF_MEASURES if needs_weights([name]) else OF_PROBES
     for subject in (MeasureSubject(part, on) for on in kinds()):
         told = failures([refuses], subject)
         is_refused = not told and not issubclass(part, Evaluation) and subject.refusal is not None

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from ablations.launch import Report, failure
+from ablations.signals import StopRequest, catching_sigterm
 from ablations.train.ddp import Ranks, ranks_on, run_together
-from ablations.train.stopping import StopRequest, catching_sigterm
 
 
 def _meet(ranks: Ranks, report: Report) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from model.build import FAMILIES
-from model.config import ConfigError
-from model.family import Family, choice
+from model.config import ConfigError, Family, choice
 
 WHEEL = Family("wheel")
 CAR = Family("car")

@@ -14,7 +14,7 @@ from model.batch import Batch
 from model.build import build
 from model.config import ConfigError
 from model.heads import HEAD
-from model.norms import NORM
+from model.residual import NORM
 
 LENGTHS = [4, 1, 3]
 SOURCE = torch.tensor([[3, 7, 4, 5], [6, 0, 0, 0], [5, 4, 3, 0]])

@@ -13,7 +13,7 @@ from slow_formulas import Vector, gelu, gelu_tanh, layer_norm, linear, relu, rms
 
 from model.build import build
 from model.feedforward import FEEDFORWARD
-from model.norms import NORM
+from model.residual import NORM
 
 TWO_LAYERS: dict[str, tuple[dict[str, Any], Callable[[float], float]]] = {
     "linear": ({"name": "linear"}, lambda x: x),

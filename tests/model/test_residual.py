@@ -13,8 +13,7 @@ from slow_formulas import Vector, add, layer_norm
 from torch import Tensor
 
 from model.build import build
-from model.norms import NORM
-from model.residual import RESIDUAL
+from model.residual import NORM, RESIDUAL
 
 WIDTH, SUBLAYERS = 6, 3
 NORMS = {"pre": 3, "post": 3, "sandwich": 6, "parallel": 1, "none": 3}

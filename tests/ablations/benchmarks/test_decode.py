@@ -9,8 +9,8 @@ import torch
 from small_models import PAIRS, TEXT, transformer
 from torch import Tensor
 
-from ablations.benchmarks import decode
-from ablations.benchmarks.decode import ANEW, KEPT, Decode, Generation
+from ablations.benchmarks import throughput
+from ablations.benchmarks.throughput import ANEW, KEPT, Decode, Generation
 from ablations.measurement import Place
 from model.batch import Batch
 from model.build import build
@@ -35,7 +35,7 @@ class Watched:
         self.given: list[Tensor] = []
         self.logits: list[Tensor] = []
         self.source: Tensor | None = None
-        monkeypatch.setattr(decode, "build", self._build)
+        monkeypatch.setattr(throughput, "build", self._build)
 
     def _build(self, *words: Any) -> Any:
         model: Any = build(*words)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from small_plans import planned
 
-from ablations.benchmarks.padding import LONGEST, OWN, Padding, padded
+from ablations.benchmarks.throughput import LONGEST, OWN, Padding, padded
 from ablations.expand import Trial
 from ablations.probes.dependence import PaddingSeen
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from model.batch import IGNORE, PAD, Batch
 from model.build import build
 from model.layers import evaluating
@@ -55,7 +55,7 @@ def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone
         def forward(self, batch: Batch) -> None:
             seen.append(batch)
 
-    monkeypatch.setattr("ablations.benchmarks.padding.build", lambda *_: Remembers())
+    monkeypatch.setattr("ablations.benchmarks.throughput.build", lambda *_: Remembers())
     for to in (OWN, LONGEST):
         Padding().prepare(want.config, task, CPU, {"batches": 2, "to": to})()
     own, wide = seen[: len(seen) // 2], seen[len(seen) // 2 :]

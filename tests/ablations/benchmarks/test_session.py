@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from ablations.benchmarks import session as sessions
-from ablations.benchmarks.session import time_session
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.session import TimingConfig, time_session
 from ablations.measurement import Benchmark, Place, Quantity
 from ablations.store.record import Reading
 
@@ -47,7 +46,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "in_child", lambda work, told: (work(told), None))
     monkeypatch.setattr(sessions, "load_task", lambda text: None)
     clock = SimpleNamespace(perf_counter=lambda: Planted.now)
-    monkeypatch.setattr("ablations.benchmarks.timing.time", clock)
+    monkeypatch.setattr("ablations.benchmarks.session.time", clock)
     monkeypatch.setattr(Planted, "now", 0.0)
     Planted.log.clear()
 

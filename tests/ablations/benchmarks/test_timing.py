@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from ablations.benchmarks.timing import Call, TimingConfig, Warm, time_blocks, warm_up
+from ablations.benchmarks.session import Call, TimingConfig, Warm, run_blocks, warm_up
 from model.config import ConfigError
 
 CPU = torch.device("cpu")
@@ -28,8 +28,8 @@ class Bench:
         self.order: list[str] = []
         self.calls = {name: self._call(name, each) for name, each in seconds.items()}
         clock = SimpleNamespace(perf_counter=lambda: self.now)
-        monkeypatch.setattr("ablations.benchmarks.timing.time", clock)
-        monkeypatch.setattr("ablations.benchmarks.timing.SLOW", limit)  # what takes longer is slow
+        monkeypatch.setattr("ablations.benchmarks.session.time", clock)
+        monkeypatch.setattr("ablations.benchmarks.session.SLOW", limit)  # what takes longer is slow
 
     def _call(self, name: str, seconds: float) -> Call:
         def call() -> None:
@@ -50,7 +50,8 @@ class Bench:
     def run(self, seed: int = 0, **options: Any) -> dict[str, list[float]]:
         self.order.clear()
         config = TimingConfig(**{**PLAIN, **options})
-        return time_blocks(self.calls, config, CPU, seed)
+        warm = {name: warm_up(call, config, CPU) for name, call in self.calls.items()}
+        return run_blocks(self.calls, warm, config, CPU, seed)
 
 
 def blocks(bench: Bench, warmup: int = 1) -> list[tuple[str, ...]]:

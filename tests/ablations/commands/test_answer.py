@@ -16,7 +16,7 @@ from ablations.config import resolve_trial
 from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from ablations.train.checkpoint import load_weights, save_weights, stamp_for
 from ablations.train.config import TrainConfig
 from ablations.train.loop import train

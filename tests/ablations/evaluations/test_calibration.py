@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small_models import Given
 from torch import Tensor, nn
 
-from ablations.evaluations.calibration import BINS, reliability
+from ablations.evaluations.quality import BINS, reliability
 from ablations.measurement import discover
 from ablations.store.record import Reading
 from ablations.tasks.task import Task

@@ -14,7 +14,7 @@ import torch
 from small_models import TEXT, transformer
 from torch import Tensor
 
-from ablations.benchmarks.throughput import first_mixer
+from ablations.benchmarks.throughput import mixer_of, untrained
 from ablations.probes.complexity import longest_path, operations
 from model.build import build
 from model.flops import count
@@ -81,7 +81,7 @@ def test_steps_of_a_chain_are_what_they_are_by_hand() -> None:
 
 
 def steps(name: str, n: int, **changes: Any) -> int:
-    return operations(first_mixer(config(name, **changes), TEXT), 16, n).depth
+    return operations(mixer_of(untrained(config(name, **changes), TEXT)), 16, n).depth
 
 
 @pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])

@@ -12,8 +12,8 @@ from small_models import TEXT, transformer
 from torch import Tensor, nn
 
 from ablations.benchmarks.child import in_child
-from ablations.probes import memory
-from ablations.probes.memory import LAYER, MODEL, Memory, saved_bytes
+from ablations.probes import complexity
+from ablations.probes.complexity import LAYER, MODEL, Memory, saved_bytes
 
 CPU = torch.device("cpu")
 
@@ -37,7 +37,7 @@ class Small(nn.Module):
 def test_each_storage_counts_once_and_weights_do_not(
     monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
-    monkeypatch.setattr(memory, "build", lambda *_: Small())
+    monkeypatch.setattr(complexity, "build", lambda *_: Small())
     floats = length * 3 + length * 5 + length * 5
     assert saved_bytes(MODEL, transformer(), TEXT, length) == 4 * floats
 
@@ -57,7 +57,7 @@ def test_the_peak_is_that_of_one_step_though_the_parent_held_more(of: str) -> No
 
 
 def test_every_length_is_read_of_layer_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "LENGTHS", (16, 128))
+    monkeypatch.setattr(complexity, "LENGTHS", (16, 128))
     learned = transformer(position={"name": "learned"}, max_len=64)
     readings = Memory().measure(learned, TEXT, CPU).readings
     read = {(r.metric, r.at["of"], r.at["length"]): r for r in readings}

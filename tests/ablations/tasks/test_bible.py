@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, chapters, find, read
+from ablations.tasks.data.files import KING_JAMES, WORLD_ENGLISH, chapters, find, read
 
 
 def test_both_bibles_have_every_verse() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ablations.tasks.data.dictionary import from_files, read_file
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.data.cmudict import from_files, read_file
+from ablations.tasks.data.tokens import Vocabulary
 from model.config import ConfigError
 
 CMUDICT = """\

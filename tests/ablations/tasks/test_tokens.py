@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablations.tasks.data.bible import KING_JAMES, read
+from ablations.tasks.data.files import KING_JAMES, read
 from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, split
 
 VERSE = "And God said, Let there be light: and there was light.\nAnd God saw [it]."

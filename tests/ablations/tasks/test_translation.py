@@ -13,7 +13,7 @@ import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 from small_models import Says
 
-from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
+from ablations.tasks.data.files import KING_JAMES, WORLD_ENGLISH, read
 from ablations.tasks.task import TASK, Score
 from ablations.tasks.translation import FILES, Translation
 from model.batch import EOS

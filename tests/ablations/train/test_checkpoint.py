@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import ablations.train.checkpoint
+from ablations.signals import Stopped
 from ablations.train.checkpoint import Checkpointer, code_of
-from ablations.train.stopping import Stopped
 
 STAMP = {"trial": "abc", "code": "1"}
 few = settings(max_examples=150)

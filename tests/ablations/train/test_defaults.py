@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from ablations.train.checkpoint import Checkpointer
-from ablations.train.config import TrainConfig
-from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+from ablations.train.config import OPTIMIZER, SCHEDULE, TrainConfig
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adam": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9},  # Vaswani et al. 2017

@@ -10,10 +10,9 @@ import pytest
 import torch
 from small_task import Backwards, small_model
 
-from ablations.train.checkpoint import Checkpointer
+from ablations.train.checkpoint import Checkpointer, copied
 from ablations.train.config import TrainConfig
 from ablations.train.loop import Trainer, Training, train, validate
-from ablations.train.weights import copied
 
 CPU = torch.device("cpu")
 

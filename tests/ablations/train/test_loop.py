@@ -14,9 +14,8 @@ from ablations.expand import expand
 from ablations.spec import experiments, read_experiment, read_profile
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
-from ablations.train.config import TrainConfig
+from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import Trainer, Training, train, update, validate
-from ablations.train.optimizer import OPTIMIZER
 from model.batch import IGNORE, Batch
 from model.build import build
 from model.config import ConfigError

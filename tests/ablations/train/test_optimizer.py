@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+from ablations.train.config import OPTIMIZER, SCHEDULE
 from model.config import ConfigError
 
 few = settings(max_examples=60)

@@ -10,9 +10,9 @@ import torch
 from rank_trainings import CONFIG, MODELS, train_each, trained
 from small_task import Backwards
 
+from ablations.signals import catching_sigterm
 from ablations.train.checkpoint import Checkpointer
 from ablations.train.ddp import run_together, share_of
-from ablations.train.stopping import catching_sigterm
 from model.batch import Batch
 
 

@@ -13,10 +13,9 @@ from safetensors.torch import load_file
 from small_task import Backwards, small_model
 from torch import nn
 
-from ablations.train.checkpoint import load_weights, pack, save_weights, stamp_of
+from ablations.train.checkpoint import copied, load_weights, named, pack, save_weights, stamp_of
 from ablations.train.config import TrainConfig
 from ablations.train.loop import Trainer, validate
-from ablations.train.weights import copied, named
 from model.batch import Batch
 from model.config import ConfigError
 
