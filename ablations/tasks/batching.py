@@ -11,15 +11,46 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ablations.tasks.task import Budget, Decode
+from ablations.tasks.task import Budget, Decode, Task
 from model.batch import BOS, EOS, PAD, Batch
 from model.generate import Generator, Question
+
+
+class PaddedTask(Task):
+    """A task whose examples are pairs of token sequences."""
+
+    name: ClassVar[str]
+
+    def sequences(self, split: str) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]:
+        """The sources and the targets of a split."""
+        raise NotImplementedError
+
+    @cached_property
+    def _pairs(self) -> dict[str, Padded]:
+        return {}
+
+    def pairs(self, split: str) -> Padded:
+        """The examples of a split, as tensors."""
+        self.check_split(split)
+        if split not in self._pairs:
+            self._pairs[split] = Padded(*self.sequences(split))
+        return self._pairs[split]
+
+    @cached_property
+    def taught(self) -> Padded:
+        return self.pairs("train")
+
+    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
+        return self.taught.steps(seed, self.name, budget, start)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        return self.pairs(split).batches
 
 
 def unigram_loss(train: Tensor, asked: Tensor, size: int) -> float:

@@ -19,8 +19,37 @@ from ablations.store.files import read_file
 from ablations.store.identity import freeze
 from ablations.store.record import Reading
 from model.batch import Batch
-from model.config import Family
+from model.config import ConfigError, Family
 from model.generate import Answer, Generator, Question, greedy
+
+
+def check_sizes(config: Any, options: Iterable[str], everything: str) -> list[str]:
+    """A problem for each size that is given and below 1."""
+    return [
+        f"{option}={size}: must be at least 1, or null for {everything}"
+        for option in options
+        if (size := getattr(config, option)) is not None and size < 1
+    ]
+
+
+def missing_files(config: Any, options: Sequence[str], fix: str) -> list[str]:
+    """A problem for each file that is missing where others are given."""
+    missing = [option for option in options if getattr(config, option) is None]
+    return [f"{option}=null: {fix}" for option in missing if len(missing) < len(options)]
+
+
+def refuse_too_large(
+    config: Any, options: Mapping[str, str], held: Mapping[str, int], unit: str
+) -> None:
+    """ConfigError if more is asked of a split than it has; `options` has each split's size."""
+    problems = [
+        f"{option}={size}: {split} has {held[split]} {unit}; choose at most that, or null for all"
+        for split, option in options.items()
+        if (size := getattr(config, option)) is not None and size > held[split]
+    ]
+    if problems:
+        raise ConfigError(problems)
+
 
 TASK = Family("task")
 
@@ -65,28 +94,6 @@ class Budget:
     def part(self) -> int:
         """Tokens of one batch, about; a longer sequence is a batch of its own."""
         return max(1, self.tokens // self.micro_batches)
-
-
-def bad_sizes(config: Any, options: Iterable[str], everything: str) -> list[str]:
-    """A problem for each size that is given and below 1."""
-    return [
-        f"{option}={size}: must be at least 1, or null for {everything}"
-        for option in options
-        if (size := getattr(config, option)) is not None and size < 1
-    ]
-
-
-def missing_files(config: Any, options: Sequence[str], fix: str) -> list[str]:
-    """A problem for each file that is missing where others are given."""
-    missing = [option for option in options if getattr(config, option) is None]
-    return [f"{option}=null: {fix}" for option in missing if len(missing) < len(options)]
-
-
-def too_large(option: str, size: int | None, split: str, held: int, unit: str) -> list[str]:
-    """A problem if more is asked of a split than it has."""
-    fix = "choose at most that, or null for all"
-    is_fine = size is None or size <= held
-    return [] if is_fine else [f"{option}={size}: {split} has {held} {unit}; {fix}"]
 
 
 class Task:
