@@ -56,7 +56,7 @@ class PaddedTask(Task):
 def unigram_loss(train: Tensor, asked: Tensor, size: int) -> float:
     """Nats per label where each is as likely as in train, counted once more than seen (add-one).
 
-    PAD and BOS, which nothing has to predict, are left out wherever they stand.
+    PAD and BOS, which nothing has to predict, are left out everywhere.
     """
     known, wanted = (
         torch.bincount(labels.flatten(), minlength=size)[EOS:].double() for labels in (train, asked)
@@ -132,7 +132,7 @@ class Padded:
         """Epoch after epoch, each shuffled by sha256 of the seed, the name and its number.
 
         A shuffled pool is sorted and cut; each step takes one batch from the short ones, one from
-        the next … and one from the long ones, so that all steps are alike though no batch is mixed.
+        the next … and one from the long ones, so that steps are alike, and no batch mixes lengths.
         """
         epoch = 0
         while True:
@@ -200,7 +200,7 @@ class Windows:
     of the whole stream, where it is shorter.
 
     A window reads the token before its first one too, so that no token is left out; before the very
-    first stands BOS.
+    first comes BOS.
     """
 
     def __init__(self, ids: Sequence[int], length: int) -> None:

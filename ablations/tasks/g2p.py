@@ -164,7 +164,7 @@ class G2P(PaddedTask):
         has_capitals = any(letter != letter.lower() for letter in self.dictionary.letters)
         return text if has_capitals else text.lower()
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return " ".join(self.phones.decode(tokens))
 
     def scores(
@@ -175,7 +175,7 @@ class G2P(PaddedTask):
         close = list(map(nearest, outputs, references))
         examples = some_of_each(
             each_right(outputs, close),
-            lambda i: (self.words[split][i], self.tell(close[i]), self.tell(outputs[i])),
+            lambda i: (self.words[split][i], self.to_text(close[i]), self.to_text(outputs[i])),
         )
         return score(outputs, references), examples
 

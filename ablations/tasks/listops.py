@@ -204,8 +204,8 @@ class ListOps(PaddedTask):
     @cached_property
     def _digest(self) -> str:
         """Of what is asked and of the options: these decide what is taught."""
-        told = [asdict(self.config), self._asked]
-        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        decisive = [asdict(self.config), self._asked]
+        return sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     def card(self) -> dict[str, Any]:
         asked = self.config.test_examples
@@ -225,7 +225,7 @@ class ListOps(PaddedTask):
     def symbols(self, text: str) -> list[str]:
         return text.split()
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return " ".join(map(str, tokens))
 
     name = "listops"

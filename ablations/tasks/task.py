@@ -111,7 +111,7 @@ class Task:
     metrics: ClassVar[dict[str, Metric]]
     """The names that `scores` uses."""
     files: ClassVar[tuple[str, ...]] = ()
-    """Options that name files: in a trial's id the digest stands for them."""
+    """Options that name files: a trial's id has the data's digest in their place."""
     writes: ClassVar[bool] = True
     """Whether an answer is written, token by token; if not, one position's logits are the answer:
     the last one's, or a head of classes."""
@@ -142,7 +142,7 @@ class Task:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What a record keeps: the card, and which options the digest stands for."""
+        """What a record keeps: the card, and which options the digest replaces."""
         return {**self.card(), "files": list(self.files)}
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
@@ -177,13 +177,13 @@ class Task:
         """What the model reads of such a question, token by token."""
         raise NotImplementedError
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         """A whole answer, written for a reader."""
         raise NotImplementedError
 
     def show(self, tokens: Sequence[int]) -> list[str]:
         """The same, token by token."""
-        return [self.tell([token]) for token in tokens]
+        return [self.to_text([token]) for token in tokens]
 
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
@@ -214,9 +214,9 @@ def load_task(frozen: str) -> Any:
 
 @contextlib.contextmanager
 def announce(tasks: Iterable[Mapping[str, Any]]) -> Iterator[None]:
-    """Let processes that are started in the block know which tasks jobs will ask for most often.
+    """Announce the tasks that jobs need most to the processes started in the block.
 
-    They are told in a file: a variable of the environment may have no more than 128 KiB.
+    In a file, since a variable of the environment may have no more than 128 KiB.
     """
     wanted = [frozen for frozen, _ in Counter(map(freeze, tasks)).most_common(MOST)]
     opened, name = tempfile.mkstemp(prefix="ablations-tasks-")
@@ -235,6 +235,6 @@ def announce(tasks: Iterable[Mapping[str, Any]]) -> Iterator[None]:
 
 
 def announced() -> list[str]:
-    """The tasks that whoever started this process announced."""
+    """The tasks that the process that started this one announced."""
     name = os.environ.get(_ANNOUNCED)
     return [] if name is None else json.loads(read_file(name))

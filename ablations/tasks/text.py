@@ -132,7 +132,7 @@ class Text(Task):
     def symbols(self, text: str) -> list[str]:
         return self.tokens.show(self.tokens.encode(text))
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return self.tokens.decode(tokens)
 
     def show(self, tokens: Sequence[int]) -> list[str]:

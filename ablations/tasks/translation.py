@@ -1,7 +1,7 @@
 """How is this said today? King James verses into World English, or two line-aligned files a split.
 
 The Bible is split by chapter, so that neighbouring verses stay together: a hash of the chapter puts
-90 % in train, 5 % in valid, 5 % in test. Some passages stand in two books (Kings and Chronicles,
+90 % in train, 5 % in valid, 5 % in test. Some passages are in two books (Kings and Chronicles,
 the gospels) and may still be on both sides.
 
 Source and target share one vocabulary, learned from both sides of train. A model's
@@ -161,7 +161,7 @@ class Translation(PaddedTask):
     def symbols(self, text: str) -> list[str]:
         return [*self.tokens.show(self.tokens.encode(text.strip())), "end"]
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return self.tokens.decode(tokens)
 
     def show(self, tokens: Sequence[int]) -> list[str]:
@@ -200,7 +200,7 @@ class Translation(PaddedTask):
 
 
 def words(sentence: str) -> list[str]:
-    """What stands between spaces and marks, in small letters."""
+    """The words of a sentence, without marks, in lower case."""
     return re.findall(r"\w+", sentence.casefold())
 
 

@@ -36,6 +36,31 @@ from model.config import ConfigError
 from model.generate import Decoding
 
 
+def test_what_is_never_taught_is_named_with_its_line(tmp_path: Path) -> None:
+    texts = {"train": "fa\tf a\n", "valid": "af\ta f\n", "test": "af\ta f\n"}
+    for split in ("valid", "test"):
+        for line, symbol in [("fax\tf a", "letter 'x'"), ("fa\tf ɔː", "phone 'ɔː'")]:
+            paths = write(tmp_path, **{**texts, split: f"aa\ta a\n{line}\n"})
+            with pytest.raises(ConfigError) as caught:
+                from_files(paths, ALL, stress=False)
+            said = f"no word of train has the {symbol}; drop this line, or teach a word with it"
+            assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
+
+
+BAD_FILES: dict[str, str | bytes] = {
+    "train:1: the file is empty; write some text in it": " \n\n",
+    "train: no words; write one a line, as in WORD  P H O N E S": ";;; only\n\n",
+    "train:2: not UTF-8; save the file as UTF-8": b"a AH0\nd\xc9j\xc0 D EY1\n",
+    "train:1: not UTF-8; save the file as UTF-8": "a AH0".encode("utf-16"),
+    "train:3: no phones for 'b'; write WORD  P H O N E S": "a AH0\n\nb\n",
+    "train:1: no phones for 'a'; write WORD  P H O N E S": "a # AH0\n",
+    "train:2: not two columns; write word<TAB>p h o n e s": "a\tə\nb ə\n",
+    "train:1: not two columns; write word<TAB>p h o n e s": "a\tə\t3\n",
+    "train:2: no phones for 'b'; write word<TAB>p h o n e s": "a\tə\nb\t \n",
+    "train:1: no word before the tab; write word<TAB>p h o n e s": " \tə\n",
+}
+
+
 @pytest.fixture(scope="module")
 def small() -> G2P:
     return G2P(G2P.Config(words=3000, valid_words=300, test_words=300))
@@ -53,15 +78,10 @@ def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
         for batch in step:
             for source, labels in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
                 letters = task.letters.decode(token for token in source if token > EOS)
-                seen["".join(letters), task.tell([each for each in labels if each > EOS])] += 1
+                seen["".join(letters), task.to_text([each for each in labels if each > EOS])] += 1
         if seen.total() >= count:
             return seen
     raise AssertionError("steps have no end")
-
-
-def test_the_sizes_of_other_splits_do_not_move_what_is_taught(small: G2P) -> None:
-    other = G2P(G2P.Config(words=3000, valid_words=10, test_words=20))
-    assert other.words["train"] == small.words["train"]
 
 
 def values(scores: list[Score]) -> dict[str, float | None]:
@@ -316,33 +336,24 @@ def test_with_stress_there_are_69_phones_and_more_pronunciations(
     assert stressed["insult"] == ("IH2 N S AH1 L T", "IH1 N S AH2 L T")
 
 
-@pytest.mark.parametrize("family", RELATIVES)
-def test_inflected_forms_of_one_word_have_one_stem(family: str) -> None:
-    assert len({stem(word) for word in family.split()}) == 1
+def test_inflected_forms_of_one_word_have_one_stem() -> None:
+    for family in RELATIVES:
+        assert len({stem(word) for word in family.split()}) == 1, family
 
 
-def test_no_stem_is_on_both_sides_of_the_stem_split() -> None:
-    words = choose("stem", None, None, None)
-    stems = Counter(each for split in words.values() for each in {stem(word) for word in split})
-    assert set(stems.values()) == {1}
-
-
-@pytest.mark.parametrize("by", ["stem", "word"])
-def test_the_splits_are_near_90_5_5_and_hold_every_word_once(by: str) -> None:
-    words = choose(by, None, None, None)
-    shares = {split: len(chosen) / len(read(False)) for split, chosen in words.items()}
-    assert shares == pytest.approx({"train": 0.9, "valid": 0.05, "test": 0.05}, abs=0.003)
-    assert sorted(word for chosen in words.values() for word in chosen) == sorted(read(False))
-
-
-@pytest.mark.parametrize("by", ["stem", "word"])
-def test_a_smaller_choice_of_words_is_contained_in_a_larger(by: str) -> None:
-    larger = choose(by, 4000, 200, None)
-    smaller = choose(by, 1000, 200, 100)
-    assert [len(smaller[split]) for split in ("train", "valid", "test")] == [1000, 200, 100]
-    assert set(smaller["train"]) < set(larger["train"])
-    assert smaller["valid"] == larger["valid"]
-    assert set(smaller["test"]) < set(larger["test"])
+def test_the_splits_hold_every_word_once_and_no_stem_is_on_both_sides() -> None:
+    for by in ("stem", "word"):
+        words = choose(by, None, None, None)
+        shares = {split: len(chosen) / len(read(False)) for split, chosen in words.items()}
+        assert shares == pytest.approx({"train": 0.9, "valid": 0.05, "test": 0.05}, abs=0.003)
+        assert sorted(word for chosen in words.values() for word in chosen) == sorted(read(False))
+        stems = Counter(each for split in words.values() for each in {stem(w) for w in split})
+        assert (set(stems.values()) == {1}) == (by == "stem")
+        larger, smaller = choose(by, 4000, 200, None), choose(by, 1000, 200, 100)
+        assert [len(smaller[split]) for split in ("train", "valid", "test")] == [1000, 200, 100]
+        assert set(smaller["train"]) < set(larger["train"]), "a smaller choice is contained"
+        assert smaller["valid"] == larger["valid"]
+        assert set(smaller["test"]) < set(larger["test"])
 
 
 CMUDICT = """\
@@ -395,17 +406,14 @@ def test_a_file_of_two_columns_is_read_as_it_stands(tmp_path: Path) -> None:
     assert list(read_file(path, stress=False)) == list(expected)
 
 
-@pytest.mark.parametrize(
-    ("text", "change"),
-    [(CMUDICT, "\ufeff{}"), (WIKIPRON, "{}\n\n"), (WIKIPRON, "\r\n")],
-    ids=["mark", "blank", "dos"],
-)
-def test_a_byte_order_mark_blank_lines_and_carriage_returns_change_nothing(
-    tmp_path: Path, text: str, change: str
-) -> None:
-    written = change.format(text) if "{}" in change else text.replace("\n", change)
-    paths = write(tmp_path, train=text, valid=written)
-    assert read_file(paths["train"], stress=True) == read_file(paths["valid"], stress=True)
+def test_a_byte_order_mark_blank_lines_and_carriage_returns_change_nothing(tmp_path: Path) -> None:
+    for text, written in [
+        (CMUDICT, f"\ufeff{CMUDICT}"),
+        (WIKIPRON, f"{WIKIPRON}\n\n"),
+        (WIKIPRON, WIKIPRON.replace("\n", "\r\n")),
+    ]:
+        paths = write(tmp_path, train=text, valid=written)
+        assert read_file(paths["train"], stress=True) == read_file(paths["valid"], stress=True)
 
 
 def test_letters_and_phones_are_those_of_the_whole_training_file(tmp_path: Path) -> None:
@@ -423,44 +431,12 @@ def test_letters_and_phones_are_those_of_the_whole_training_file(tmp_path: Path)
 # What is said of a bad file
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "train:1: the file is empty; write some text in it"),
-        (" \n\n", "train:1: the file is empty; write some text in it"),
-        (";;; only\n\n", "train: no words; write one a line, as in WORD  P H O N E S"),
-        (b"a AH0\nd\xc9j\xc0 D EY1\n", "train:2: not UTF-8; save the file as UTF-8"),
-        ("a AH0".encode("utf-16"), "train:1: not UTF-8; save the file as UTF-8"),
-        ("a AH0\n\nb\n", "train:3: no phones for 'b'; write WORD  P H O N E S"),
-        ("a # AH0\n", "train:1: no phones for 'a'; write WORD  P H O N E S"),
-        ("a\tə\nb ə\n", "train:2: not two columns; write word<TAB>p h o n e s"),
-        ("a\tə\t3\n", "train:1: not two columns; write word<TAB>p h o n e s"),
-        ("a\tə\nb\t \n", "train:2: no phones for 'b'; write word<TAB>p h o n e s"),
-        (" \tə\n", "train:1: no word before the tab; write word<TAB>p h o n e s"),
-    ],
-)
-def test_a_malformed_file_is_named_with_its_line_and_the_remedy(
-    tmp_path: Path, text: str | bytes, said: str
-) -> None:
-    path = write(tmp_path, train=text)["train"]
-    with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as caught:
-        read_file(path, stress=False)
-    assert str(caught.value) == f"{tmp_path}/{said}"
-
-
-@pytest.mark.parametrize(
-    ("line", "symbol"), [("fax\tf a", "letter 'x'"), ("fa\tf ɔː", "phone 'ɔː'")]
-)
-@pytest.mark.parametrize("split", ["valid", "test"])
-def test_what_was_never_taught_is_named_with_its_line(
-    tmp_path: Path, split: str, line: str, symbol: str
-) -> None:
-    texts = {"train": "fa\tf a\n", "valid": "af\ta f\n", "test": "af\ta f\n"}
-    paths = write(tmp_path, **{**texts, split: f"aa\ta a\n{line}\n"})
-    with pytest.raises(ConfigError) as caught:
-        from_files(paths, ALL, stress=False)
-    said = f"no word of train has the {symbol}; drop this line, or teach a word with it"
-    assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
+def test_a_malformed_file_is_named_with_its_line_and_the_remedy(tmp_path: Path) -> None:
+    for said, text in BAD_FILES.items():
+        path = write(tmp_path, train=text)["train"]
+        with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as caught:
+            read_file(path, stress=False)
+        assert str(caught.value) == f"{tmp_path}/{said}"
 
 
 def test_an_unknown_symbol_has_the_fourth_id_or_is_named() -> None:

@@ -153,12 +153,6 @@ def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None
     assert math.isfinite(score.value)
 
 
-def test_the_vocabulary_knows_only_the_training_text(small: Text) -> None:
-    train_only = TOKENS.build(small.config.tokens, text=small.texts["train"])
-    for text in small.texts.values():
-        assert small.tokens.encode(text) == train_only.encode(text)
-
-
 def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
     windows = Windows(range(100, 1100), 10)
     budget = Budget(10_000)
