@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import resource
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
@@ -64,8 +65,9 @@ class Planted(Benchmark):
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "in_child", lambda work, told: (work(told), None))
     monkeypatch.setattr(sessions, "load_task", lambda text: None)
-    clock = SimpleNamespace(perf_counter=lambda: Planted.now)
-    monkeypatch.setattr("ablations.benchmarks.session.time", clock)
+    clock = {"perf_counter": lambda: Planted.now, "monotonic": time.monotonic}
+    clock["process_time"] = time.process_time
+    monkeypatch.setattr("ablations.benchmarks.session.time", SimpleNamespace(**clock))
     monkeypatch.setattr(Planted, "now", 0.0)
     Planted.log.clear()
 
