@@ -202,7 +202,7 @@ def test_a_cluster_that_anyone_can_command_is_refused(monkeypatch: pytest.Monkey
         refuse_open_cluster(outside)
     monkeypatch.setattr("ablations.launch.ray.connect", lambda *_: outside)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(ConfigError, match="machines beside this one"):
+    with pytest.raises(ConfigError, match="other machines can reach"):
         RayLauncher()
     for mode, trusted in (("token", False), ("disabled", True)):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
