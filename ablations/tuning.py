@@ -115,7 +115,7 @@ def _with(variant: Trial, setting: Setting, experiment: Experiment) -> Trial:
 # What is chosen.
 
 
-def tried(trials: Sequence[Trial], results: Results) -> list[Tried]:
+def losses_of(trials: Sequence[Trial], results: Results) -> list[Tried]:
     """What the trials of one variant have come to, in the order of the grid."""
     found: dict[str, Tried] = {}
     for trial in trials:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from small_plans import planned
 
-from ablations import tuning
 from ablations.config import FOLDER, read_yaml
 from ablations.expand import Trial, expand
 from ablations.plan import Plan, make_plan
@@ -24,6 +23,7 @@ from ablations.tuning import (
     grid_of,
     in_words,
     keep_choices,
+    losses_of,
     read_choices,
     regime,
     settings_in,
@@ -211,7 +211,7 @@ def test_a_setting_is_tried_by_the_loss_of_the_weights_that_are_kept(
     file, stored = ask(tune={RATE: RATES}), Results("nowhere")
     stored.read = lambda _: record  # type: ignore[method-assign]
     trials = tuning_trials(variants(file)[0], read_experiment(Path(file)))
-    found = tuning.tried(trials, stored)
+    found = losses_of(trials, stored)
     assert [each.losses for each in found] == [[loss, loss]] * len(RATES)
 
 

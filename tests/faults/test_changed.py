@@ -149,7 +149,6 @@ part.write_text(written)
 from in_process import InProcess
 from ablations.plan import make_plan
 from ablations.store.results import Results
-from ablations.facts import training_code
 from ablations.launch import Changed
 from ablations.runner import run
 
