@@ -12,7 +12,7 @@ from typing import Any
 from ablations.store.identity import decisive, freeze, identity
 from ablations.store.stamp import is_counted
 from ablations.tasks import TASK
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from model.config import ConfigError
 
 
@@ -153,7 +153,7 @@ def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
 
 def _all_parts_are_ours() -> bool:
     """Whether every registered component is this project's: the user has imported none."""
-    from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+    from ablations.train.config import OPTIMIZER, SCHEDULE
     from model.build import FAMILIES
 
     return all(

@@ -14,7 +14,7 @@ from torch import nn
 
 from ablations.store.record import Reading
 from ablations.tasks.task import Example, Task
-from model.family import Family
+from model.config import Family
 
 MEASUREMENT = Family("measurement")
 PACKAGES = ("ablations.evaluations", "ablations.probes", "ablations.benchmarks")

@@ -23,7 +23,7 @@ from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
 if TYPE_CHECKING:
-    from ablations.benchmarks.timing import TimingConfig
+    from ablations.benchmarks.session import TimingConfig
     from ablations.measurement import Place
 
 AXES = ("positions", "norm", "heads", "scale", "smoothing", "rnn")

@@ -13,8 +13,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ConfigError
-from model.family import Family
+from model.config import ConfigError, Family
 from model.layers import Dropout, Joint
 
 FEEDFORWARD = Family("feedforward")

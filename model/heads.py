@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.family import Family
+from model.config import Family
 
 HEAD = Family("head")
 

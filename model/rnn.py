@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from model.attention import Shown
 from model.batch import Batch, positions
-from model.config import ConfigError, too_small
+from model.config import MODEL, ConfigError, Family, choice, too_small
 from model.embedding import Embedding
-from model.family import MODEL, Family, choice
 from model.generate import Decoding
 from model.heads import Head, last
 from model.init import INIT, Role
@@ -265,7 +264,7 @@ class MemoryScore(nn.Module):
 
 @SCORE.register("none")
 class NoReading(MemoryScore):
-    """One vector a layer stands between source and target (Sutskever et al., Cho et al. 2014)."""
+    """The decoder reads one vector a layer of the source (Sutskever et al., Cho et al. 2014)."""
 
     reads = False
 

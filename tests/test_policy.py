@@ -52,9 +52,9 @@ def imported_modules(path: Path) -> set[str]:
 
 
 ROOMS = (
-    *("store", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
+    *("store", "signals", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
     *("facts", "config", "predictions", "spec", "plan"),
-    *("signals", "leases", "progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
+    *("leases", "progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 

@@ -76,7 +76,7 @@ def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
     from ablations.runner import EARLIER, run
     from ablations.store.schema import FAILED
-    from ablations.tasks.cache import announce
+    from ablations.tasks.task import announce
 
     def sweep(plan: Plan) -> Counter[str]:
         return run(

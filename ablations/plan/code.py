@@ -10,8 +10,7 @@ from ablations.facts import model_facts, task_facts
 from ablations.store.stamp import Stamp, stamp
 
 # Where training's numbers go and how they are scored, not where they come from.
-_ASIDE = ("ablations.store", "ablations.tasks.scoring", "ablations.tasks.cache",
-          "ablations.train.checkpoint", "ablations.train.stopping", "model.generate")  # fmt: skip
+_ASIDE = ("ablations.store", "ablations.tasks.scoring", "ablations.signals", "model.generate")
 
 _JOINT = "model.build"  # which decides how parts are joined, and imports every part, used or not
 # How several seeds, or several devices, train as one: what they import is not all used.
@@ -25,7 +24,7 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     A part that the trial does not use does not count; one from a user's own module counts with its
     own file.
     """
-    from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+    from ablations.train.config import OPTIMIZER, SCHEDULE
     from model.init import INIT
 
     written, train = json.loads(frozen_model), json.loads(frozen_train)

@@ -139,7 +139,7 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
 
     A longer call takes longer, up to the cap of its point.
     """
-    from ablations.benchmarks.timing import TimingConfig
+    from ablations.benchmarks.session import TimingConfig
 
     config = TimingConfig(**plan.profile.timing)
     sessions = Counter(

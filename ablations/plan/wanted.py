@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.session import TimingConfig
 from ablations.config import located
 from ablations.facts import cost_facts, model_facts
 from ablations.measurement import Place, discover, is_benchmark, quantities_of
@@ -27,7 +27,7 @@ from ablations.store.results import Results
 from ablations.store.stamp import Stamp
 from ablations.store.words import listed, quoted
 from ablations.tasks import TASK
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from model.config import ConfigError, nearest, validate
 
 LARGE = 20_000  # trials; whoever wants more says so

@@ -8,7 +8,7 @@ from ablations.plan.wanted import Want
 
 def can_pack(want: Want) -> str | None:
     """Why a trial cannot be packed with other seeds, in a word; None if it can."""
-    from ablations.train.optimizer import OPTIMIZER
+    from ablations.train.config import OPTIMIZER
 
     if not want.trained:
         return "untrained"

@@ -57,9 +57,9 @@ def test_a_key_that_stands_twice_or_a_file_that_is_not_utf_8_is_named_by_its_lin
 ) -> None:
     file = tmp_path / "wrong.yaml"
     for text, line in [
-        (b"model:\n  depth: 2\n  width: 4\n  depth: 3\n", "4: 'depth' stands twice"),
+        (b"model:\n  depth: 2\n  width: 4\n  depth: 3\n", "4: 'depth' comes twice"),
         (b"question: fine\nfixed: caf\xe9\n", "2: not UTF-8; save the file as UTF-8"),
-        (b"key: [{b: 1, b: 2}]\n", "1: 'b' stands twice"),
+        (b"key: [{b: 1, b: 2}]\n", "1: 'b' comes twice"),
     ]:
         file.write_bytes(text)
         with pytest.raises(ConfigError) as error:

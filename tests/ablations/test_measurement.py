@@ -200,7 +200,7 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
 
     monkeypatch.setitem(MEASUREMENT.parts, "planted", Planted)
     clock = SimpleNamespace(perf_counter=lambda: now)
-    monkeypatch.setattr("ablations.benchmarks.timing.time", clock)
+    monkeypatch.setattr("ablations.benchmarks.session.time", clock)
     monkeypatch.setattr("ablations.benchmarks.session.in_child", lambda work, _: (work(_), None))
     found, control = session(ask, measure="planted")
     assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from small import question
 
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.session import TimingConfig
 from ablations.config import FOLDER
 from ablations.plan.wanted import make_plan
 from ablations.spec import (

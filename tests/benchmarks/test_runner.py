@@ -14,7 +14,7 @@ from ablations.launch import Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan.wanted import Plan, make_plan
 from ablations.store.results import Results
-from ablations.tasks.cache import announce
+from ablations.tasks.task import announce
 
 QUESTIONS = ["norm/g2p", "scale/g2p"]
 PRELOAD = ["torch", "ablations.preload"]  # as `python -m ablations run` has it

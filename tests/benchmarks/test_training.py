@@ -16,15 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.session import TimingConfig
 from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.plan.tree import replaced
 from ablations.spec import read_profile
 from ablations.store.identity import freeze
-from ablations.tasks.cache import load_task
-from ablations.train.config import TrainConfig
+from ablations.tasks.task import load_task
+from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer
-from ablations.train.optimizer import OPTIMIZER
 from model.batch import IGNORE, Batch
 from model.build import build
 

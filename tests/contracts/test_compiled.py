@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-from contract_samples import sample
-from contract_subjects import Subject, around
+from contract_subjects import Subject, around, sample
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from model.attention import PATH, Path
-from model.family import MODEL
+from model.config import MODEL
 from model.mixers import MIXER
 from model.positions import POSITION
 

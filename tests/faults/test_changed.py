@@ -24,13 +24,13 @@ from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import run
 from ablations.store.results import Results
 from ablations.store.stamp import PROJECT, ROOT, loaded_otherwise, note_loaded, stamp
-from model.norms import NORM
+from model.residual import NORM
 
 Ask = Callable[..., str]
 PART = "norm_of_ours"
 SOURCE = f'''
 from pathlib import Path
-from model.norms import NORM, LayerNorm
+from model.residual import NORM, LayerNorm
 
 @NORM.register("{PART}")
 class Ours(LayerNorm):

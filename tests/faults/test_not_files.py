@@ -21,7 +21,7 @@ from ablations.store.files import NotAFileError, read_file
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from ablations.tasks.data.lines import read_text
+from ablations.tasks.data.files import read_text
 from ablations.train.checkpoint import Checkpointer, load_weights, read_words, unpack
 from analysis.load import load
 from model.config import ConfigError

@@ -16,9 +16,9 @@ from ablations.launch import Changed, Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import run
+from ablations.signals import StopRequest
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.train.stopping import StopRequest
 from ablations.worker import train_rank
 
 pytestmark = pytest.mark.usefixtures("server")

@@ -15,9 +15,9 @@ from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Job, Outcome
 from ablations.plan.wanted import Plan, make_plan
 from ablations.runner import Passes, run
+from ablations.signals import Stopped
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.train.stopping import Stopped
 from ablations.worker import run_trials
 
 Ask = Callable[..., str]

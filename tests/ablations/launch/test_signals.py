@@ -9,8 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from ablations.signals import Terminated, exit_code, stoppable, undisturbed
-from ablations.train.stopping import Stopped, catching_sigterm
+from ablations.signals import (
+    Stopped,
+    Terminated,
+    catching_sigterm,
+    exit_code,
+    stoppable,
+    undisturbed,
+)
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 pytestmark = pytest.mark.usefixtures("interruptible")

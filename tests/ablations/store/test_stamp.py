@@ -16,14 +16,14 @@ from ablations.plan.merge import arms_of
 from ablations.spec import experiments, read_experiment, read_profile
 from ablations.store.identity import freeze
 from ablations.store.stamp import changed, digest_of, stamp
-from ablations.train.optimizer import OPTIMIZER, SCHEDULE, SGD, ConstantRate
+from ablations.train.config import OPTIMIZER, SCHEDULE, SGD, ConstantRate
 
 Rewrite = Callable[[str], str]
 
 PART = '''
 """A part from elsewhere."""
 from torch import nn
-from model.norms import LayerNorm
+from model.residual import LayerNorm
 
 class Part(nn.Module):
     """It doubles."""
@@ -75,7 +75,7 @@ def test_code_counts(rewrite: Rewrite) -> None:
             ("x * self.factor", "self.factor * x"),
             ("factor: int", "factor: float"),
             ("return x", "return 'x'"),
-            ("from model.norms import LayerNorm", "from model.residual import PreNorm"),
+            ("from model.residual import LayerNorm", "from model.residual import PreNorm"),
         )
     ]
     assert len({rewrite(PART), *edited}) == 6
@@ -100,7 +100,7 @@ def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None
         "model/init.py",
         "model/batch.py",
         "ablations/train/loop.py",
-        "ablations/train/optimizer.py",
+        "ablations/train/config.py",
         "ablations/tasks/g2p.py",
     }
     beside = (
