@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from model.batch import Batch
 from model.config import ConfigError, Family
-from model.layers import evaluating
+from model.layers import evaluating, hooked
 
 SCALE = Family("scale")
 
@@ -146,7 +146,7 @@ class Zero(nn.Module):
 def visible(
     q_BHTK: Tensor, k_BHSK: Tensor, causal: bool, keep_BHTS: Tensor | None
 ) -> Tensor | None:
-    """Which keys a query may see: None for all. The last query stands at the last key."""
+    """Which keys a query may see: None for all. The last query is at the last key."""
     if not causal:
         return keep_BHTS
     T, S = q_BHTK.shape[-2], k_BHSK.shape[-2]
@@ -155,7 +155,7 @@ def visible(
 
 
 class Shown(nn.Module):
-    """B H T S: weights on their way, for whoever watches (`model.look`)."""
+    """B H T S: weights on their way, to be hooked by `attention`."""
 
     @property
     def is_watched(self) -> bool:
@@ -284,23 +284,13 @@ def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
     A recurrent model's attention has one head.
     """
+    named = model.named_modules()
+    names: dict[nn.Module, str] = {part: name for name, part in named if isinstance(part, Shown)}
     found: dict[str, Tensor] = {}
 
-    def watch(name: str) -> Any:
-        def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:
-            found[name.removesuffix(".shown")] = weights_BHTS
+    def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:
+        found[names[module].removesuffix(".shown")] = weights_BHTS
 
-        return keep
-
-    hooks = [
-        module.register_forward_hook(watch(name))
-        for name, module in model.named_modules()
-        if isinstance(module, Shown)
-    ]
-    try:
-        with evaluating(model):
-            model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with hooked(names, keep), evaluating(model):
+        model(batch)
     return found

@@ -75,10 +75,12 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     ]
     if needed - set(given):
         raise ConfigError(problems)
-    try:  # also where something was wrong: what is impossible is to be listed beside it
+    try:  # even after a problem, so that all of them are listed at once
         made = config(**given)
     except ConfigError as error:
-        refused = [f"{key}=" for key in options.keys() - given.keys()]  # their defaults stood in
+        refused = [
+            f"{key}=" for key in options.keys() - given.keys()
+        ]  # checked with their defaults instead
         problems += [
             f"{path}.{line}".lstrip(".")
             for line in error.problems

@@ -1,6 +1,6 @@
-"""How a block's sublayers join the stream, and where the norms stand.
+"""Norms, and how the sublayers of a block join the residual stream.
 
-A residual part owns the norms of its block and says how many it needs for each sublayer.
+A residual component owns the norms of its block and says how many it needs for each sublayer.
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ class MemoryScore(nn.Module):
 
 @SCORE.register("none")
 class NoReading(MemoryScore):
-    """One vector a layer stands between source and target (Sutskever et al., Cho et al. 2014)."""
+    """The decoder reads one vector a layer of the source (Sutskever et al., Cho et al. 2014)."""
 
     reads = False
 

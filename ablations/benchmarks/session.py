@@ -251,7 +251,7 @@ class _Process:
     """(series, name) → how far along, and seconds of a call there."""
 
     def run(self, number: int, report: Report) -> list[Point]:
-        # Some bytes that stay, so that no two processes lay out their memory alike.
+        # Some bytes that stay, so that every process lays out its memory differently.
         ballast = bytes(random.Random(number).randrange(1 << 16))
         points = []
         for index, (at, left) in enumerate(zip(self.places, self.left, strict=True)):
@@ -311,7 +311,7 @@ def _reason(error: Exception) -> str:
 def _readings(
     benchmark: Benchmark, trial: str, at: dict[str, Any], point: Point, process: str
 ) -> list[Reading]:
-    """The times of one trial at one place in one process, beside those of the reference."""
+    """The times of one trial at one point in one process, with those of the baseline."""
     metric = next(iter(benchmark.quantities))
     unit = benchmark.quantities[metric].unit
     place: dict[str, Any] = {"at": at, "session": process}

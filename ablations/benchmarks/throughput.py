@@ -27,7 +27,7 @@ from model.layers import evaluating
 from model.mixers import Context, Mixer
 from model.transformer import Stack
 
-KEPT, ANEW = "kept", "anew"  # what is known of earlier tokens: kept, or read again for each token
+KEPT, ANEW = "kept", "anew"  # the KV cache: on, or off, so that each token reads all before it
 SOURCE = 16  # tokens, where a task has a source
 PASSES: dict[str, tuple[str, ...]] = {"pass": ("forward", "training")}
 DECODING: dict[str, tuple[str, ...]] = {"cache": (KEPT, ANEW)}
@@ -195,7 +195,7 @@ TOKENS = 2048  # of a batch, about
 class Padding(Benchmark):
     """A pass over real training batches, padded to each one's own longest input or to that of all.
 
-    Both are timed beside the control with batches padded to their own longest.
+    Both are timed with the baseline on batches padded to their own longest.
     """
 
     quantities: ClassVar = {"padded_time": seconds("time of a pass")}

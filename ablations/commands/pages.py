@@ -17,7 +17,7 @@ from ablations.store.schema import STATUSES
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from ablations.plan.wanted import Plan
+    from ablations.plan import Plan
     from ablations.store.results import Results
     from analysis.contrasts import Evidence
 
@@ -144,10 +144,10 @@ def write_page(results: Results) -> None:
 
 def print_state(plan: Plan, results: Results, number: int, of: int) -> None:
     """Where a run stands in a pass, chapter by chapter."""
-    from ablations.plan.document import titles
+    from ablations.plan_document import titles
 
     chapters: dict[str, dict[tuple[str, str], list[str]]] = {}  # → variant → its trials' outcomes
-    for row in look(results, list(titles(plan, results)))["trials"]:
+    for row in look(results, titles(plan, results))["trials"]:
         variants = chapters.setdefault(row["experiment"].partition("/")[0], {})
         variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
     lines, is_whole = [], True
@@ -164,7 +164,7 @@ def print_state(plan: Plan, results: Results, number: int, of: int) -> None:
         rest = [f"{states[state]} {state}" for state in STATUSES if state != "ok" and states[state]]
         begun = f"{sum(map(bool, done))} of {len(done)}"
         lines.append([chapter, begun, f"{reached} of {seeds}", ", ".join(rest)])
-    print(f"\nPass {number} of {of}" if is_whole else f"\nStopped in pass {number} of {of}")
+    print(f"Pass {number} of {of}" if is_whole else f"Stopped in pass {number} of {of}")
     print_table(("chapter", "variants", "seeds", "not ok"), lines)
     if number < of or not is_whole:
         print(f"Each pass adds a seed, and intervals shrink. Verdicts come with pass {of}.")
@@ -174,7 +174,7 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
     """The last words of a run: the table of each experiment, then its claims with their verdicts;
     only the claims where some were asked for."""
     with working("Judging the claims"):
-        from ablations.plan.document import titles
+        from ablations.plan_document import titles
         from analysis.claims import claims as judged
         from analysis.claims import lines
         from analysis.contrasts import gather

@@ -152,7 +152,7 @@ QUANTITIES = ("lower edge", "upper edge", "confidence", "accuracy", "count")
 
 @MEASUREMENT.register("calibration")
 class Calibration(Evaluation):
-    """Confidence, the largest probability, beside accuracy, at each label given those before.
+    """Confidence (the largest probability) and accuracy at each label, given those before.
 
     calibration_error: Σ n_k / N |accuracy_k − confidence_k| over bins of equal width, each without
     its lower edge and with its upper one (Guo et al. 2017). overconfidence: mean confidence less

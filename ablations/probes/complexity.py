@@ -140,8 +140,8 @@ def operations(layer: Mixer, width: int, length: int) -> Operations:
 
 
 def longest_path(config: dict[str, Any], task: Task, length: int) -> int:
-    """Applications until the last output can depend on the first input, told by which entries of
-    each application's Jacobian are not zero."""
+    """Applications until the last output can depend on the first input: those entries of the
+    Jacobians that are not zero."""
     narrow = {**config["model"], "d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
     narrow |= {"depth": length, "max_len": max(length, config["model"]["max_len"])}
     model = build(narrow, task.source_size, task.target_size, config["seed"]).double()
@@ -181,8 +181,8 @@ def _pattern(layer: Mixer, length: int) -> NDArray[np.bool_]:
 
 
 def _cell_path(layer: Mixer, cells: Iterable[Layer], length: int) -> int:
-    """How many steps of a cell stand between the first input and the last output, by following the
-    state that each step hands on. A product of so many Jacobians would round to zero."""
+    """Steps of a cell between the first input and the last output, by following the state from
+    step to step. A product of so many Jacobians would round to zero."""
     steps: dict[int, int] = {}  # of a state, by its first tensor: steps since the first input
 
     def followed(step: Any) -> Any:

@@ -261,7 +261,7 @@ def vectors(scheme: InputScheme) -> Tensor:
     if scheme.reach is not None and scheme.reach < needed:
         raise ValueError(
             f"positions of {width} dimensions that end at max_len={scheme.reach} are too few to "
-            f"tell a map from a table: set model.max_len to at least {needed}"
+            f"distinguish a map from a table: set model.max_len to at least {needed}"
         )
     return scheme.vectors(torch.arange(needed)).double()
 

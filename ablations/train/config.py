@@ -28,7 +28,7 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
 
 
 class Checked:
-    """Options of one name have one range, whoever takes them."""
+    """Options of one name have one range in every optimizer and schedule."""
 
     def __post_init__(self) -> None:
         problems = [
@@ -58,7 +58,7 @@ class Adam(torch.optim.Adam):
 
 @OPTIMIZER.register("adamw")
 class AdamW(torch.optim.AdamW):
-    """Adam, beside which weights shrink by rate · weight_decay (Loshchilov & Hutter 2019)."""
+    """Adam, and weights shrink by lr · weight_decay (Loshchilov & Hutter 2019)."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Adam.Config):

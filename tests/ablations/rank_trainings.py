@@ -17,7 +17,7 @@ from ablations.launch import Report
 from ablations.signals import Stopped, StopRequest
 from ablations.train.checkpoint import Checkpointer, named
 from ablations.train.config import TrainConfig
-from ablations.train.ddp import ALONE, Devices, Forward, Ranks, SharedCheckpointer, ranks_on
+from ablations.train.ddp import ALONE, Devices, Forward, SharedCheckpointer, ranks_on
 from ablations.train.loop import train
 from model.batch import Batch
 from model.build import build
@@ -81,7 +81,7 @@ def trained(
     }
 
 
-class Counting(Ranks):
+class Counting(Devices):
     """Counts how often gradients are joined; those of a small model go all at once."""
 
     joins = 0
@@ -98,7 +98,7 @@ def _counted(ranks, bucket):  # torch refuses annotations that are words
     return allreduce_hook(None, bucket)
 
 
-def gone_on(ranks: Ranks, place: Path, **options: Any) -> dict[str, Any]:
+def gone_on(ranks: Devices, place: Path, **options: Any) -> dict[str, Any]:
     """A training that rank 0 alone was told to stop, and that new ones of all ranks ended."""
     asked = count(1)
     stopping = SharedCheckpointer(
@@ -124,7 +124,7 @@ def train_each(payload: dict[str, Any], _report: Report, _notice: StopRequest) -
         return told | {"whole": whole, "parts": parts}
 
 
-def drawn(ranks: Ranks, step: int) -> list[float]:
+def drawn(ranks: Devices, step: int) -> list[float]:
     """The first number that each rank draws in a step."""
     ranks.begin(SEED, step)
     each = [0.0] * ranks.count

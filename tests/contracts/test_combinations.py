@@ -17,8 +17,7 @@ from contract_checks import (
     survives_storage,
     treats_each_sequence_alone,
 )
-from contract_samples import answers, sample
-from contract_subjects import KINDS, TINY, combined
+from contract_subjects import KINDS, TINY, answers, combined, sample
 from task_subjects import failures
 
 from model.attention import MASK, PATH, SCALE, SIMILARITY

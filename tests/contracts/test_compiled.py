@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from contract_samples import sample
-from contract_subjects import Subject, around
+from contract_subjects import Subject, around, sample
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 

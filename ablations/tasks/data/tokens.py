@@ -53,13 +53,13 @@ class Vocabulary:
         raise ValueError(f"{problem}: write it like {example}")
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """What ids stand for; a model that errs may also have written special ones."""
+        """The symbols of ids, special ones included."""
         return [self.names[index] for index in ids]
 
 
 TOKENS = Family("tokens")
 
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # nor may it stand in XML
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # and forbidden in XML
 
 ANY_CHARACTER = math.log(0x110000)
 """Nats that name one character among all of Unicode."""
@@ -135,8 +135,8 @@ class Words(Tokens):
     - A word is a run of letters and digits, with hyphens and apostrophes inside. Every other
       character is a token of its own: a mark, or white space that does not go without saying.
     - One space is implied between two tokens, but not after an opening mark, not before a closing
-      one, and not beside white space.
-    - Where the text has no space though one is implied, the empty token stands in its place.
+      one, and not next to white space.
+    - Where the text has no space though one is implied, the empty token marks it.
 
     So any text can be rebuilt to its last character, as far as its words are known.
     """

@@ -148,7 +148,7 @@ def test_an_answer_of_one_label_has_the_probability_that_its_position_gives_it(
         else:
             batch = Batch(question.prompt, inputs=question.prompt)
             logits = model(batch)[0, -1]
-    by_label = {task.tell([label]): float(p) for label, p in enumerate(logits.softmax(dim=-1))}
+    by_label = {task.to_text([label]): float(p) for label, p in enumerate(logits.softmax(dim=-1))}
     first, second = sorted(by_label, key=lambda label: -by_label[label])[:2]
     assert reply.written == [reply.text] == [first]
     assert reply.probability == pytest.approx(by_label[first], rel=1e-3)
