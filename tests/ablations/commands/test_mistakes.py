@@ -35,7 +35,7 @@ FILE = [
     (BEFORE, '"step_times": {"witout": 2.0},\n "variants"', "expected a variant and a number"),
     ('"model.depth": 1', '"model.depth": "${oc.env:HOME}"', "write ${model.d_model}"),
     (BEFORE, '"equal": "time",\n "variants"', "equal is gone: write step_times"),
-    ('"task": "g2p"', '"task": "g2p", "task": "g2p"', "'task' stands twice"),
+    ('"task": "g2p"', '"task": "g2p", "task": "g2p"', "'task' comes twice"),
     (BEFORE, '"variants": [,', "did not find expected node content"),
 ]
 """What is right in a small experiment, what is written instead, and what that is answered with."""

@@ -67,7 +67,7 @@ def test_a_run_that_is_stopped_leaves_the_page_of_what_is_done(
         assert code == (0 if is_whole else 130)
         assert ("Stopped. The same command goes on from here." in err) != is_whole
         assert says in out
-        assert f"The page: {page}" in out
+        assert f"The page: {page}" in out, err
         assert ("Verdicts come with pass 3." in out) != is_whole
         text = " ".join(re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")).split())
         assert f"Passes {passes} Trials {trials} done" in text
