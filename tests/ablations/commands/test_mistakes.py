@@ -25,7 +25,7 @@ FILE = [
     ('"model.position": "none"', '"model.position": "rotery"', "Did you mean 'rotary'?"),
     ('"warmup": 2', '"warmpu": 2', "Did you mean 'train.schedule.warmup'?"),
     ('"train.steps": 4', '"train.steps": "many"', "expected a whole number, got 'many'"),
-    ('"train.steps": 4', '"train.steps": 0', "must be from 1 to 10,000,000"),
+    ('"train.steps": 4', '"train.steps": 0', "must be at least 1 and at most 10,000,000"),
     ('"model.position": "none"', '"model.n_heads": 7', "choose a divisor or set d_head"),
     ('"with",', '"wiht",', "Did you mean 'with'?"),
     ('"with": {}', '"with": 3', "expected {path: value}, got 3"),
@@ -35,7 +35,7 @@ FILE = [
     (BEFORE, '"step_times": {"witout": 2.0},\n "variants"', "expected a variant and a number"),
     ('"model.depth": 1', '"model.depth": "${oc.env:HOME}"', "write ${model.d_model}"),
     (BEFORE, '"equal": "time",\n "variants"', "equal is gone: write step_times"),
-    ('"task": "g2p"', '"task": "g2p", "task": "g2p"', "'task' stands twice"),
+    ('"task": "g2p"', '"task": "g2p", "task": "g2p"', "'task' comes twice"),
     (BEFORE, '"variants": [,', "did not find expected node content"),
 ]
 """What is right in a small experiment, what is written instead, and what that is answered with."""

@@ -18,13 +18,13 @@ from ablations.train.config import OPTIMIZER, SCHEDULE, TrainConfig
 from model.config import ConfigError
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
-    (OPTIMIZER, {"name": "adam", "lr": 0.0}, "lr=0.0: must be positive"),
-    (OPTIMIZER, {"name": "adamw", "beta2": 1.0}, "beta2=1.0: must be from 0 to below 1"),
-    (OPTIMIZER, {"name": "sgd", "weight_decay": -0.1}, "weight_decay=-0.1: must not be neg"),
+    (OPTIMIZER, {"name": "adam", "lr": 0.0}, "lr=0.0: must be above 0"),
+    (OPTIMIZER, {"name": "adamw", "beta2": 1.0}, "beta2=1.0: must be at least 0 and below 1"),
+    (OPTIMIZER, {"name": "sgd", "weight_decay": -0.1}, "weight_decay=-0.1: must be at least 0"),
     (OPTIMIZER, {"name": "sgd", "nesterov": True, "momentum": 0.0}, "set momentum above 0"),
     *((SCHEDULE, {"name": name, "warmup": -1}, "warmup=-1: must") for name in SCHEDULE.parts),
     (SCHEDULE, {"name": "noam", "warmup": 0}, "warmup=0: must be at least 1"),
-    (SCHEDULE, {"name": "cosine", "floor": 1.1}, "floor=1.1: must be from 0 to 1"),
+    (SCHEDULE, {"name": "cosine", "floor": 1.1}, "floor=1.1: must be at least 0 and at most 1"),
 ]
 
 
