@@ -6,7 +6,7 @@ This room is the only door between measuring and analysing, so it knows neither 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -205,10 +205,14 @@ class Record:
 RECORD = TypeAdapter(Record)
 
 
-def is_stale(held: Record, asked: Iterable[str]) -> bool:
-    """Whether other code has made it, or one of the measures that are asked for, than is here."""
+def is_stale(
+    held: Record,
+    asked: Iterable[str],
+    check: Callable[[Stamp], list[str]] = changed,
+) -> bool:
+    """Whether other code has trained it, or taken a measurement that is asked for, than is here."""
     made_by = [held.env.get("code") or {}, *(held.measures.get(name, {}) for name in asked)]
-    return any(map(changed, made_by))
+    return any(map(check, made_by))
 
 
 def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:

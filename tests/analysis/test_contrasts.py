@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ablations.store.record import Reading
-from analysis.contrasts import contrasts
+from analysis.contrasts import Evidence
 from analysis.load import load
 
 LUCK = [0.00, 0.03, -0.02, 0.05, 0.01]
@@ -17,7 +17,7 @@ PER = {"name": "per", "split": "valid", "better": "lower", "label": "errors"}
 
 
 def judged(folder: Any) -> pd.DataFrame:
-    return contrasts(load(folder.root)).set_index("name")
+    return Evidence.of(load(folder.root)).contrasts.set_index("name")
 
 
 def fill(folder: Any, label: str, mean: float, seeds: range = range(3), **fields: Any) -> None:

@@ -11,9 +11,8 @@ import torch
 from small_task import Backwards, small_model
 from torch import Tensor, nn
 
-from ablations.config import FOLDER, read_yaml, resolve_trial
-from ablations.plan.merge import arms_of
-from ablations.plan.tree import replaced
+from ablations.config import FOLDER, override, read_yaml, resolve_trial
+from ablations.expand import expand
 from ablations.spec import experiments, read_experiment, read_profile
 from ablations.tasks import Task
 from ablations.tasks.g2p import G2P
@@ -80,9 +79,8 @@ def trial(**changes: Any) -> dict[str, Any]:
         "train__evaluations": 2,
         "train__schedule__warmup": 2,
     }
-    for path, value in {**small, **changes}.items():
-        tree = replaced(tree, path.replace("__", "."), value)
-    return resolve_trial(tree)
+    paths = {path.replace("__", "."): value for path, value in {**small, **changes}.items()}
+    return resolve_trial(override(tree, paths))
 
 
 def trained(task: Task, seed: int = 0, **changes: Any) -> tuple[nn.Module, Training]:
@@ -152,13 +150,12 @@ less besides."""
 
 @pytest.mark.parametrize("name", SHARED)
 def test_a_variant_and_its_control_start_from_equal_weights(task: G2P, name: str) -> None:
-    ablation, source = read_experiment(experiments()[name])
+    experiment = read_experiment(experiments()[name])
     first = {}
-    for arm in arms_of(ablation, source, read_profile("smoke"), {}):
-        (cell,) = arm.cells([0])
-        model = build(cell.config["model"], task.source_size, task.target_size, cell.seed)
-        first[cell.label] = {each: weight for each, weight, _ in logical_parameters(model)}
-    ours = first[ablation.baseline]
+    for trial in expand(experiment, read_profile("smoke"), {}, [0]):
+        model = build(trial.config["model"], task.source_size, task.target_size, trial.seed)
+        first[trial.variant] = {each: weight for each, weight, _ in logical_parameters(model)}
+    ours = first[experiment.baseline]
     for label, theirs in first.items():
         shared = [
             each for each in theirs if each in ours and ours[each].shape == theirs[each].shape
