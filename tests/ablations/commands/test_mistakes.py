@@ -25,7 +25,7 @@ FILE = [
     ('"model.position": "none"', '"model.position": "rotery"', "Did you mean 'rotary'?"),
     ('"warmup": 2', '"warmpu": 2', "Did you mean 'train.schedule.warmup'?"),
     ('"train.steps": 4', '"train.steps": "many"', "expected a whole number, got 'many'"),
-    ('"train.steps": 4', '"train.steps": 0', "must be from 1 to 10,000,000"),
+    ('"train.steps": 4', '"train.steps": 0', "must be at least 1 and at most 10,000,000"),
     ('"model.position": "none"', '"model.n_heads": 7', "choose a divisor or set d_head"),
     ('"with",', '"wiht",', "Did you mean 'with'?"),
     ('"with": {}', '"with": 3', "expected {path: value}, got 3"),
