@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from ablations.commands.arguments import as_json, whole
 from ablations.commands.terminal import print_json
 from model import presets
 from model.config import ConfigError
 
 VOCABULARY = 32_000  # where there is no preset
-
-
-def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="PRESET", help=", ".join(presets.names()))
-    parser.add_argument("--length", type=whole, metavar="N", help="default: max_len")
-    parser.add_argument(
-        "--vocabulary", type=whole, metavar="N", help=f"default: the preset's or {VOCABULARY}"
-    )
-    as_json(parser)
 
 
 def act(options: Namespace) -> int:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.commands import arguments
-from ablations.commands.arguments import as_json, results_of
+from ablations.commands.arguments import results_of
 from ablations.commands.status import look
 from ablations.commands.terminal import complain, print_json, print_lines, print_table, working
 from ablations.store.schema import STATUSES
@@ -23,28 +21,6 @@ if TYPE_CHECKING:
 
 MOST_TABLES, MOST_CLAIMS = 8, 20  # after a run; the page has all
 PROCESSES = 2  # that draw: a figure takes a third of a second
-report_arguments = arguments.results
-
-
-def claims_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("claims", nargs="*", metavar="ID", help="default: every claim")
-    arguments.results(parser)
-    as_json(parser)
-
-
-def figure_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("kind", metavar="NAME", help="such as forest")
-    arguments.results(parser)
-
-
-def compare_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("one", metavar="A", help="a results folder")
-    parser.add_argument("other", metavar="B", help="another")
-
-
-def writing_arguments(parser: ArgumentParser) -> None:
-    arguments.results(parser)
-    parser.add_argument("--to", type=Path, metavar="OUT", required=True, help="where to write")
 
 
 @contextmanager

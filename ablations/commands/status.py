@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablations.commands.arguments import as_json, cores, names, names_of, results, results_of
+from ablations.commands.arguments import cores, names_of, results_of
 from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.record import TRAINED, WHOLE, Record, is_stale
 from ablations.store.results import Results
@@ -19,12 +19,6 @@ from model.config import ConfigError, nearest
 STATES = (*STATUSES, "running", "stale", "waiting")
 MOST_REASONS = 20
 MOST, MOST_NAMED = 40, 400  # trials: of everything, and of experiments that are named
-
-
-def arguments(parser: ArgumentParser) -> None:
-    names(parser)
-    as_json(parser)
-    results(parser)
 
 
 def act(options: Namespace) -> int:
