@@ -63,8 +63,8 @@ class Loaded:
         return dict(self.plan["ablations"])
 
     def reported(self, experiment: str) -> list[dict[str, Any]]:
-        """The planned trials of an experiment, without those that only choose a setting."""
-        return [cell for cell in self.experiments[experiment]["cells"] if cell["role"] == "report"]
+        """The planned trials of an experiment."""
+        return list(self.experiments[experiment]["cells"])
 
     def lacks_tuning(self, experiment: str) -> bool:
         """Whether its variants are to be tuned, and some are not."""
