@@ -57,7 +57,9 @@ class HeadsNeeded(Evaluation):
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         at: dict[str, float | str] = {"step": step}
-        layers = {name: part for name, part in model.named_modules() if isinstance(part, Heads)}
+        layers = {
+            name: module for name, module in model.named_modules() if isinstance(module, Heads)
+        }
         if not layers:
             reason = "the model has no attention heads: choose model.mixer=attention"
             return self.nothing(at, reason)
@@ -166,9 +168,9 @@ def nats(
 def unfused(model: nn.Module) -> nn.Module:
     """A copy with the same numbers that has its weights to show."""
     shown = deepcopy(model)
-    for part in shown.modules():
-        if isinstance(part, Heads):
-            part.path = Explicit(getattr(part.path, "mask", Infinity()))
+    for module in shown.modules():
+        if isinstance(module, Heads):
+            module.path = Explicit(getattr(module.path, "mask", Infinity()))
     return shown
 
 

@@ -138,11 +138,11 @@ class Padded:
             digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
             generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
             order_N = generator.permutation(len(self))
-            size = max(1, round(POOL * budget.part / self._cost_N.mean()))
+            size = max(1, round(POOL * budget.batch_tokens / self._cost_N.mean()))
             pools = np.array_split(order_N, max(1, round(len(self) / size)))
             for pool in pools:
                 ranked = pool[np.argsort(self._rank_N[pool], kind="stable")]
-                batches = self._cut(ranked, budget.part, budget.micro_batches)
+                batches = self._cut(ranked, budget.batch_tokens, budget.micro_batches)
                 steps = -(-len(batches) // budget.micro_batches)
                 strata = [batches[index : index + steps] for index in range(0, len(batches), steps)]
                 shuffled = [generator.permutation(len(stratum)) for stratum in strata]
@@ -230,7 +230,7 @@ class Windows:
         """
         count = max(1, self.tokens // self.length - 1)
         places = min(self.length, self.tokens - count * self.length + 1)
-        part = max(1, budget.part // self.length)
+        part = max(1, budget.batch_tokens // self.length)
         steps = -(-count // (part * budget.micro_batches))
         epoch, first = divmod(start, steps)
         while True:

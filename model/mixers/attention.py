@@ -137,7 +137,7 @@ class Heads(Mixer):
     ) -> tuple[Tensor, Tensor | None]:
         """Along the path; sequences and heads come first, whatever follows."""
         if self.group > 1:
-            k, v = (part.repeat_interleave(self.group, 1) for part in (k, v))
+            k, v = (each.repeat_interleave(self.group, 1) for each in (k, v))
         dropout = self.weight_dropout if self.training else 0.0
         return self.path(q, k, v, factor, causal, keep, bias, dropout)
 
