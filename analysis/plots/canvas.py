@@ -77,6 +77,11 @@ def heading(*parts: object) -> str:
     return ": ".join(cut(part, 60) for part in parts if part not in ("", None))
 
 
+def noted(*parts: str) -> str:
+    """Parts of a note, without the empty ones."""
+    return "; ".join(part for part in parts if part)
+
+
 def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
     """Its rows with the look of their variants; the baseline of an experiment is in ink."""
     known = looks_of(evidence)
