@@ -111,9 +111,9 @@ def with_looks(frame: pd.DataFrame, each: Sequence[Look]) -> pd.DataFrame:
 
 
 def mean_of(values: Iterable[float]) -> Row:
-    """Mean, interval and count of some seeds; no interval from fewer than three."""
+    """Mean, interval and count of some seeds."""
     mean = stats.mean_of(list(values))
-    low, high = mean.ends() if mean.n >= stats.LEAST else (math.nan, math.nan)
+    low, high = mean.ends()
     return {"value": mean.value, "low": low, "high": high, "n": mean.n}
 
 

@@ -285,9 +285,10 @@ def _shares(evidence: Evidence) -> list[Panel]:
     found = []
     for own in _split(pd.DataFrame(rows), [*VARIANT, "metric"]) if rows else []:
         first, names = own.iloc[0], list(own["name"].unique())
+        by = "model, of mixing" if first["metric"].startswith("preset") else "component"
         panel = _panel(
             own, evidence, canvas.heading(first["ablation"], first["across"], first["label"]),
-            evidence.loaded.title(first["ablation"], first["metric"]),
+            f"{evidence.loaded.title(first['ablation'], first['metric'])}, by {by}",
             "tokens, in widths of the model", x_log=True, y_log=False,
         )  # fmt: skip
         looks, attrs = style.looks(names, [names]), panel.frame.attrs
