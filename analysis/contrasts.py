@@ -252,7 +252,7 @@ def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
 
 def _note(variant: Row, baseline: Row | None, found: Difference, low: float) -> str:
     notes = []
-    if found.n > 1 and math.isnan(low):
+    if found.n >= stats.LEAST and math.isnan(low):
         same = "no difference" if found.value == 0 else "the same difference"
         notes.append(f"{same} in every seed, so its spread cannot be estimated")
     finished = [*variant["outcomes"].values()].count(FINE)

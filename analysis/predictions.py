@@ -303,8 +303,8 @@ def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: A
     ends = (effect, effect) if case.is_fact else estimate.ends()
     if isinstance(estimate, stats.SeedAndItemEstimate):
         more["of_items"] = estimate.of_items
-    if math.isnan(ends[0]) and estimate.n > 1 and not math.isnan(effect):
-        more["reason"] = "the same in every seed, so its spread cannot be told"
+    if math.isnan(ends[0]) and estimate.n >= stats.LEAST and not math.isnan(effect):
+        more["reason"] = "the same in every seed, so its spread cannot be estimated"
         more["remedy"] = "a measure that tells these apart"
     return Found(
         bounds, estimate.n, effect, *ends, estimate.sd, **{"is_fact": case.is_fact, **more}
