@@ -14,14 +14,27 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
 from ablations.store.files import open_file, read_file
 from ablations.store.identity import freeze
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source, parse_value, parse_yaml
 
 FOLDER = Path(__file__).parent
+_EXAMPLE = "${model.d_model}"
+_REFERENCE = re.compile(r"""(?<=['"])\$\{[A-Za-z_][\w.]*\}(?=['"])""")  # as a whole text
 _PATH = 200  # characters; no setting is that far down
 _HINT = re.compile(r"Did you mean '([\w-]+)'\?")
+_RETIRED = {
+    "train.optimiser": "train.optimizer",
+    "train.optimizer.rate": "train.optimizer.lr",
+    "train.parts": "train.micro_batches",
+    "train.smoothing": "train.label_smoothing",
+    "train.smoothing_over": "train.label_smoothing_over",
+    "model.initial": "model.init",
+}
 _WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
 
 
@@ -57,7 +70,9 @@ def located(error: ConfigError, origins: Sequence[tuple[str, Source]]) -> Config
     def place(problem: str) -> str:
         path = re.match(r"[\w.-]*", problem)[0]  # type: ignore[index]
         for prefix, source in origins:
-            written = path
+            # A wrong section is written where its settings are.
+            below = [each for each in source.lines if each.startswith(f"{prefix}{path}.")]
+            written = below[0].removeprefix(prefix) if path and below else path
             while written:
                 if prefix + written in source.lines:
                     return f"{source.place(prefix + written)}: {problem}"
@@ -93,6 +108,50 @@ def _levels(path: str, text: str) -> dict[str, Any]:
         problem = "a list of different values" if "" not in levels else "a value between commas"
         raise ConfigError([f"{path}={text[:80]}: expected {problem}, such as {path}=1,2"])
     return dict(zip(levels, values, strict=True))
+
+
+# Layers.
+
+
+def lay(tree: DictConfig, path: str, value: Any) -> None:
+    """Replace what is at a path, whole: no option of a component that was there before stays.
+
+    A component that is only named keeps its name when it is given an option.
+    """
+    for dot in re.finditer(r"\.", path):
+        above = path[: dot.start()]
+        if isinstance(name := OmegaConf.select(tree, above), str):
+            OmegaConf.update(tree, above, {"name": name}, merge=False)
+    OmegaConf.update(tree, path, value, merge=False)
+
+
+def interpolated(value: Any, tree: DictConfig, path: str) -> Any:
+    """The value of a path with each text `${path}` in it replaced by what the tree has there.
+
+    Everything else with `${` is refused: a resolver could read the environment.
+    """
+    if "${" not in (text := repr(value)):
+        return value
+    try:
+        if text.count("${") > len(_REFERENCE.findall(text)):
+            raise KeyError(path)
+        filled: Any = OmegaConf.create({"value": value}, parent=tree)
+        return OmegaConf.to_container(filled, resolve=True)["value"]  # type: ignore[call-overload, index]
+    except (KeyError, OmegaConfBaseException):
+        raise ConfigError([f"{path}: {text[:80]} refers to nothing; write {_EXAMPLE}"]) from None
+
+
+def override(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the tree with each {path: value} laid over it."""
+    config = OmegaConf.create(dict(tree))
+    for path, value in settings.items():
+        lay(config, path, value)
+    return plain(config)
+
+
+def plain(tree: DictConfig) -> dict[str, Any]:
+    """The tree as dictionaries and lists."""
+    return OmegaConf.to_container(tree)  # type: ignore[return-value]
 
 
 # One trial.
@@ -137,6 +196,8 @@ def _with_right_paths(problems: Sequence[str], tree: Mapping[str, Any]) -> list[
         wrong = _WRONG.match(problem)
         if wrong is None:
             return problem
+        if wrong[1] in _RETIRED:
+            return f"{wrong[1]}: is gone: write {_RETIRED[wrong[1]]}"
         beside = _HINT.fullmatch(problem[wrong.end() :])
         right = _right_path(wrong[1], known, beside[1] if beside else None)
         return problem if right is None else f"{wrong[0]}Did you mean '{right}'?"

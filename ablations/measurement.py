@@ -115,8 +115,9 @@ def is_benchmark(name: str) -> bool:
     return issubclass(discover().part(name), Benchmark)
 
 
-def is_probe(name: str) -> bool:
-    return issubclass(discover().part(name), Probe)
+def needs_weights(names: Iterable[str]) -> bool:
+    """Whether one of these evaluations and probes measures a trained model."""
+    return any(not issubclass(discover().part(name), Probe) for name in names)
 
 
 def quantities_of(names: Iterable[str]) -> dict[str, Quantity]:

@@ -22,8 +22,7 @@ from torch import nn
 from ablations.benchmarks.session import TimingConfig, Watch, time_session
 from ablations.facts import identity_of
 from ablations.launch import Changed
-from ablations.measurement import Probe, discover
-from ablations.plan.missing import needs_weights
+from ablations.measurement import Probe, discover, needs_weights
 from ablations.signals import Stopped, StopRequest, catching_sigterm
 from ablations.store.identity import freeze
 from ablations.store.record import Reading, Record

@@ -103,7 +103,7 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
     failed = [f"{n} {kind}" for kind, n in outcomes.items() if kind not in (FINE, WAITING)]
     waiting, missing = int(outcomes.get(WAITING, 0)), int(trials["owed"].sum())
     stale = len(set(trials["trial"]) & loaded.stale)
-    edges = dict.fromkeys(named(tuned["label"]) for tuned in entry["tuning"] if tuned["at_edge"])
+    edges = dict.fromkeys(named(tuned["variant"]) for tuned in entry["tuning"] if tuned["at_edge"])
     is_tuned = any(cell["tuned"] for cell in loaded.reported(experiment))
     moves = entry.get("moves") not in (None, "", "nothing")
     speeds = evidence.speeds[evidence.speeds["ablation"] == experiment]

@@ -90,7 +90,7 @@ def _verdict(loaded: Loaded, name: str, claim: Row) -> Verdict:
     is_trained = any(not case.is_timed and not case.is_fact for case in every)
     if loaded.lacks_tuning(name):
         word, reason = NOT_RUN, "its variants are not tuned here"
-        remedy = "the experiment with every variant tuned"
+        remedy = f"`ablations tune {loaded.experiments[name]['name']}`"
     elif is_trained and (why := undertrained(loaded, name)) and any(f.n for f in found):
         word, reason = UNDECIDED, f"undertrained: {why}"
         remedy = "more steps, until the baseline knows its task"

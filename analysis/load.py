@@ -59,16 +59,12 @@ class Loaded:
 
     @cached_property
     def experiments(self) -> dict[str, dict[str, Any]]:
-        """The experiments that report something; tuning alone does not."""
-        return {
-            name: entry
-            for name, entry in self.plan["ablations"].items()
-            if any(cell["role"] == "report" for cell in entry["cells"]) or not entry["cells"]
-        }
+        """The experiments of the plan, by title."""
+        return dict(self.plan["ablations"])
 
     def reported(self, experiment: str) -> list[dict[str, Any]]:
-        """The planned trials of an experiment, without those that only choose a setting."""
-        return [cell for cell in self.experiments[experiment]["cells"] if cell["role"] == "report"]
+        """The planned trials of an experiment."""
+        return list(self.experiments[experiment]["cells"])
 
     def lacks_tuning(self, experiment: str) -> bool:
         """Whether its variants are to be tuned, and some are not."""
@@ -255,12 +251,8 @@ def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
     """Each trial that is reported, as the frames have it, and the measures that it needs."""
     for name, entry in plan["ablations"].items():
         for cell in entry["cells"]:
-            if cell["role"] == "report":
-                own = {key: cell[key] for key in ("label", "seed", "trial", "settings")}
-                yield (
-                    {**own, "ablation": name, "across": crossing(cell["across"])},
-                    cell["measures"],
-                )
+            own = {key: cell[key] for key in ("label", "seed", "trial", "settings")}
+            yield {**own, "ablation": name, "across": crossing(cell["across"])}, cell["measures"]
 
 
 def _mismatch(cell: Row, record: Record) -> str | None:

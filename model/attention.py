@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import Batch
-from model.config import ConfigError, Family
+from model.config import Checked, ConfigError, Family, ranged
 from model.layers import evaluating, hooked
 
 SCALE = Family("scale")
@@ -69,13 +69,9 @@ class LearnedScale(Scale):
     """e^s with one s for each head (Henry et al. 2020)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        start: float | None = None
+    class Config(Checked):
+        start: float | None = ranged(None, above=0)
         """The scale before training. Left out: 1/√d_head."""
-
-        def __post_init__(self) -> None:
-            if self.start is not None and self.start <= 0:
-                raise ConfigError([f"start={self.start}: must be positive"])
 
     def __init__(self, config: Config, n_heads: int, d_head: int) -> None:
         super().__init__()

@@ -91,13 +91,32 @@ def validate(config: Any, options: Mapping[str, Any], path: str) -> Any:
     return made
 
 
-def too_small(config: Any, **least: int) -> list[str]:
-    """A problem for each option that is below the least it may be."""
-    return [
-        f"{name}={getattr(config, name)}: must be at least {number}"
-        for name, number in least.items()
-        if getattr(config, name) < number
-    ]
+def ranged(default: Any, **limits: float) -> Any:
+    """A Config field with limits: `least`, `above`, `most` or `below`. None is always allowed."""
+    return field(default=default, metadata={"limits": limits})
+
+
+class Checked:
+    """A Config that is refused, with all that is wrong, where an option is out of its limits."""
+
+    def __post_init__(self) -> None:
+        if problems := self.problems():
+            raise ConfigError(problems)
+
+    def problems(self) -> list[str]:
+        """One line for each problem; a subclass may add its own."""
+        found = []
+        for option in fields(self):  # type: ignore[arg-type]
+            value, limits = getattr(self, option.name), option.metadata.get("limits", {})
+            is_kept = {
+                "least": lambda x, limit: x >= limit, "above": lambda x, limit: x > limit,
+                "most": lambda x, limit: x <= limit, "below": lambda x, limit: x < limit,
+            }  # fmt: skip
+            if value is not None and not all(is_kept[n](value, x) for n, x in limits.items()):
+                words = {"least": "at least", "most": "at most"}
+                said = " and ".join(f"{words.get(n, n)} {x:,}" for n, x in limits.items())
+                found.append(f"{option.name}={value}: must be {said}")
+        return found
 
 
 @cache

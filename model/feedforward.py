@@ -13,23 +13,19 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ConfigError, Family
+from model.config import Checked, Family, ranged
 from model.layers import Dropout, Joint
 
 FEEDFORWARD = Family("feedforward")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Widths:
+class Widths(Checked):
     """Options of every feed-forward with an inside."""
 
-    ratio: float = 4.0
+    ratio: float = ranged(4.0, above=0)
     """Width of the inside, in widths of the model."""
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        if self.ratio <= 0:
-            raise ConfigError([f"ratio={self.ratio}: must be positive"])
 
     def inside(self, d_model: int) -> int:
         return max(1, round(self.ratio * d_model))

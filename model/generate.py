@@ -47,11 +47,7 @@ class Generator(Protocol):
     """What a model offers so that it can be asked for an answer."""
 
     def begin(
-        self,
-        sequences: int,
-        capacity: int,
-        source_BS: Tensor | None,
-        source_lengths_B: Tensor | None,
+        self, sequences: int, capacity: int, source_BS: Tensor | None, lengths_B: Tensor | None
     ) -> Decoding: ...
 
     def step(self, tokens_BT: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]: ...

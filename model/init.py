@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from model.config import ConfigError, Family
+from model.config import Checked, Family, ranged
 
 INIT = Family("init")
 
@@ -47,12 +47,8 @@ class Normal(Initial):
     """N(0, std²) everywhere (GPT-2, BERT)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        std: float = 0.02
-
-        def __post_init__(self) -> None:
-            if self.std <= 0:
-                raise ConfigError([f"std={self.std}: must be positive"])
+    class Config(Checked):
+        std: float = ranged(0.02, above=0)
 
     def __init__(self, config: Config) -> None:
         self.std = config.std

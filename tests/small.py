@@ -87,7 +87,6 @@ def plan_document(
         "ablations": {
             name: {
                 "name": name,
-                "arms": "fixed",
                 "question": "Does it matter?",
                 "task": "g2p",
                 "control": "with",
@@ -112,7 +111,7 @@ def plan_document(
 
 
 def _cell(given: Mapping[str, Any]) -> dict[str, Any]:
-    cell = {"label": "with", "seed": 0, "across": {}, "role": "report", "tuned": {},
+    cell = {"label": "with", "seed": 0, "across": {}, "tuned": {},
             "measures": [], "work": 1.0}  # fmt: skip
     cell |= given
     known = Record("0", "ok", config(cell["label"], cell["seed"]), data=DATA)

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from ablations.commands import main, parse
-from ablations.plan.merge import arms_of
+from ablations.expand import expand
 from ablations.spec import experiments, read_experiment, read_profile
 from model import presets
 from model.build import FAMILIES
@@ -53,7 +53,8 @@ def imported_modules(path: Path) -> set[str]:
 
 ROOMS = (
     *("store", "signals", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
-    *("facts", "config", "predictions", "spec", "plan"),
+    *("facts", "config", "predictions", "spec", "expand", "tuning"),
+    *("plan", "missing", "estimate", "plan_document"),
     *("leases", "progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
@@ -195,21 +196,17 @@ PROFILES = sorted(path.stem for path in (ROOT / "ablations/profiles").glob("*.ya
 
 
 @cache
-def planned(profile: str) -> list[tuple[Any, list[Any]]]:
-    """Every experiment with all that it compares."""
-    read = [read_experiment(file) for file in experiments().values()]
-    return [
-        (ablation, arms_of(ablation, source, read_profile(profile), {}))
-        for ablation, source in read
-    ]
+def expanded(profile: str) -> list[tuple[Any, list[Any]]]:
+    """Every experiment with its trials of one seed."""
+    read = map(read_experiment, experiments().values())
+    return [(each, expand(each, read_profile(profile), {}, [0])) for each in read]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_experiment_resolves(profile: str) -> None:
-    for ablation, arms in planned(profile):
-        cells = [cell for arm in arms for cell in arm.cells([0])]
-        assert {cell.label for cell in cells} == set(ablation.variants), ablation.name
-        assert len({cell.trial for cell in cells}) == len(cells), f"{ablation.name}: two are one"
+    for experiment, trials in expanded(profile):
+        assert {trial.variant for trial in trials} == set(experiment.variants), experiment.name
+        assert len({trial.id for trial in trials}) == len(trials), f"{experiment.name}: two are one"
 
 
 def chosen_parts() -> set[tuple[str, str]]:
@@ -225,9 +222,9 @@ def chosen_parts() -> set[tuple[str, str]]:
 
     for name in presets.names():
         walk("model", presets.load(name).model)
-    for _, arms in planned("quick"):
-        for arm in arms:
-            walk("model", arm.config["model"])
+    for _, trials in expanded("quick"):
+        for trial in trials:
+            walk("model", trial.config["model"])
     return found
 
 

@@ -12,7 +12,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from ablations.plan.tree import replaced
 from ablations.store.identity import freeze
 from ablations.store.record import Record
 from ablations.store.results import Results
@@ -31,7 +30,7 @@ LONGEST = 2000  # tokens: every weight is written out, and there are as many as 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer in words, its probability, and the weights between what was written and read."""
+    """An answer in words, its probability, and the attention from what was written to the input."""
 
     text: str
     probability: float
@@ -69,7 +68,7 @@ def answer(record: Record, results: Results, text: str) -> Reply:
         raise ConfigError([f"the input has {len(read)} tokens: write {LONGEST} at most"])
     written = record.config["model"]
     if "path" in written:  # the same weights and numbers, with nothing hidden
-        written = replaced(written, "path", {"name": "explicit"})
+        written = {**written, "path": {"name": "explicit"}}
     model = build(written, task.source_size, task.target_size, seed=None)
     load_weights(model, checkpoint, stamp_for(record))
     try:

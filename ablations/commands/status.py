@@ -56,7 +56,7 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
         for cell in planned[title]["cells"]:
             trial = cell["trial"]
             row = {"experiment": title, "variant": variant_of(cell), "seed": cell["seed"]}
-            rows.append(row | {"trial": trial, "role": cell["role"]})
+            rows.append(row | {"trial": trial})
             rows_of.setdefault(trial, []).append(rows[-1])
             asked.setdefault(trial, set()).update(cell["measures"])
             sizes[trial] = float(cell["work"])
@@ -153,7 +153,6 @@ def print_trials(rows: Sequence[Mapping[str, Any]], most: int) -> None:
     for row in rows[:most]:
         experiment, variant = names = row["experiment"], quoted(row["variant"])
         outcome = row["outcome"] + ", stale" * row["stale"]
-        outcome += "" if row["role"] == "report" else f" ({row['role']})"
         value = "—" if row["score"] is None else f"{row['score']:.4g} {row['unit']}"
         shown = ["" if experiment == above[0] else experiment, "" if names == above else variant]
         cells = [str(row["seed"]), row["trial"], outcome, value.removesuffix(" 1")]

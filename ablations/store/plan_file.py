@@ -32,7 +32,6 @@ class _Cell(TypedDict):
     across: dict[str, str]
     trial: TrialId
     settings: str
-    role: Literal["report", "tune"]
     tuned: dict[str, Any]
     measures: list[str]
     work: Annotated[Number, Field(ge=0)]
@@ -61,7 +60,6 @@ class _Entry(TypedDict):
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
     name: str
-    arms: Literal["fixed", "tuned", "tuning"]
     question: str
     task: str
     control: str

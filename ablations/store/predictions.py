@@ -1,7 +1,7 @@
 """What a claim predicts of a measurement: one frozen class a kind, told apart by its `word`.
 
 A plan holds each as a dictionary; the YAML of an experiment is read into them by
-`ablations.plan.prediction`.
+`ablations.predictions`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class _Prediction(BaseModel):
     """Coordinates of the measurement."""
     across: dict[str, str] = Field(default_factory=dict)
     """Levels of crossed factors; where one is not named, it holds at every level."""
-    arms: Literal["fixed", "tuned"] = "fixed"
     because: str | None = None
     """Why a difference of this size matters."""
 

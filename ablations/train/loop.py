@@ -156,14 +156,8 @@ class Trainer:
         tokens = sum(part.tokens for part in parts)
         self.devices.begin(self.seed, self.step)
         shares = [self.devices.share(part).to(self.device) for part in parts]
-        loss, norm = update(
-            self.forward,
-            shares,
-            tokens / self.devices.count,
-            self.optimizer,
-            self.config,
-            self.devices.in_turn,
-        )
+        own, in_turn = tokens / self.devices.count, self.devices.in_turn
+        loss, norm = update(self.forward, shares, own, self.optimizer, self.config, in_turn)
         if self.average is not None:
             self.average.follow(self.step)
         self.recent.append(self.devices.mean(loss))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from model.attention import Path, Scale, Shown, Similarity
-from model.config import ConfigError
+from model.config import Checked, ConfigError
 from model.layers import Joint
 from model.mixers import MIXER, Context, Mixer, MixerState
 from model.positions import Position
@@ -144,7 +144,7 @@ class Attention(Heads):
     """Each head weighs values by how well its query fits the keys (Vaswani et al. 2017, 3.2.2)."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Checked):
         bias: bool = True
         n_kv_heads: int | None = None
         """Heads of keys and values, each read by several queries' heads (Ainslie et al. 2023);

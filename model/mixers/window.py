@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.attention import Path, Scale, Similarity
 from model.batch import positions
-from model.config import ConfigError
+from model.config import ConfigError, ranged
 from model.mixers import MIXER, Context, MixerState
 from model.mixers.attention import Attention
 from model.positions import Position
@@ -75,11 +75,7 @@ class Window(Attention):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Attention.Config):
-        reach: int = 16
-
-        def __post_init__(self) -> None:
-            if self.reach < 1:
-                raise ConfigError([f"reach={self.reach}: must be at least 1"])
+        reach: int = ranged(16, least=1)
 
     crosses = False
 

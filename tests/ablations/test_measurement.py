@@ -27,7 +27,7 @@ from ablations.measurement import (
     discover,
     quantities_of,
 )
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.runner import run
 from ablations.store.record import Reading
 from ablations.store.results import Results
@@ -142,25 +142,25 @@ def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Readi
     metric = next(iter(quantities_of([measure])))
     file = ask(measures=[measure], metric=metric, variants=RIVALS)
     plan = make_plan([file], "smoke", {}, [0])
-    control, other = plan.wanted.values()
+    control, other = plan.trials.values()
     payload: dict[str, Any] = {
         "device": "cpu",
         "imports": [],
         "env": {"commit": "abc", "dirty": False},
         "measure": measure,
-        "code": control.measure_code(measure),
-        "against": control.trial,
+        "code": control.source_code(measure),
+        "against": control.id,
         "reference": control.config,
-        "candidates": {control.trial: control.config, other.trial: other.config},
+        "candidates": {control.id: control.config, other.id: other.config},
         "models": control.code | other.code,
-        "untrained": [control.trial, other.trial],
+        "untrained": [control.id, other.id],
         "places": [{**HERE}],
         "timing": TINY,
     }
     told = run_benchmark(payload, lambda *_: None)
     taken = told["readings"].items()
     assert {"torch", "device", "threads", "commit", "code", "others"} <= set(told["env"])
-    return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.trial
+    return {t: [Reading(**r) for r in readings] for t, readings in taken}, control.id
 
 
 def test_every_speed_stands_alone_with_its_reference_from_the_same_blocks(ask: Ask) -> None:
@@ -220,7 +220,7 @@ def test_a_measure_asked_for_later_is_taken_without_training(
     run(before, results, here, "cpu")
     run(after, whole, here, "cpu")
     weights = {path: path.read_bytes() for path in results.checkpoints.iterdir()}
-    trained = {trial: results.read(trial) for trial in before.wanted}
+    trained = {trial: results.read(trial) for trial in before.trials}
 
     def forbidden(*_: Any) -> None:
         raise AssertionError("trained again")
@@ -239,7 +239,7 @@ def test_a_measure_asked_for_later_is_taken_without_training(
         path.unlink()  # a probe does without weights
     probed = make_plan([ask(measures=["quality", "padding_seen"])], "smoke", {}, [0])
     run(probed, results, here, "cpu")
-    records = [results.read(trial) for trial in probed.wanted]
+    records = [results.read(trial) for trial in probed.trials]
     assert [r and list(r.measures) for r in records] == [["quality", "padding_seen"]] * 2
 
 
@@ -250,7 +250,7 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_
     results = Results(tmp_path / "out")
     plan = make_plan([ask()], "smoke", {}, [0])
     run(plan, results, here, "cpu")
-    trained = {trial: results.read(trial) for trial in plan.wanted}
+    trained = {trial: results.read(trial) for trial in plan.trials}
     for record in trained.values():
         other = replace(record, readings=[*record.readings], measures={})
         wrong = [Reading("per", "edits/phone", 99.0, split="test")]
@@ -273,11 +273,11 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
     file = ask(measures=["throughput"], metric="step_time")
     timed = make_plan([file], "smoke", {}, [0])
     trained = make_plan([ask("trained")], "smoke", {}, [0])
-    assert not set(timed.wanted) & set(trained.wanted)
+    assert not set(timed.trials) & set(trained.trials)
     longer = make_plan([file], "smoke", {"train.steps": 9}, [0])
-    assert set(longer.wanted) == set(timed.wanted), "how it would be trained does not matter"
+    assert set(longer.trials) == set(timed.trials), "how it would be trained does not matter"
     assert run(timed, results, here, "cpu") == {"ok": 2, "timed": 1}
-    for trial in timed.wanted:
+    for trial in timed.trials:
         record = results.read(trial)
         assert (record.trained, record.status) == (False, "ok")
         assert list(record.measures) == ["throughput"]
@@ -301,7 +301,7 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
         [ask(measures=["quality", "planted"])], "smoke", {"train.optimizer.lr": 1e6}, [7]
     )
     assert run(plan, results, here, "cpu") == {"diverged": 2}
-    for trial in plan.wanted:
+    for trial in plan.trials:
         record = results.read(trial)
         (planted,) = (r for r in record.readings if r.metric == "planted")
         assert (planted.value, planted.measure) == (7, "planted")

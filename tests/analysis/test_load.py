@@ -101,13 +101,6 @@ def test_a_cell_that_its_record_does_not_fit_is_named_and_left_out(
     assert set(loaded.readings["label"]) == {"control"}
 
 
-def test_cells_that_chose_a_setting_are_not_reported(folder: Any) -> None:
-    folder.ablation("position", ["control"], seeds=[0, 1])
-    folder.plan["ablations"]["position"]["cells"][1]["role"] = "tune"
-    folder.results.write_plan(folder.plan)
-    assert list(load(folder.root).cells["seed"]) == [0]
-
-
 NAME = "analysis/wording.py"  # any file that is here
 NOW = digest_of(ROOT / NAME)
 

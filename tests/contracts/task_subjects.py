@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ablations.config import FOLDER, read_yaml, resolve_trial
-from ablations.plan.tree import replaced
+from ablations.config import FOLDER, override, read_yaml, resolve_trial
 from ablations.spec import read_profile
 from ablations.tasks import TASK, Task
 from ablations.tasks.task import Budget
@@ -78,10 +77,7 @@ def tree_of(name: str) -> dict[str, Any]:
     assert file.exists(), f"task {name} has no control: write ablations/base/{name}.yaml"
     smoke = read_profile("smoke").settings.values
     assert name in smoke, f"task {name} has no small size: write its settings in {SMOKE}"
-    tree = dict(read_yaml(file).values)
-    for path, value in smoke[name].items():
-        tree = replaced(tree, path, value)
-    return tree
+    return override(read_yaml(file).values, smoke[name])
 
 
 @cache

@@ -17,7 +17,7 @@ from sweep_jobs import toy_plan
 
 from ablations.commands.clean import litter
 from ablations.jobs import set_aside
-from ablations.plan.missing import missing
+from ablations.missing import missing
 from ablations.store import files
 from ablations.store.files import beside
 from ablations.store.record import Reading, Record
@@ -216,7 +216,7 @@ def test_an_unusable_record_is_set_aside_and_named_and_its_trial_is_wanted_again
     for stored in harmed:
         results.path(TRIAL).write_bytes(stored)
         found = missing(toy_plan({TRIAL: {}}), results, None)
-        assert [want.trial for want in found.train] == [TRIAL]
+        assert [trial.id for trial in found.train] == [TRIAL]
         assert results.path(TRIAL).read_bytes() == stored, "to ask moves nothing"
         before = set(results.trials.glob("*.bad-*"))
         (line,) = set_aside(found, results)
@@ -225,7 +225,7 @@ def test_an_unusable_record_is_set_aside_and_named_and_its_trial_is_wanted_again
         assert line.endswith(f"; kept as {kept.name}")
         assert kept.read_bytes() == stored
         again = missing(toy_plan({TRIAL: {}}), results, None)
-        assert (again.unusable, [want.trial for want in again.train]) == ({}, [TRIAL])
+        assert (again.unusable, [trial.id for trial in again.train]) == ({}, [TRIAL])
     assert len(list(results.trials.iterdir())) == len(harmed)
     results.write(record())
     assert results.read(TRIAL) == record()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -214,15 +215,13 @@ def drawn(seed: int) -> Logs:
 
 
 def test_to_stop_early_loses_nothing() -> None:
-    for power in [0.0, 0.6, 1.0, 2.0]:
-        for width in [1, 2, 3]:
-            for seed in range(10):
-                for max_new in (1, 4, 7):
-                    answers = found(drawn(seed), max_new, width, power)
-                    by_hand = slow(drawn(seed), max_new, width, power)
-                    assert [tokens for tokens, _ in answers] == [tokens for tokens, _ in by_hand]
-                    values = [value for _, value in by_hand]
-                    assert [value for _, value in answers] == pytest.approx(values)
+    for power, width in product([0.0, 0.6, 1.0, 2.0], [1, 2, 3]):
+        for seed, max_new in product(range(10), (1, 4, 7)):
+            answers = found(drawn(seed), max_new, width, power)
+            by_hand = slow(drawn(seed), max_new, width, power)
+            assert [tokens for tokens, _ in answers] == [tokens for tokens, _ in by_hand]
+            values = [value for _, value in by_hand]
+            assert [value for _, value in answers] == pytest.approx(values)
 
 
 def test_a_search_that_cannot_win_any_more_is_given_up() -> None:

@@ -60,16 +60,6 @@ def test_projections_that_are_computed_jointly_are_drawn_apart() -> None:
         torch.testing.assert_close(rows, views[f"decoder.blocks.0.mixer.project.{part}.weight"])
 
 
-def test_gates_of_an_lstm_are_drawn_apart_and_biases_start_at_zero() -> None:
-    model = build({"name": "recurrent", "d_model": 8}, 9, 9, seed=0)
-    views = {name: view for name, view, _ in logical_parameters(model)}
-    names = ("input", "forget", "cell", "output")
-    gates = [views[f"decoder.cells.0.{gate}.weight_ih_l0"] for gate in names]
-    assert all(gate.shape == (8, 8) for gate in gates)
-    assert not torch.equal(gates[0], gates[1])
-    assert all(not view.any() for name, view in views.items() if ".bias" in name)
-
-
 def test_a_forget_gates_biases_sum_to_what_was_asked_for_and_no_other_moves() -> None:
     for written, place in [
         ({"name": "recurrent", "d_model": 6}, "cell"),

@@ -21,8 +21,8 @@ from ablations.benchmarks.throughput import (
     Padding,
     padded,
 )
+from ablations.expand import Trial
 from ablations.measurement import Place
-from ablations.plan.wanted import Want
 from ablations.probes.dependence import PaddingSeen
 from ablations.tasks.task import load_task
 from model.batch import IGNORE, PAD, Batch
@@ -122,8 +122,8 @@ def test_kept_or_anew_a_text_has_the_same_tokens(watched: Watched, name: str, le
 
 
 @pytest.fixture
-def want(ask: Any) -> Want:
-    return next(iter(planned(ask()).wanted.values()))
+def want(ask: Any) -> Trial:
+    return next(iter(planned(ask()).trials.values()))
 
 
 def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
@@ -139,8 +139,8 @@ def test_a_batch_is_padded_and_its_lengths_tell_of_it() -> None:
     assert (wider.lengths.tolist(), wider.source_lengths.tolist()) == ([3, 2], [2, 2])
 
 
-def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(want: Want) -> None:
-    task = load_task(want.frozen["task"])
+def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(want: Trial) -> None:
+    task = load_task(want.sections["task"])
     told, untold = PaddingSeen().measure(want.config, task, CPU).readings
     assert (told.at, untold.at) == ({"lengths": "told"}, {"lengths": "untold"})
     assert told.value < 1e-12
@@ -148,9 +148,9 @@ def test_told_the_lengths_a_model_does_not_see_the_padding_and_untold_it_does(wa
 
 
 def test_what_is_timed_is_a_pass_over_batches_that_differ_in_their_padding_alone(
-    want: Want, monkeypatch: pytest.MonkeyPatch
+    want: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = load_task(want.frozen["task"])
+    task = load_task(want.sections["task"])
     seen: list[Batch] = []
 
     class Remembers(torch.nn.Module):

@@ -19,7 +19,7 @@ from small import facts
 
 from ablations.launch import Job, Outcome
 from ablations.launch.ray import RayLauncher, connect, refuse_open_cluster
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.runner import run as run_plan
 from ablations.store.results import Results
 from ablations.tasks.task import announce, announced

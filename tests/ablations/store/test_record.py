@@ -221,14 +221,12 @@ CELL = entry()["cells"][0]
 
 def test_a_plan_that_is_none_is_never_written_and_never_read(results: Results) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"arms": "paced"}, "arms'"),
         ({"question": 3}, "question'"),
         ({"seeds": [1]}, "seeds': unknown field"),
         ({"batches": [1]}, "batches[0]'"),
         ({"claims": [{"id": "a"}]}, "claims[0].statement': missing"),
         ({"metric": {"name": "per"}}, "metric.unit': missing"),
         ({"cells": [{**CELL, "trial": "../x"}]}, "cells[0].trial'"),
-        ({"cells": [{**CELL, "role": "runner-up"}]}, "cells[0].role'"),
         ({"cells": [{**CELL, "work": -1.0}]}, "cells[0].work'"),
         ({"cells": [{**CELL, "seed": True}]}, "cells[0].seed'"),
         ({"cells": [{**CELL, "pace": 1}]}, "cells[0].pace': unknown field"),

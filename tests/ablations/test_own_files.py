@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ablations.plan.wanted import Plan, make_plan
+from ablations.plan import Plan, make_plan
 from model.config import ConfigError
 
 Ask = Callable[..., str]

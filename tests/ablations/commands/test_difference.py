@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ablations.plan.difference import difference
-from ablations.plan.wanted import make_plan
+from ablations.commands.difference import difference
+from ablations.plan import make_plan
 
 Ask = Callable[..., str]
 VARIANTS = {
@@ -24,9 +24,9 @@ VARIANTS = {
 @pytest.fixture
 def found(ask: Ask) -> Callable[[str, str], Any]:
     def answer(one: str, other: str) -> Any:
-        (table,) = make_plan([ask(variants=VARIANTS)], "smoke", {}, [0]).tables.values()
-        cells = {cell.label: cell for cell in table.cells}
-        return difference(cells[one], cells[other])
+        plan = make_plan([ask(variants=VARIANTS)], "smoke", {}, [0])
+        trials = {trial.variant: trial for trial in plan.trials.values()}
+        return difference(trials[one], trials[other])
 
     return answer
 

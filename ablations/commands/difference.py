@@ -1,4 +1,4 @@
-"""What really differs between two cells: settings, counts, modules, weights at the start."""
+"""What really differs between two trials: settings, counts, modules, weights at the start."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 import torch
 from torch import nn
 
+from ablations.expand import Trial
 from ablations.facts import cost_facts, model_facts, task_facts
-from ablations.plan.merge import Cell
 from model.build import build
 
 _ABSENT = "—"
 
 
-def difference(one: Cell, other: Cell) -> dict[str, Any]:
+def difference(one: Trial, other: Trial) -> dict[str, Any]:
     """A document with `settings`, `parameters`, `flops_per_token`, `modules` and `start_equal`."""
-    places = [(cell.frozen["model"], cell.frozen["task"]) for cell in (one, other)]
-    tasks = [task_facts(task) for _, task in places]
+    sections = [(trial.sections["model"], trial.sections["task"]) for trial in (one, other)]
+    tasks = [task_facts(task) for _, task in sections]
     models = [
         build(json.loads(model), task.source_size, task.target_size, seed=0)
-        for (model, _), task in zip(places, tasks, strict=True)
+        for (model, _), task in zip(sections, tasks, strict=True)
     ]
     named = [_named(model) for model in models]
     return {
-        "settings": _changes(*(dict(_paths(cell.config)) for cell in (one, other))),
-        "parameters": [model_facts(*place).parameters for place in places],
-        "flops_per_token": [cost_facts(*place).flops_per_token for place in places],
+        "settings": _changes(*(dict(_paths(trial.config)) for trial in (one, other))),
+        "parameters": [model_facts(*each).parameters for each in sections],
+        "flops_per_token": [cost_facts(*each).flops_per_token for each in sections],
         "modules": _changes(*named),
         "start_equal": _equal_share(*models),
     }

@@ -9,7 +9,7 @@ import pytest
 from small_plans import BOTH, POST, planned
 
 from ablations.measurement import Probe, Quantity, discover, quantities_of
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.store.identity import DECIDING
 from model.config import ConfigError
 
@@ -22,30 +22,30 @@ HERE = {"length": 16, "batch": 64, "pass": "training"}  # where nothing else is 
 
 def test_a_control_that_questions_share_is_wanted_once_a_seed(ask: Ask) -> None:
     plan = planned(ask("one"), ask("two", variants=POST), seeds=[0, 1])
-    one, two = (table.cells for table in plan.tables.values())
-    assert [c.trial for c in one if c.label == "with"] == [
-        c.trial for c in two if c.label == "with"
-    ]
-    assert len(plan.wanted) == 2 * 3
+    one, two = (each.trials for each in plan.experiments.values())
+    assert [t.id for t in one if t.variant == "with"] == [t.id for t in two if t.variant == "with"]
+    assert len(plan.trials) == 2 * 3
 
 
 def test_time_is_asked_of_the_first_seed_only_beside_the_control_of_that_seed(ask: Ask) -> None:
     across = {"depth": {"one": {"model.depth": 1}, "two": {"model.depth": 2}}}
     plan = planned(ask(measures=BOTH, factors=across), seeds=[4, 2])
-    cells = plan.tables["small"].cells
-    controls = {
-        cell.across["depth"]: cell.trial for cell in cells if (cell.label, cell.seed) == ("with", 4)
+    trials = plan.experiments["small"].trials
+    baselines = {
+        trial.factors["depth"]: trial.id
+        for trial in trials
+        if (trial.variant, trial.seed) == ("with", 4)
     }
-    for cell in cells:
-        control = controls[cell.across["depth"]]
-        expected = {("throughput", control): [HERE]} if cell.seed == 4 else {}
-        assert plan.wanted[cell.trial].timings == expected
+    for trial in trials:
+        baseline = baselines[trial.factors["depth"]]
+        expected = {("throughput", baseline): [HERE]} if trial.seed == 4 else {}
+        assert plan.trials[trial.id].timings == expected
 
 
 def test_where_two_questions_ask_for_one_time_it_is_taken_at_the_places_of_both(ask: Ask) -> None:
     points = [{"throughput": {"length": lengths}} for lengths in ([4, 8], [8, 12])]
     files = [ask(f"q{i}", measures=BOTH, benchmarks=each) for i, each in enumerate(points)]
-    for want in planned(*files).wanted.values():
+    for want in planned(*files).trials.values():
         (places,) = want.timings.values()
         assert [at["length"] for at in places] == [4, 8, 12]
 
@@ -64,9 +64,9 @@ def test_what_is_counted_or_timed_is_not_trained_and_asks_one_seed_at_every_prof
     for measures, seeds in ((["throughput"], [4, 2]), (["share"], None), (["memory"], None)):
         file = untrained(ask, *measures)
         plan = make_plan([file], "smoke", {}, seeds)
-        assert {cell.seed for cell in plan.tables["small"].cells} == {DECIDING[0]}
-        assert {want.trained for want in plan.wanted.values()} == {False}
-        assert {want.work for want in plan.wanted.values()} == {0.0}
+        assert {trial.seed for trial in plan.experiments["small"].trials} == {DECIDING[0]}
+        assert {want.trained for want in plan.trials.values()} == {False}
+        assert {want.work for want in plan.trials.values()} == {0.0}
 
 
 def test_what_depends_on_the_first_weights_asks_every_seed(
@@ -77,13 +77,13 @@ def test_what_depends_on_the_first_weights_asks_every_seed(
 
     monkeypatch.setitem(discover().parts, "draws", Draws)
     plan = make_plan([untrained(ask, "draws")], "smoke", {}, None)
-    assert {cell.seed for cell in plan.tables["small"].cells} == set(DECIDING)
+    assert {trial.seed for trial in plan.experiments["small"].trials} == set(DECIDING)
 
 
 def test_a_question_that_trains_nothing_has_no_score_of_its_task_for_metric(ask: Ask) -> None:
     with pytest.raises(ConfigError, match=r"metric: no 'per'\..*step_time"):
         planned(ask(measures=["throughput"]))
-    assert planned(ask(measures=["quality", "throughput"], metric="step_time")).wanted
+    assert planned(ask(measures=["quality", "throughput"], metric="step_time")).trials
 
 
 def test_two_files_of_one_name_are_not_taken_for_one_question(ask: Ask) -> None:
@@ -109,8 +109,8 @@ def test_the_size_of_a_plan_is_that_of_all_questions_and_seeds(
 ) -> None:
     files = ask("one"), ask("two", variants=POST)
     for limit, large in ((8, False), (7, True)):
-        monkeypatch.setattr("ablations.plan.wanted.LARGE", limit)
-        assert make_plan(files, "smoke", {}, [0, 1], large).wanted
+        monkeypatch.setattr("ablations.plan.LARGE", limit)
+        assert make_plan(files, "smoke", {}, [0, 1], large).trials
     with pytest.raises(ConfigError, match=r"^8 trials, .* or add --large$"):
         make_plan(files, "smoke", {}, [0, 1])
 
@@ -121,12 +121,12 @@ def test_the_size_of_a_plan_is_that_of_all_questions_and_seeds(
 def test_what_is_set_deeper_is_set_later_in_whatever_order_it_is_typed(ask: Ask) -> None:
     deep, whole = {"model.norm.eps": 0.5}, {"model.norm": "rms"}
     plans = [make_plan([ask()], "smoke", both, [0]) for both in (deep | whole, whole | deep)]
-    one, two = (list(plan.wanted) for plan in plans)
+    one, two = (list(plan.trials) for plan in plans)
     assert one == two
-    assert {w.config["model"]["norm"]["eps"] for w in plans[0].wanted.values()} == {0.5}
+    assert {w.config["model"]["norm"]["eps"] for w in plans[0].trials.values()} == {0.5}
     levels = {"model.norm.eps": {"0.5": 0.5, "0.1": 0.1}, "model.norm": {"layer": "layer"}}
     crossed = make_plan([ask()], "smoke", {}, [0], factors=levels)
-    assert {w.config["model"]["norm"]["eps"] for w in crossed.wanted.values()} == {0.5, 0.1}
+    assert {w.config["model"]["norm"]["eps"] for w in crossed.trials.values()} == {0.5, 0.1}
     levels = {"model.norm": {"layer": "layer", "rms": "rms"}}
     with pytest.raises(ConfigError, match=r"model\.norm\.eps: every level replaces"):
         make_plan([ask()], "smoke", {"model.norm.eps": 0.5}, [0], factors=levels)
@@ -139,5 +139,5 @@ def test_a_profile_takes_the_first_of_the_reported_seeds(ask: Ask) -> None:
     assert list(DECIDING) == list(range(300, 310))
     counts = {"smoke": 1, "quick": 5, "full": 10, "gpu": 10}
     for profile, count in counts.items():
-        (table,) = make_plan([ask()], profile, {}, None).tables.values()
-        assert sorted({cell.seed for cell in table.cells}) == list(range(300, 300 + count))
+        trials = make_plan([ask()], profile, {}, None).trials.values()
+        assert sorted({trial.seed for trial in trials}) == list(range(300, 300 + count))

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from ablations.plan.missing import Missing
-from ablations.plan.wanted import Plan, Want
+from ablations.expand import Trial
+from ablations.missing import Missing
+from ablations.plan import Plan
 from ablations.store.identity import freeze
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
@@ -32,14 +33,14 @@ _BESIDES = 2.0  # times both passes: with the update, data, evaluations and meas
 _STATES = 3  # what a training in progress keeps of each weight: itself and Adam's two moments
 
 
-def operations(want: Want) -> float:
+def operations(trial: Trial) -> float:
     """Of all its forward passes in training, about: two for each weight that a token passes. In an
     encoder-decoder a token passes one of the two halves."""
-    return want.work * (1 if want.config["model"].get("kind") == "encoder_decoder" else 2)
+    return trial.work * (1 if trial.config["model"].get("kind") == "encoder_decoder" else 2)
 
 
 def seconds_each(
-    wants: Sequence[Want],
+    trials: Sequence[Trial],
     plan: Plan,
     results: Results,
     device: torch.device,
@@ -51,15 +52,15 @@ def seconds_each(
     """
     known = _rates(plan, results, device)
 
-    def seconds(want: Want) -> float | None:
-        if not want.trained:
+    def seconds(trial: Trial) -> float | None:
+        if not trial.trained:
             return 0.0
-        if not may_fit(want, device.type):
+        if not may_fit(trial, device.type):
             return None
-        per = known.get(want.config["task"]["name"]) or rate()
-        return None if per is None else per * operations(want)
+        per = known.get(trial.config["task"]["name"]) or rate()
+        return None if per is None else per * operations(trial)
 
-    return [seconds(want) for want in wants]
+    return [seconds(trial) for trial in trials]
 
 
 def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, float]:
@@ -67,17 +68,17 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
     from ablations.train.device import device_name
 
     taken: dict[str, list[tuple[float, float]]] = {}  # of a task: seconds and operations
-    for want in plan.wanted.values() if results.trials.is_dir() else ():
+    for trial in plan.trials.values() if results.trials.is_dir() else ():
         with contextlib.suppress(RecordError):  # an unusable record will be run again
-            head = results.read(want.trial)
+            head = results.read(trial.id)
             if head is None or head.env.get("device") != device_name(device):
                 continue
             # Several devices, or packed seeds, say little of the time on one alone.
             if head.env.get("devices", 1) > 1 or head.env.get("packed"):
                 continue
-            if want.trained and head.status in WHOLE and (seconds := head.env.get("seconds")):
-                pair = float(seconds), operations(want)
-                taken.setdefault(want.config["task"]["name"], []).append(pair)
+            if trial.trained and head.status in WHOLE and (seconds := head.env.get("seconds")):
+                pair = float(seconds), operations(trial)
+                taken.setdefault(trial.config["task"]["name"], []).append(pair)
     sums = {task: [sum(each) for each in zip(*pairs, strict=True)] for task, pairs in taken.items()}
     return {task: seconds / done for task, (seconds, done) in sums.items()}
 
@@ -113,19 +114,19 @@ def rate_of(device: torch.device) -> float | None:
     return _BESIDES * min(times) / (2 * parameters(model) * tokens.numel())
 
 
-def may_fit(want: Want, device_type: str) -> bool:
+def may_fit(trial: Trial, device_type: str) -> bool:
     """Whether this machine's memory holds the weights and their gradients."""
-    needed = 2 * want.parameters * _FLOAT
+    needed = 2 * trial.parameters * _FLOAT
     return device_type != "cpu" or needed <= psutil.virtual_memory().total
 
 
-def memory_of(want: Want, device: str, devices: int = 1) -> int:
+def memory_of(trial: Trial, device: str, devices: int = 1) -> int:
     """Bytes of a machine's memory that a trial takes, about; an accelerator has its own.
 
     Each of several devices has the weights, and its own part of what a step keeps.
     """
-    weights = (1 + _STATES) * want.parameters * _FLOAT  # with their gradients
-    kept = want.kept_bytes if want.trained and device == "cpu" else 0.0
+    weights = (1 + _STATES) * trial.parameters * _FLOAT  # with their gradients
+    kept = trial.kept_bytes if trial.trained and device == "cpu" else 0.0
     return devices * (PROCESS + weights) + round(kept)
 
 

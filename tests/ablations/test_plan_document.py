@@ -11,8 +11,8 @@ from small import SETTINGS
 from small_plans import BOTH, POST, planned
 
 from ablations.config import parse_overrides
-from ablations.plan.document import document, joined, merge_into
-from ablations.plan.wanted import draws_of, make_plan
+from ablations.plan import make_plan, seeds_of
+from ablations.plan_document import document, joined, merge_into
 from ablations.spec import experiments
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -24,11 +24,11 @@ def test_every_experiment_is_strict_json_that_stands_alone() -> None:
     plan = make_plan(list(experiments()), "smoke", {"train.steps": 7}, [0, 1])
     planned = document(plan)
     assert json.loads(json.dumps(planned, allow_nan=False)) == planned
-    for (name, entry), table in zip(planned.items(), plan.tables.values(), strict=True):
+    for (name, entry), expanded in zip(planned.items(), plan.experiments.values(), strict=True):
         assert entry["control"] in {cell["label"] for cell in entry["cells"]}
-        assert {cell["trial"] for cell in entry["cells"]} <= set(plan.wanted)
-        asked = table.ablation
-        expected = {0, 1} if asked.is_trained else {*draws_of(asked)}
+        assert {cell["trial"] for cell in entry["cells"]} <= set(plan.trials)
+        asked = expanded.experiment
+        expected = {0, 1} if asked.is_trained else {*seeds_of(asked)}
         assert {cell["seed"] for cell in entry["cells"]} == expected
         assert entry["batches"] == [sorted(expected)]
         assert entry["question"].endswith("?"), name
@@ -51,7 +51,7 @@ def test_the_overrides_of_a_plan_can_be_given_again(ask: Ask) -> None:
 
 
 def test_what_is_written_is_what_a_folder_takes_and_reads_back(ask: Ask, tmp_path: Path) -> None:
-    keys = "name arms question task control fixed moves claims tuning grid overrides profile "
+    keys = "name question task control fixed moves claims tuning grid overrides profile "
     keys += "metric metrics batches cells"
     results, plan = Results(tmp_path / "out"), planned(ask(measures=BOTH), seeds=[4, 2])
     merge_into(results, plan)

@@ -1,4 +1,4 @@
-"""Fair arms: what is tried, what is chosen, and for which regime it holds."""
+"""Fair variants: what is tried, what is chosen, and for which regime it holds."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ import pytest
 from small_plans import planned
 
 from ablations.config import FOLDER, read_yaml
-from ablations.plan import tuning
-from ablations.plan.merge import PlannedArm, arms_of
-from ablations.plan.tuning import (
-    Choice,
-    Tried,
-    choices,
-    choose,
-    committed,
-    grid_for,
-    in_words,
-    keep_choices,
-    read_choices,
-    regime,
-    settings_in,
-    trials_of,
-)
-from ablations.plan.wanted import Plan, make_plan
+from ablations.expand import Trial, expand
+from ablations.plan import Plan, make_plan
 from ablations.spec import read_experiment, read_profile
 from ablations.store.record import Reading, Record
 from ablations.store.results import Results
+from ablations.tuning import (
+    Choice,
+    Tried,
+    choose,
+    committed,
+    grid_of,
+    in_words,
+    keep_choices,
+    losses_of,
+    read_choices,
+    regime,
+    settings_in,
+    tuning_trials,
+)
 from model.config import ConfigError
 
 Ask = Callable[..., str]
@@ -42,9 +41,8 @@ CELLS = {
 }
 
 
-def arms(file: str) -> list[PlannedArm]:
-    ablation, source = read_experiment(Path(file))
-    return arms_of(ablation, source, read_profile("smoke"), {})
+def variants(file: str, profile: str = "smoke") -> list[Trial]:
+    return expand(read_experiment(Path(file)), read_profile(profile), {}, [100])
 
 
 def tried(*losses: tuple[float | None, float | None]) -> list[Tried]:
@@ -52,32 +50,33 @@ def tried(*losses: tuple[float | None, float | None]) -> list[Tried]:
 
 
 def chosen(file: str, *losses: tuple[float | None, float | None]) -> Choice:
-    ablation, _ = read_experiment(Path(file))
-    return choose(arms(file)[0], ablation, "smoke", tried(*losses))
+    return choose(variants(file)[0], read_experiment(Path(file)), tried(*losses))
 
 
 # What is tried.
 
 
-def test_every_arm_tries_every_setting_with_both_seeds_and_no_other(ask: Ask) -> None:
-    for arm in arms(ask(tune={RATE: RATES})):
-        cells = trials_of(arm, {RATE: RATES})
-        assert [(c.seed, c.tuned[RATE]) for c in cells] == [
+def test_every_variant_tries_every_setting_with_both_seeds_and_no_other(ask: Ask) -> None:
+    file = ask(tune={RATE: RATES})
+    for variant in variants(file):
+        trials = tuning_trials(variant, read_experiment(Path(file)))
+        assert [(each.seed, each.tuned[RATE]) for each in trials] == [
             (s, r) for r in RATES for s in (100, 101)
         ]
-        assert {c.role for c in cells} == {"tune"}
-        assert [c.config["train"]["optimizer"]["lr"] for c in cells[::2]] == RATES
+        assert [each.config["train"]["optimizer"]["lr"] for each in trials[::2]] == RATES
+        assert not any(each.sources or each.timings for each in trials)
 
 
-def test_an_arm_without_a_setting_tries_the_others(ask: Ask) -> None:
+def test_a_variant_without_a_setting_tries_the_others(ask: Ask) -> None:
     grid = {RATE: RATES, "model.cell.forget_bias": [0.0, 1.0]}
-    transformer, lstm, gru = arms(ask(variants=CELLS, tune=grid))
-    counts = [len(settings_in(grid_for(arm, grid))) for arm in (transformer, lstm, gru)]
+    file = ask(variants=CELLS, tune=grid)
+    transformer, lstm, gru = variants(file)
+    counts = [len(settings_in(grid_of(each, grid))) for each in (transformer, lstm, gru)]
     assert counts == [4, 8, 4]
-    assert grid_for(lstm, grid) == grid
-    assert grid_for(gru, grid) == {RATE: RATES}
-    biases = [c.config["model"]["cell"]["forget_bias"] for c in trials_of(lstm, grid)[:4:2]]
-    assert biases == [0.0, 1.0]
+    assert grid_of(lstm, grid) == grid
+    assert grid_of(gru, grid) == {RATE: RATES}
+    trials = tuning_trials(lstm, read_experiment(Path(file)))[:4:2]
+    assert [each.config["model"]["cell"]["forget_bias"] for each in trials] == [0.0, 1.0]
 
 
 def test_a_wrong_grid_is_named_with_its_line(ask: Ask) -> None:
@@ -118,20 +117,21 @@ def test_the_lowest_mean_of_the_fewest_failures_is_chosen_and_an_end_of_the_grid
 
 def test_a_choice_holds_for_its_regime_alone(ask: Ask, tmp_path: Path) -> None:
     file, results = ask(tune={RATE: RATES}), Results(tmp_path / "run")
-    ablation, _ = read_experiment(Path(file))
-    made = [choose(arm, ablation, "smoke", tried((2, 2), (1, 1), (3, 3))) for arm in arms(file)]
+    experiment = read_experiment(Path(file))
+    made = [choose(each, experiment, tried((2, 2), (1, 1), (3, 3))) for each in variants(file)]
     keep_choices(results, "small", made)
 
     def plan(**overrides: Any) -> Plan:
         return make_plan([file], "smoke", overrides, [300], results=results)
 
-    assert plan().tables["small"].arms == "tuned"
-    assert plan(**{"train.steps": 6}).tables["small"].arms == "fixed"
-    assert plan(**{RATE: 1e-3}).tables["small"].arms == "fixed"
-    cells = plan().tables["small"].cells
-    assert {(c.config["train"]["optimizer"]["lr"], c.role) for c in cells} == {(3e-3, "report")}
-    told = ["tuned before their grids had all their values: small (--tune)"]
-    assert plan().notes == told, "the fourth rate was not tried"
+    assert plan().experiments["small"].choices == made
+    assert plan(**{"train.steps": 6}).experiments["small"].choices == []
+    assert plan(**{RATE: 1e-3}).experiments["small"].choices == []
+    rates = {each.config["train"]["optimizer"]["lr"] for each in plan().trials.values()}
+    assert rates == {3e-3}
+    fix = "`ablations tune small` does that"
+    note = f"small: tuned before its grid had all its values; {fix}"
+    assert plan().notes == [note], "the fourth rate was not tried"
 
 
 def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Path) -> None:
@@ -141,10 +141,36 @@ def test_choices_are_written_and_read_and_kept_by_regime(ask: Ask, tmp_path: Pat
     assert read_choices(path) == [made]
     other = Choice(**{**vars(made), "regime": "956e78245692"})  # which looks like a number
     keep_choices(results, "small", [other])
-    assert choices("small", "smoke", results) == {made.key: made, other.key: other}
+    assert read_choices(path) == [made, other]
     path.write_text(path.read_text().replace("chosen:", "chozen:"))
-    with pytest.raises(ConfigError, match=r"small.yaml:\d+: arms.0.chozen: no such option"):
-        choices("small", "smoke", results)
+    with pytest.raises(ConfigError, match=r"small.yaml:\d+: choices.0.chozen: no such option"):
+        make_plan([file], "smoke", {}, [300], results=results)
+
+
+def test_tune_keeps_what_it_chooses_and_the_next_plan_goes_by_it(
+    ask: Ask, say: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    file, results = ask(tune={RATE: [1e-3, 1e-2]}), Results(tmp_path / "run")
+    where = ("--profile", "smoke", "--results", str(results.root), "--jobs", "1")
+    code, told, error = say("tune", file, *where)
+    assert code == 0, error
+    assert f"small: kept in {results.root}/tuned/small.yaml" in told
+    assert not results.plan_file.exists(), "what only tunes is reported nowhere"
+    assert len(list(results.trials.glob("*.json"))) == 2 * 2 * 2
+    made = read_choices(results.root / "tuned" / "small.yaml")
+    assert [each.variant for each in made] == ["with", "without"]
+    plan = make_plan([file], "smoke", {}, [300], results=results)
+    assert {each.variant: each.tuned for each in plan.trials.values()} == {
+        each.variant: each.chosen for each in made
+    }
+    for words, line in (
+        (("tune", ask("plain")), "none of these experiments names what to tune"),
+        (("tune", file, f"{RATE}=1"), f"{RATE} is set on the command line: leave it out"),
+        (("run", file, "--tune"), "--tune is gone: use `ablations tune`"),
+        (("plan", file, "--tune"), "--tune is gone: use `ablations tune`"),
+    ):
+        code, _, error = say(*words, *where)
+        assert (code, line in error) == (2, True), error
 
 
 # What is committed.
@@ -154,27 +180,26 @@ TUNED = sorted(str(p.relative_to(QUICK).with_suffix("")) for p in QUICK.glob("*/
 
 
 def test_committed_choices_are_of_the_question_as_it_stands_at_quick(tmp_path: Path) -> None:
-    results = Results(tmp_path)
-    plan = make_plan(TUNED, "quick", {}, [300], results=results)
+    plan = make_plan(TUNED, "quick", {}, [300], results=Results(tmp_path))
     for name in TUNED:
-        assert plan.tables[name].arms == "tuned", "every variant that a claim compares"
+        assert plan.experiments[name].choices, "every variant that a claim compares"
         for choice in read_choices(committed(name, "quick")):
             values = [each["set"] for each in choice.tried]
             assert choice.chosen in values
             assert all(len(each["losses"]) == 2 for each in choice.tried)
 
 
-def test_the_control_of_every_task_has_the_rate_that_tuning_chose(ask: Ask) -> None:
+def test_the_baseline_of_every_task_has_the_lr_that_tuning_chose(ask: Ask) -> None:
     for path in (FOLDER / "base").glob("*.yaml"):
         task = path.stem
         file = ask(task=task, variants={"control": {}}, baseline="control", settings={},
                    tune={RATE: RATES})  # fmt: skip
-        ablation, source = read_experiment(Path(file))
-        (arm,) = arms_of(ablation, source, read_profile("quick"), {})
+        (variant,) = variants(file, "quick")
         (choice,) = read_choices(FOLDER / "tuned" / "base" / path.name)
         base = read_yaml(path).values
         assert choice.chosen == {RATE: base["train"]["optimizer"]["lr"]}, task
-        assert choice.regime == regime(arm, ablation), f"{task}: tuned for another control"
+        now = regime(variant, read_experiment(Path(file)))
+        assert choice.regime == now, f"{task}: tuned for another baseline"
 
 
 @pytest.mark.parametrize(("select", "loss"), [("best", 1.0), ("last", 2.0)])
@@ -183,26 +208,27 @@ def test_a_setting_is_tried_by_the_loss_of_the_weights_that_are_kept(
 ) -> None:
     curve = [Reading("loss", "nats", each, "valid", {"step": each}) for each in (3.0, 1.0, 2.0)]
     record = Record("0", "ok", {"train": {"select": select}}, readings=curve)
-    arm, stored = arms(ask(tune={RATE: RATES}))[0], Results("nowhere")
+    file, stored = ask(tune={RATE: RATES}), Results("nowhere")
     stored.read = lambda _: record  # type: ignore[method-assign]
-    found = tuning.tried(trials_of(arm, {RATE: RATES}), arm, stored)
+    trials = tuning_trials(variants(file)[0], read_experiment(Path(file)))
+    found = losses_of(trials, stored)
     assert [each.losses for each in found] == [[loss, loss]] * len(RATES)
 
 
 def test_what_no_claim_compares_may_run_untuned_beside_what_is_tuned(
     ask: Ask, tmp_path: Path
 ) -> None:
-    variants = {"with": {}, "without": {"model.position": "none"}, "rms": {"model.norm": "rms"}}
+    named = {"with": {}, "without": {"model.position": "none"}, "rms": {"model.norm": "rms"}}
     claim = {"id": "position.needed", "predicts": [{"worse": "without"}]}
-    file = ask(tune={RATE: RATES}, variants=variants, claims=[claim])
-    ablation, _ = read_experiment(Path(file))
+    file = ask(tune={RATE: RATES}, variants=named, claims=[claim])
     results = Results(tmp_path / "run")
-    for known, kind in (("rms", "fixed"), ("with", "fixed"), ("without", "tuned")):
-        (arm,) = [each for each in arms(file) if each.label == known]
-        keep_choices(results, "small", [choose(arm, ablation, "smoke", tried((2, 2), (1, 1)))])
+    for known, is_tuned in (("rms", False), ("with", False), ("without", True)):
+        (variant,) = [each for each in variants(file) if each.variant == known]
+        made = choose(variant, read_experiment(Path(file)), tried((2, 2), (1, 1)))
+        keep_choices(results, "small", [made])
         if known == "rms":
             results.root.joinpath("tuned/small.yaml").unlink()
-        (table,) = make_plan([file], "smoke", {}, [300], results=results).tables.values()
-        assert table.arms == kind
-    rates = {c.label: c.config["train"]["optimizer"]["lr"] for c in table.cells}
+        plan = make_plan([file], "smoke", {}, [300], results=results)
+        assert bool(plan.experiments["small"].choices) == is_tuned
+    rates = {t.variant: t.config["train"]["optimizer"]["lr"] for t in plan.trials.values()}
     assert rates == {"with": 3e-3, "without": 3e-3, "rms": 1e-2}

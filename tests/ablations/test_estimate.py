@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from ablations.plan.estimate import operations, rate_of, seconds_each, side_by_side
-from ablations.plan.wanted import Plan, Want, make_plan
+from ablations.estimate import operations, rate_of, seconds_each, side_by_side
+from ablations.expand import Trial
+from ablations.plan import Plan, make_plan
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.train.device import device_name
@@ -29,10 +30,10 @@ def never() -> float:
     raise AssertionError("nothing has to be measured")
 
 
-def made_here(want: Want, status: str = "ok", **env: Any) -> Record:
+def made_here(want: Trial, status: str = "ok", **env: Any) -> Record:
     env = {"code": want.code, "device": device_name(CPU), **env}
     reason = None if status == "ok" else "full"
-    return Record(want.trial, status, want.config, reason, env=env, data=want.data)
+    return Record(want.id, status, want.config, reason, env=env, data=want.data)
 
 
 def test_trials_side_by_side_take_no_less_than_the_longest() -> None:
@@ -43,7 +44,7 @@ def test_trials_side_by_side_take_no_less_than_the_longest() -> None:
 def test_without_records_time_is_work_times_the_rate_of_the_machine(
     plan: Plan, results: Results
 ) -> None:
-    wants = list(plan.wanted.values())
+    wants = list(plan.trials.values())
     each = seconds_each(wants, plan, results, CPU, lambda: 1e-6)
     assert each == [pytest.approx(1e-6 * operations(want)) for want in wants]
     assert each[2] == pytest.approx(2 * (each[0] or 0))
@@ -53,7 +54,7 @@ def test_without_records_time_is_work_times_the_rate_of_the_machine(
 def test_a_finished_trial_of_a_task_says_how_long_the_others_take(
     plan: Plan, results: Results
 ) -> None:
-    first, *others = plan.wanted.values()
+    first, *others = plan.trials.values()
     results.write(made_here(first, seconds=30.0))
     assert seconds_each(others, plan, results, CPU, never) == pytest.approx([30, 60], rel=0.1)
 
@@ -61,7 +62,7 @@ def test_a_finished_trial_of_a_task_says_how_long_the_others_take(
 def test_a_time_that_says_nothing_of_a_training_here_is_passed_over(
     plan: Plan, results: Results
 ) -> None:
-    first, *others = plan.wanted.values()
+    first, *others = plan.trials.values()
     for status, env in [
         ("ok", {"seconds": 30.0, "device": "cpu (another)"}),
         ("ok", {}),
@@ -72,7 +73,7 @@ def test_a_time_that_says_nothing_of_a_training_here_is_passed_over(
     ]:
         results.write(made_here(first, status, **env))
         assert seconds_each(others, plan, results, CPU, lambda: None) == [None, None], (status, env)
-    results.path(first.trial).write_text("{")
+    results.path(first.id).write_text("{")
     assert seconds_each(others, plan, results, CPU, lambda: None) == [None, None]
 
 
@@ -82,7 +83,7 @@ def test_what_no_memory_holds_has_no_time_and_what_is_not_trained_takes_none(
     huge = make_plan([ask(variants={"with": {"model.d_model": 1_000_000}})], "smoke", {}, [0])
     probed = make_plan([ask(measures=["share"], metric="time_share")], "smoke", {}, None)
     for plan, seconds in ((huge, None), (probed, 0.0)):
-        each = seconds_each(list(plan.wanted.values()), plan, results, CPU, lambda: 1e-9)
+        each = seconds_each(list(plan.trials.values()), plan, results, CPU, lambda: 1e-9)
         assert set(each) == {seconds}
 
 

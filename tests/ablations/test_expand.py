@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from ablations.config import FOLDER, read_yaml, resolve_trial
+from ablations.config import FOLDER, override, read_yaml, resolve_trial
+from ablations.expand import Trial, expand
 from ablations.facts import identity_of
-from ablations.plan.merge import Cell, arms_of, filled
-from ablations.plan.tree import get, replaced
 from ablations.spec import Profile, read_experiment
 from model.config import ConfigError
 from model.strict_yaml import Source
@@ -21,31 +20,35 @@ Ask = Callable[..., str]
 SEEDED = {"words": 200, "valid_words": 40, "test_words": 40}
 
 
-def cells(
+def trials(
     file: str | Path,
     overrides: Mapping[str, Any] | None = None,
     seeds: Sequence[int] = (0,),
     profile: Mapping[str, Any] | None = None,
-) -> list[Cell]:
-    ablation, source = read_experiment(Path(file))
+) -> list[Trial]:
     spent = Profile("own", 1, {}, Source("own.yaml", {"g2p": dict(profile or {})}))
-    arms = arms_of(ablation, source, spent, overrides or {})
-    return filled(arms, lambda arm: arm.cells(seeds))
+    return expand(read_experiment(Path(file)), spent, overrides or {}, seeds)
+
+
+def get(tree: Any, path: str) -> Any:
+    for key in path.split("."):
+        tree = tree[key]
+    return tree
 
 
 def settings_of(file: str, path: str, **asked: Any) -> list[Any]:
-    """What every cell of a question has at a path."""
-    return [get(cell.config, path) for cell in cells(file, **asked)]
+    """What every trial of an experiment has at a path."""
+    return [get(trial.config, path) for trial in trials(file, **asked)]
 
 
 def problems(file: str | Path, **asked: Any) -> list[str]:
     with pytest.raises(ConfigError) as error:
-        cells(file, **asked)
+        trials(file, **asked)
     assert all("\n" not in problem for problem in error.value.problems)
     return error.value.problems
 
 
-# What outranks what: base ← profile ← ablation ← command line ← variant ← seed.
+# What outranks what: base ← profile ← experiment ← command line ← variant ← seed.
 
 LEAN = {"settings": {"task.words": 200, "task.valid_words": 40, "task.test_words": 40}}
 
@@ -68,12 +71,12 @@ def test_a_variant_outranks_the_command_line_where_it_alone_replaces_more(ask: A
 
 
 def test_seeds_come_last_and_move_nothing_else(ask: Ask) -> None:
-    four = cells(ask(), seeds=(3, 5))
-    assert [(cell.label, cell.seed) for cell in four] == [
+    four = trials(ask(), seeds=(3, 5))
+    assert [(trial.variant, trial.seed) for trial in four] == [
         ("with", 3), ("with", 5), ("without", 3), ("without", 5),
     ]  # fmt: skip
     assert {**four[0].config, "seed": 5} == four[1].config
-    assert len({cell.trial for cell in four}) == 4
+    assert len({trial.id for trial in four}) == 4
 
 
 def test_a_part_that_replaces_leaves_no_option_of_the_old_one(ask: Ask) -> None:
@@ -91,7 +94,7 @@ def test_a_variant_gets_as_many_steps_as_fit_into_the_time_of_its_baseline(ask: 
     assert settings_of(file, "train.schedule.warmup", overrides=typed) == [20, 25]
     for wrong in ({"gone": 1.0}, {"without": 0}, {"without": "fast"}):
         with pytest.raises(ConfigError, match=r"step_times\.\w+: expected a variant and a number"):
-            cells(ask(step_times=wrong))
+            trials(ask(step_times=wrong))
 
 
 # Crossed factors.
@@ -100,14 +103,14 @@ ACROSS = {"size": {"small": {"model.depth": 1}, "large": {"model.depth": 2, "mod
 
 
 def test_every_variant_is_crossed_with_every_level(ask: Ask) -> None:
-    found = cells(ask(factors={**ACROSS, "rate": {"plain": None}}), seeds=(0, 1))
+    found = trials(ask(factors={**ACROSS, "rate": {"plain": None}}), seeds=(0, 1))
     assert len(found) == 8
-    assert {(cell.label, cell.across["size"]) for cell in found} == {
+    assert {(trial.variant, trial.factors["size"]) for trial in found} == {
         (label, size) for label in ("with", "without") for size in ("small", "large")
     }
-    for cell in found:
-        assert cell.config["model"]["depth"] == (1 if cell.across["size"] == "small" else 2)
-        assert cell.across["rate"] == "plain"
+    for trial in found:
+        assert trial.config["model"]["depth"] == (1 if trial.factors["size"] == "small" else 2)
+        assert trial.factors["rate"] == "plain"
 
 
 def test_what_a_question_varies_cannot_be_set(ask: Ask) -> None:
@@ -129,11 +132,8 @@ def test_a_variant_outranks_a_level_and_refers_to_what_the_level_sets(ask: Ask) 
 
 
 def id_of(*changes: tuple[str, Any], seed: int = 0) -> str:
-    tree = read_yaml(FOLDER / "base/g2p.yaml").values
-    for option, size in SEEDED.items():
-        tree = replaced(tree, f"task.{option}", size)
-    for path, value in changes:
-        tree = replaced(tree, path, value)
+    sizes = {f"task.{option}": size for option, size in SEEDED.items()}
+    tree = override(read_yaml(FOLDER / "base/g2p.yaml").values, {**sizes, **dict(changes)})
     return identity_of({**resolve_trial(tree), "seed": seed})
 
 
