@@ -77,7 +77,7 @@ def _variants(loaded: Loaded, experiment: str) -> list[Row]:
     entry = loaded.experiments[experiment]
     metric = entry["metric"]
     matters = metric.get("matters", entry["metrics"].get(metric["name"], {}).get("matters"))
-    tuned = {(c["label"], crossing(c["across"])): c["tuned"] for c in loaded.reported(experiment)}
+    tuned = {(c["label"], crossing(c["across"])): c["tuned"] for c in entry["cells"]}
     shared = {
         **{"ablation": experiment, "control": str(entry["control"]), "task": str(entry["task"])},
         **{"metric": metric["name"], "metric_label": str(metric["label"])},
