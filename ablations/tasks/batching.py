@@ -7,7 +7,6 @@ positions, of a window with the token before it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -249,15 +248,14 @@ class Windows:
 
 
 def some(batches: Sequence[Batch], tokens: int) -> list[Batch]:
-    """Every so many-th example, so that about so many tokens are read; batches are of like length,
-    so all lengths stay."""
+    """Every n-th example, so that about so many tokens are read; batches are of like length, so all
+    lengths stay."""
     whole = sum(x.numel() for b in batches for x in (b.inputs, b.source) if x is not None)
     every = max(1, whole // tokens)
     chosen, seen = [], 0
     for batch in batches:
-        rows = slice(-seen % every, None, every)
-        part = {name: x[rows] for name, x in vars(batch).items() if x is not None}
-        if len(part["labels"]):
-            chosen.append(replace(batch, **part))
+        first = -seen % every
+        if first < len(batch.labels):
+            chosen.append(batch.map(lambda x, first=first: x[first::every]))  # type: ignore[misc]
         seen += len(batch.labels)
     return chosen

@@ -79,13 +79,10 @@ class Devices:
 
         Where there is none for this rank, it computes a row of another's of which no label counts.
         """
-        if self.count == 1:
-            return part
         rows = len(part.labels)
         first, end = (rows * each // self.count for each in (self.rank, self.rank + 1))
         chosen = slice(first, end) if first < end else slice(1)
-        held = {name: value[chosen] for name, value in vars(part).items() if value is not None}
-        own = replace(part, **held)
+        own = part if self.count == 1 else part.map(lambda x: x[chosen])
         return own if first < end else replace(own, labels=torch.full_like(own.labels, IGNORE))
 
     def in_turn(self, parts: Sequence[Batch]) -> Iterator[Batch]:
