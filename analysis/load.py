@@ -59,17 +59,13 @@ class Loaded:
 
     @cached_property
     def experiments(self) -> dict[str, dict[str, Any]]:
-        """The experiments of the plan, by title."""
+        """Name → what the plan says of an experiment."""
         return dict(self.plan["ablations"])
-
-    def reported(self, experiment: str) -> list[dict[str, Any]]:
-        """The planned trials of an experiment."""
-        return list(self.experiments[experiment]["cells"])
 
     def lacks_tuning(self, experiment: str) -> bool:
         """Whether its variants are to be tuned, and some are not."""
         entry = self.experiments[experiment]
-        return bool(entry["grid"]) and not all(cell["tuned"] for cell in self.reported(experiment))
+        return bool(entry["grid"]) and not all(cell["tuned"] for cell in entry["cells"])
 
     def title(self, experiment: str, metric: str) -> str:
         """What a metric is called in a sentence or on an axis."""

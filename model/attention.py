@@ -281,7 +281,9 @@ def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     A recurrent model's attention has one head.
     """
     named = model.named_modules()
-    names: dict[nn.Module, str] = {part: name for name, part in named if isinstance(part, Shown)}
+    names: dict[nn.Module, str] = {
+        module: name for name, module in named if isinstance(module, Shown)
+    }
     found: dict[str, Tensor] = {}
 
     def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:

@@ -5,6 +5,7 @@ B: sequences, T: target positions, S: source positions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -74,17 +75,17 @@ class Batch:
         return cls(labels_BT, inputs_BT, lengths_B, source_BS, source_lengths_B)
 
     def to(self, device: torch.device | str) -> Batch:
-        moved = {
-            name: value.to(device, non_blocking=True)
-            for name, value in vars(self).items()
-            if value is not None
-        }
-        return replace(self, **moved)
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     @property
     def tokens(self) -> int:
         """How many labels the loss is averaged over."""
         return int((self.labels != IGNORE).sum())
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The same batch with every tensor changed."""
+        each = {name: change(value) for name, value in vars(self).items() if value is not None}
+        return replace(self, **each)
 
 
 def positions(length: int, like: Tensor, start: int = 0) -> Tensor:

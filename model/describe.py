@@ -162,7 +162,7 @@ def _tree(description: Description) -> Iterator[str]:
 
 
 def _what(module: nn.Module, names: dict[Any, str]) -> str:
-    """The part's name, or the sizes of a matrix."""
+    """The component's name, or the sizes of a matrix."""
     if isinstance(module, Joint):
         rows = ", ".join(name for name, _ in module.splits["weight"])
         return f"{module.in_features:,} → {module.out_features:,}: {rows}"

@@ -223,12 +223,12 @@ def signature(module: nn.Module) -> Any:
     return [
         (
             name,
-            type(part),
-            {key: _setting(value) for key, value in vars(part).items() if key not in library},
-            {key: value.shape for key, value in part.named_parameters(recurse=False)},
-            {key: value.shape for key, value in part.named_buffers(recurse=False)},
+            type(below),
+            {key: _setting(value) for key, value in vars(below).items() if key not in library},
+            {key: value.shape for key, value in below.named_parameters(recurse=False)},
+            {key: value.shape for key, value in below.named_buffers(recurse=False)},
         )
-        for name, part in module.named_modules()
+        for name, below in module.named_modules()
     ]
 
 

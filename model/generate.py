@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from model.batch import BOS, EOS, Batch
 from model.layers import evaluating
@@ -27,20 +28,9 @@ class Decoding:
 
     def select(self, rows_B: Tensor) -> Decoding:
         """The same with other sequences: some dropped, some doubled."""
-        return replace(
-            self,
-            states=_select(self.states, rows_B),
-            memory=_select(self.memory, rows_B),
-            memory_lengths=_select(self.memory_lengths, rows_B),
-        )
-
-
-def _select(tree: Any, rows_B: Tensor) -> Any:
-    if tree is None:
-        return None
-    if isinstance(tree, Tensor):
-        return tree.index_select(0, rows_B)
-    return type(tree)(_select(branch, rows_B) for branch in tree)
+        kept = (self.states, self.memory, self.memory_lengths)
+        states, memory, lengths = tree_map_only(Tensor, lambda x: x.index_select(0, rows_B), kept)
+        return replace(self, states=states, memory=memory, memory_lengths=lengths)
 
 
 class Generator(Protocol):

@@ -51,7 +51,7 @@ def evaluating(model: Any) -> Iterator[None]:
 
 @contextmanager
 def keeping_modes(model: nn.Module) -> Iterator[None]:
-    """Every module's own mode comes back, a frozen part's too, whatever happens in the block."""
+    """Every module's own mode comes back, a frozen module's too, whatever happens in the block."""
     modes = [(module, module.training) for module in model.modules()]
     try:
         yield

@@ -145,7 +145,9 @@ class Positions(Evaluation):
     }
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
-        schemes = {n: part for n, part in model.named_modules() if isinstance(part, InputScheme)}
+        schemes = {
+            n: module for n, module in model.named_modules() if isinstance(module, InputScheme)
+        }
         if not schemes:
             return self.nothing(
                 {"step": step}, "this model has no vectors of positions at its input"

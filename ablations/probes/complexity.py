@@ -145,12 +145,12 @@ def longest_path(config: dict[str, Any], task: Task, length: int) -> int:
     narrow = {**config["model"], "d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
     narrow |= {"depth": length, "max_len": max(length, config["model"]["max_len"])}
     model = build(narrow, task.source_size, task.target_size, config["seed"]).double()
-    cells = [part for part in mixer_of(model).modules() if isinstance(part, Layer)]
+    cells = [module for module in mixer_of(model).modules() if isinstance(module, Layer)]
     if cells:
         return _cell_path(mixer_of(model), cells, length)
     reaches = np.eye(length, dtype=bool)
     seen: list[tuple[Any, NDArray[np.bool_]]] = []
-    (stack,) = (part for part in model.modules() if isinstance(part, Stack))
+    (stack,) = (module for module in model.modules() if isinstance(module, Stack))
     for applied, block in enumerate(stack.blocks, 1):
         assert block.mixer is not None
         own = signature(block.mixer)

@@ -7,7 +7,6 @@ positions, of a window with the token before it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -139,11 +138,11 @@ class Padded:
             digest = sha256(f"{seed} {name} {epoch}".encode()).digest()
             generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
             order_N = generator.permutation(len(self))
-            size = max(1, round(POOL * budget.part / self._cost_N.mean()))
+            size = max(1, round(POOL * budget.batch_tokens / self._cost_N.mean()))
             pools = np.array_split(order_N, max(1, round(len(self) / size)))
             for pool in pools:
                 ranked = pool[np.argsort(self._rank_N[pool], kind="stable")]
-                batches = self._cut(ranked, budget.part, budget.micro_batches)
+                batches = self._cut(ranked, budget.batch_tokens, budget.micro_batches)
                 steps = -(-len(batches) // budget.micro_batches)
                 strata = [batches[index : index + steps] for index in range(0, len(batches), steps)]
                 shuffled = [generator.permutation(len(stratum)) for stratum in strata]
@@ -231,7 +230,7 @@ class Windows:
         """
         count = max(1, self.tokens // self.length - 1)
         places = min(self.length, self.tokens - count * self.length + 1)
-        part = max(1, budget.part // self.length)
+        part = max(1, budget.batch_tokens // self.length)
         steps = -(-count // (part * budget.micro_batches))
         epoch, first = divmod(start, steps)
         while True:
@@ -249,15 +248,14 @@ class Windows:
 
 
 def some(batches: Sequence[Batch], tokens: int) -> list[Batch]:
-    """Every so many-th example, so that about so many tokens are read; batches are of like length,
-    so all lengths stay."""
+    """Every n-th example, so that about so many tokens are read; batches are of like length, so all
+    lengths stay."""
     whole = sum(x.numel() for b in batches for x in (b.inputs, b.source) if x is not None)
     every = max(1, whole // tokens)
     chosen, seen = [], 0
     for batch in batches:
-        rows = slice(-seen % every, None, every)
-        part = {name: x[rows] for name, x in vars(batch).items() if x is not None}
-        if len(part["labels"]):
-            chosen.append(replace(batch, **part))
+        first = -seen % every
+        if first < len(batch.labels):
+            chosen.append(batch.map(lambda x, first=first: x[first::every]))  # type: ignore[misc]
         seen += len(batch.labels)
     return chosen

@@ -81,14 +81,16 @@ class Generated(Task):
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
         for step in count(start):
             generator = _generator(self.name, "train", seed, step)
-            yield tuple(self._part(generator, budget, part) for part in range(budget.micro_batches))
+            yield tuple(
+                self._batch(generator, budget, index) for index in range(budget.micro_batches)
+            )
 
-    def _part(self, generator: np.random.Generator, budget: Budget, part: int) -> Batch:
-        """A batch of one size, from the smaller ones for the first part to the larger ones."""
+    def _batch(self, generator: np.random.Generator, budget: Budget, index: int) -> Batch:
+        """A batch of one size: the first of a step has a small one, the last a large one."""
         kinds = len(self.sizes)
-        place = int(generator.integers(part * kinds, (part + 1) * kinds))
+        place = int(generator.integers(index * kinds, (index + 1) * kinds))
         size = self.sizes[place // budget.micro_batches]
-        number = max(1, budget.part // self.cost(size))
+        number = max(1, budget.batch_tokens // self.cost(size))
         return self.batch(self._rows(generator, "train", number, size))
 
     def _rows(

@@ -91,7 +91,7 @@ class Budget:
     """Batches of like length that make up a step, from short ones to long ones."""
 
     @property
-    def part(self) -> int:
+    def batch_tokens(self) -> int:
         """Tokens of one batch, about; a longer sequence is a batch of its own."""
         return max(1, self.tokens // self.micro_batches)
 

@@ -135,9 +135,9 @@ class Trainer:
             self.evaluate()
         self.model.train()
         stream = self.task.steps(self.seed, self.config.budget, self.step)
-        for parts in islice(stream, steps - self.step):
+        for micro_batches in islice(stream, steps - self.step):
             self.step += 1
-            norm = self.learn(parts)
+            norm = self.learn(micro_batches)
             if self.step in log_at and not self.log(norm, report):
                 return self.training
             if self.step in evaluate_at:
@@ -149,13 +149,13 @@ class Trainer:
         self.finish()
         return self.training
 
-    def learn(self, parts: Sequence[Batch]) -> Tensor:
+    def learn(self, micro_batches: Sequence[Batch]) -> Tensor:
         """One step; the norm of its gradient."""
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * self.schedule.share(self.step)
-        tokens = sum(part.tokens for part in parts)
+        tokens = sum(batch.tokens for batch in micro_batches)
         self.devices.begin(self.seed, self.step)
-        shares = [self.devices.share(part).to(self.device) for part in parts]
+        shares = [self.devices.share(batch).to(self.device) for batch in micro_batches]
         own, in_turn = tokens / self.devices.count, self.devices.in_turn
         loss, norm = update(self.forward, shares, own, self.optimizer, self.config, in_turn)
         if self.average is not None:

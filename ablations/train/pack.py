@@ -91,12 +91,12 @@ class Pack:
         return [replica.training for replica in self.replicas]
 
     def learn(self, given: Sequence[Sequence[Batch]]) -> Tensor:
-        """One step of every replica, each from its own parts; the norms of their gradients."""
+        """One step of every replica on its own micro-batches; the norms of their gradients."""
         first = self.replicas[0]
         for group, peak in zip(self.optimizer.param_groups, first.peaks, strict=True):
             group["lr"] = peak * first.schedule.share(self.step)
         self.optimizer.zero_grad()
-        tokens_P = torch.tensor([sum(part.tokens for part in parts) for parts in given])
+        tokens_P = torch.tensor([sum(batch.tokens for batch in batches) for batches in given])
         tokens_P = tokens_P.to(self.device)
         total_P = torch.zeros(len(self.replicas), device=self.device)
         for batches in zip_longest(*given):

@@ -24,7 +24,7 @@ from model.attention import MASK, PATH, SCALE, SIMILARITY
 from model.batch import positions
 from model.build import build as whole
 from model.mixers import MIXER, Context
-from model.mixers.attention import Attention
+from model.mixers.attention import Attention, Scoring
 from model.positions import POSITION
 
 D_MODEL, N_HEADS, D_HEAD = 8, 2, 3  # heads that do not fill the width
@@ -38,17 +38,16 @@ def build(
     scale: str = "sqrt_d_head",
     similarity: str = "dot",
     mask: str = "infinity",
-    attention_dropout: float = 0.0,
     **options: Any,
 ) -> Attention:
     sizes = {"d_model": D_MODEL, "n_heads": n_heads, "d_head": D_HEAD}
-    parts = {
-        "position": POSITION.build("none"),
-        "scale": SCALE.build(scale, **sizes),
-        "similarity": SIMILARITY.build(similarity),
-        "path": PATH.build(path, mask=MASK.build(mask)),
-    }
-    given = {**sizes, **parts, "attention_dropout": attention_dropout, "cross": cross}
+    scoring = Scoring(
+        POSITION.build("none"),
+        SCALE.build(scale, **sizes),
+        SIMILARITY.build(similarity),
+        PATH.build(path, mask=MASK.build(mask)),
+    )
+    given = {**sizes, "scoring": scoring, "cross": cross}
     return randomised(MIXER.build({"name": "attention", **options}, **given))
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from model.attention import MASK
 from model.batch import BOS, EOS, Batch
 from model.build import build
-from model.generate import Decoding, Question, beam, generate, greedy, sample
+from model.generate import Decoding, Question, beam, greedy, sample
 from model.mixers import MIXER
 from model.positions import POSITION
 
@@ -128,15 +128,6 @@ def test_the_colder_the_draws_the_nearer_to_greedy() -> None:
     for temperature in [1e-39, 1e-320, 1e-7]:
         cold = sample(model, PROMPT, 6, temperature=temperature)
         assert [answer.tokens for answer in cold] == likeliest
-
-
-def test_a_sequence_stops_at_its_own_end_and_others_go_on() -> None:
-    script = iter([[3, EOS, 4], [EOS, 5], [5], [5]])  # closed rows leave the batch
-    question = Question(prompt=torch.tensor([[3], [4], [5]]))
-    answers = generate(
-        made("attention", "decoder"), question, 4, lambda _: torch.tensor(next(script))
-    )
-    assert [answer.tokens for answer in answers] == [[3], [], [4, 5, 5, 5]]
 
 
 def test_what_cannot_be_asked_is_said_in_words() -> None:

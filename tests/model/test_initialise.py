@@ -139,16 +139,6 @@ def test_learned_positions_start_at_the_size_that_is_asked_for() -> None:
             assert rms(positions_alone(model)) == pytest.approx(std, rel=0.02)
 
 
-def test_only_the_size_changes_with_the_deviation() -> None:
-    """So that two sizes are compared from the same directions, and all else is paired."""
-    plain, larger = (made(position={"name": "learned", "std": std}) for std in (None, 1.0))
-    torch.testing.assert_close(positions_alone(plain) * D**0.5, positions_alone(larger))
-    for (name, one), (_, other) in zip(
-        plain.named_parameters(), larger.named_parameters(), strict=True
-    ):
-        assert torch.equal(one, other) == ("position.table" not in name)
-
-
 LABELS = [[3, IGNORE, 0], [IGNORE, 4, 1]]
 
 
@@ -173,16 +163,6 @@ def test_one_class_a_sequence_is_scored_like_one_label_a_token() -> None:
         by_hand(row, label) for row, label in zip(logits_BC.tolist(), [4, 0, 2], strict=True)
     )
     assert_equals(cross_entropy(logits_BC, torch.tensor([4, 0, 2])), expected)
-
-
-def test_what_is_ignored_gets_no_gradient() -> None:
-    for over in ["all", "other"]:
-        logits_BTV = random(2, 3, 5).requires_grad_()
-        cross_entropy(logits_BTV, torch.tensor(LABELS), 0.1, over).backward()
-        is_ignored = torch.tensor(LABELS) == IGNORE
-        assert logits_BTV.grad is not None
-        assert not logits_BTV.grad[is_ignored].any()
-        assert logits_BTV.grad[~is_ignored].all()
 
 
 TARGET = torch.tensor([[BOS, 5, 6, EOS], [BOS, 7, EOS, PAD]])

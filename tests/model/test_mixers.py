@@ -30,6 +30,7 @@ from model.batch import positions
 from model.build import build
 from model.init import logical_parameters
 from model.mixers import MIXER, Context, Mixer
+from model.mixers.attention import Scoring
 from model.mixers.recurrences import scan
 from model.positions import POSITION, Position
 
@@ -49,17 +50,14 @@ def make(
     """The mixer, in double precision, with no weight of zero or one."""
     sizes = {"d_model": D, "n_heads": HEADS, "d_head": D // HEADS, "max_len": max_len}
     mask = MASK.build("infinity")
-    parts = {
-        "mask": mask,
-        "path": PATH.build(path, mask=mask),
-        "scale": SCALE.build(scale, **sizes),
-        "similarity": SIMILARITY.build("dot"),
-        "position": position or POSITION.build("none"),
-        "attention_dropout": 0.0,
-    }
-    return randomised(
-        MIXER.build(written, **sizes, **parts, layer=layer, causal=causal, cross=cross)
+    scoring = Scoring(
+        position or POSITION.build("none"),
+        SCALE.build(scale, **sizes),
+        SIMILARITY.build("dot"),
+        PATH.build(path, mask=mask),
     )
+    where = {"layer": layer, "causal": causal, "cross": cross}
+    return randomised(MIXER.build(written, **sizes, **where, mask=mask, scoring=scoring))
 
 
 def run(mixer: Mixer, x: Tensor, causal: bool, lengths: list[int] | None = None) -> Tensor:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,6 @@ from ablations.train.checkpoint import (
 )
 from ablations.train.config import TrainConfig
 from ablations.train.loop import Trainer, validate
-from model.batch import Batch
 from model.config import ConfigError
 
 
@@ -306,21 +303,3 @@ def test_the_mean_is_that_of_the_formula_whose_steps_count_from_one() -> None:
     assert next(steps, None) is None
     for name, mean in trainer.average.weights.items():
         torch.testing.assert_close(mean, slow[name], rtol=1e-5, atol=1e-6)
-
-
-def test_of_a_training_that_only_gets_worse_the_least_bad_trained_weights_are_left() -> None:
-    """It reads right what is asked, and is taught wrong: each step takes it further away."""
-
-    class Misleading(Backwards):
-        def steps(self, *asked: Any) -> Iterator[tuple[Batch, ...]]:
-            for parts in super().steps(*asked):
-                yield tuple(replace(each, labels=torch.zeros_like(each.labels)) for each in parts)
-
-    rate = {"optimizer": {"name": "adam", "lr": 0.1}}
-    config = TrainConfig(steps=4, evaluations=4, batch_tokens=60, select="best", **rate)
-    trainer = Trainer(small_model(), Misleading(), config, 0, CPU)
-    trainer.run(lambda *_: None, None)
-    untrained, first, *later = valid_losses(trainer)
-    assert untrained < first < min(later)
-    assert trainer.best_loss == first
-    assert validate(trainer.model, trainer.task, CPU) == first
