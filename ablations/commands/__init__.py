@@ -91,7 +91,7 @@ COMMANDS = {
         ("", "position.needed --profile full"),
     ),
     "figure": Command(
-        pages.figure, f"figure {_FOLDER}", "the figures of one kind", ("forest --profile smoke",)
+        pages.figure, f"kind {_FOLDER}", "the figures of one kind", ("forest --profile smoke",)
     ),
     "compare": Command(
         pages.compare, "one other", "two results folders: what changed beyond noise",
@@ -128,8 +128,7 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
             allow_abbrev=False,
         )
         for argument in command.arguments.split():
-            flags, settings = ARGUMENTS[argument]
-            parser.add_argument(*flags, **settings)
+            parser.add_argument(argument, **ARGUMENTS[argument])
         parser.set_defaults(command=name, act=command.act)
     return program, commands.choices
 
@@ -166,10 +165,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if name not in commands:
         raise ConfigError([f"no command '{name[:100]}'. {nearest(name[:100], commands)}"])
     options = commands[name].parse_intermixed_args(list(argv[1:]))
-    words = getattr(options, "names", [])
-    overrides = [word for word in words if "=" in word]
+    overrides: list[str] = []
+    for several in {"names", "variants", "preset"} & vars(options).keys():
+        words = getattr(options, several)
+        overrides = [word for word in words if "=" in word]
+        setattr(options, several, [word for word in words if "=" not in word])
     if overrides and name not in SETTABLE:
         raise ConfigError([f"{name} takes no path=value"])
-    options.names = [word for word in words if "=" not in word]
     options.overrides, options.factors = parse_overrides(overrides)
     return options

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from ablations.plan import Plan
 
 
-def _argument(*flags: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    return flags, settings
-
-
 def whole(text: str, least: int = 1) -> int:
     if not re.fullmatch(r"\d{1,15}", text) or int(text) < least:
         raise ArgumentTypeError(f"expected a whole number from {least}, got '{text[:80]}'")
@@ -71,81 +67,52 @@ def seeds(text: str) -> list[int]:
     return found
 
 
-ARGUMENTS = {
-    # what is asked for
-    "names": _argument(
-        "names", nargs="*", metavar="NAME", help="chapters, experiments or files; default: all"
-    ),
-    "variants": _argument(
-        "names", nargs="*", metavar="EXPERIMENT:VARIANT", help="two, such as norm/g2p:post"
-    ),
-    "preset": _argument("names", nargs="*", metavar="PRESET", help=", ".join(presets.names())),
-    "trial": _argument(
-        "trial",
-        help="EXPERIMENT:VARIANT, such as norm/g2p:post or norm/g2p:post:301, or an id's digits",
-    ),
-    "input": _argument("input", help="what to ask, such as a word; after -- if it starts with -"),
-    "claims": _argument("claims", nargs="*", metavar="ID", help="default: every claim"),
-    "figure": _argument("kind", metavar="NAME", help="such as forest"),
-    "one": _argument("one", metavar="A", help="a results folder"),
-    "other": _argument("other", metavar="B", help="another"),
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "names": {"nargs": "*", "metavar": "NAME",
+              "help": "chapters, experiments or files; default: all"},
+    "variants": {"nargs": "*", "metavar": "EXPERIMENT:VARIANT",
+                 "help": "two, such as norm/g2p:post"},
+    "preset": {"nargs": "*", "metavar": "PRESET", "help": ", ".join(presets.names())},
+    "trial": {"help": "EXPERIMENT:VARIANT, such as norm/g2p:post or norm/g2p:post:301, or an id"},
+    "input": {"help": "what to ask, such as a word; after -- if it starts with -"},
+    "claims": {"nargs": "*", "metavar": "ID", "help": "default: every claim"},
+    "kind": {"metavar": "NAME", "help": "such as forest"},
+    "one": {"metavar": "A", "help": "a results folder"},
+    "other": {"metavar": "B", "help": "another"},
     # which trials
-    "--claim": _argument(
-        "--claim", action="append", default=[], metavar="ID", help="the experiments that decide it"
-    ),
-    "--profile": _argument("--profile", default="quick", help="smoke, quick, full or gpu"),
-    "--results": _argument("--results", metavar="DIR", help="default: results/<profile>"),
-    "--seeds": _argument(
-        "--seeds", type=seeds, metavar="N", help="the first N reported seeds, or 300-304, or 7,8"
-    ),
-    "--seed": _argument(
-        "--seed", type=partial(whole, least=0), metavar="N", help="default: the first that is run"
-    ),
-    "--import": _argument(
-        "--import", dest="imports", action="append", default=[], metavar="MODULE",
-        help="a module with components of your own",
-    ),
-    "--rerun": _argument("--rerun", choices=("stale", "failed"), help="run these again"),
-    "--large": _argument("--large", action="store_true", help="also more than 20,000 trials"),
+    "--claim": {"action": "append", "default": [], "metavar": "ID",
+                "help": "the experiments that decide it"},
+    "--profile": {"default": "quick", "help": "smoke, quick, full or gpu"},
+    "--results": {"metavar": "DIR", "help": "default: results/<profile>"},
+    "--seeds": {"type": seeds, "metavar": "N",
+                "help": "the first N reported seeds, or 300-304, or 7,8"},
+    "--seed": {"type": partial(whole, least=0), "metavar": "N",
+               "help": "default: the first that is run"},
+    "--import": {"dest": "imports", "action": "append", "default": [], "metavar": "MODULE",
+                 "help": "a module with components of your own"},
+    "--rerun": {"choices": ("stale", "failed"), "help": "run these again"},
+    "--large": {"action": "store_true", "help": "also more than 20,000 trials"},
     # where they run
-    "--jobs": _argument(
-        "--jobs", type=whole, help="jobs at once; default: one per usable core or accelerator"
-    ),
-    "--device": _argument("--device", help="default: the accelerator if there is one, else cpu"),
-    "--devices": _argument(
-        "--devices", type=whole, default=1, metavar="N",
-        help="so many train one trial together, a process each; default: 1",
-    ),
-    "--pack": _argument(
-        "--pack", type=whole, default=1, metavar="N",
-        help="seeds in a pass, which train as one model; default: 1",
-    ),
-    "--limit": _argument(
-        "--limit", type=seconds, metavar="SECONDS", help="a job that takes longer is ended"
-    ),
-    "--on": _argument(
-        "--on", choices=("local", "ray", "slurm"), default="local",
-        help="this machine, a Ray cluster or Slurm; --jobs is then how many run there at once",
-    ),
-    "--address": _argument(
-        "--address", metavar="HOST:PORT",
-        help="of a Ray cluster; default: RAY_ADDRESS, or one is started here",
-    ),
-    "--trust-cluster": _argument(
-        "--trust-cluster", action="store_true",
-        help="also a Ray cluster that other machines can reach without a token",
-    ),
-    "--cluster": _argument(
-        "--cluster", metavar="FILE.yaml", help="partition, time limit and so on, for Slurm"
-    ),
+    "--jobs": {"type": whole, "help": "jobs at once; default: one per usable core or accelerator"},
+    "--device": {"help": "default: the accelerator if there is one, else cpu"},
+    "--devices": {"type": whole, "default": 1, "metavar": "N",
+                  "help": "so many train one trial together, a process each; default: 1"},
+    "--pack": {"type": whole, "default": 1, "metavar": "N",
+               "help": "seeds in a pass, which train as one model; default: 1"},
+    "--limit": {"type": seconds, "metavar": "SECONDS", "help": "a job that takes longer is ended"},
+    "--on": {"choices": ("local", "ray", "slurm"), "default": "local",
+             "help": "this machine, a Ray cluster or Slurm; --jobs then counts the jobs there"},
+    "--address": {"metavar": "HOST:PORT",
+                  "help": "of a Ray cluster; default: RAY_ADDRESS, or one is started here"},
+    "--trust-cluster": {"action": "store_true",
+                        "help": "also a Ray cluster that others can reach without a token"},
+    "--cluster": {"metavar": "FILE.yaml", "help": "partition, time limit and so on, for Slurm"},
     # other
-    "--json": _argument("--json", action="store_true", help="one JSON document, nothing else"),
-    "--yes": _argument("--yes", action="store_true", help="delete what is listed"),
-    "--to": _argument("--to", type=Path, metavar="OUT", required=True, help="where to write"),
-    "--length": _argument("--length", type=whole, metavar="N", help="default: max_len"),
-    "--vocabulary": _argument(
-        "--vocabulary", type=whole, metavar="N", help="default: the preset's or 32,000"
-    ),
+    "--json": {"action": "store_true", "help": "one JSON document, nothing else"},
+    "--yes": {"action": "store_true", "help": "delete what is listed"},
+    "--to": {"type": Path, "metavar": "OUT", "required": True, "help": "where to write"},
+    "--length": {"type": whole, "metavar": "N", "help": "default: max_len"},
+    "--vocabulary": {"type": whole, "metavar": "N", "help": "default: the preset's or 32,000"},
 }  # fmt: skip
 """Every argument of every command."""
 

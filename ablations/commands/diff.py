@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def act(options: Namespace) -> int:
-    variants = options.names
+    variants = options.variants
     if len(variants) != 2:
         raise ConfigError(["diff compares two variants, such as norm/g2p:pre norm/g2p:post"])
     words = [variant.partition(":")[0] for variant in variants]
