@@ -1,4 +1,4 @@
-"""From a written choice to a model: the only place that turns names into objects."""
+"""Builds a model from a config: the only place that turns names into objects."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _transformer(
         feedforward = FEEDFORWARD.build(config.feedforward, **given)
         if isinstance(feedforward, NoFeedForward):
             feedforward = None
-        sublayers = sum(part is not None for part in (own, cross, feedforward))
+        sublayers = sum(each is not None for each in (own, cross, feedforward))
         residual = RESIDUAL.build(
             config.residual, make_norm=make_norm, sublayers=sublayers, **given
         )

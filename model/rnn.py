@@ -79,9 +79,9 @@ class Layer(nn.RNNBase):
         """All hidden vectors, and the state after the last position."""
         if self.in_steps:
             return self.run_steps(x_BTD, state)
-        given = tuple(part[None].contiguous() for part in state)
+        given = tuple(each[None].contiguous() for each in state)
         y_BTH, after = self(x_BTD, given if self.kept > 1 else given[0])
-        return y_BTH, tuple(part[0] for part in (after if self.kept > 1 else (after,)))
+        return y_BTH, tuple(each[0] for each in (after if self.kept > 1 else (after,)))
 
     def run_steps(self, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         input_BTG = F.linear(x_BTD, self.weight_ih_l0, self.bias_ih_l0)  # needs no loop

@@ -28,7 +28,7 @@ BlockState: TypeAlias = tuple[MixerState, ...]  # one for each mixer of the bloc
 
 
 class Block(nn.Module):
-    """Mixers, then a feed-forward, each joined to the stream by the residual part."""
+    """Mixers, then a feed-forward, each joined to the stream by the residual component."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Transformer(nn.Module):
         """Trained vectors for parts of the source, such as BERT's two sentences; a batch that names
         no segments is all of the first."""
         final_norm: bool | None = None
-        """Whether a stack ends in a norm. Left out: as the residual part has it."""
+        """Whether a stack ends in a norm. Left out: as the residual component has it."""
         causal_encoder: bool = False
         causal_decoder: bool = True
         position: dict[str, Any] = choice(POSITION, "sinusoidal")

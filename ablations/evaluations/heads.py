@@ -1,4 +1,4 @@
-"""Which heads a trained model needs, and whether they look at different things.
+"""Importance, pruning and divergence of attention heads.
 
 B: sequences, H: heads of a layer, T: queries, S: keys, K: d_head.
 """
@@ -57,7 +57,9 @@ class HeadsNeeded(Evaluation):
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         at: dict[str, float | str] = {"step": step}
-        layers = {name: part for name, part in model.named_modules() if isinstance(part, Heads)}
+        layers = {
+            name: module for name, module in model.named_modules() if isinstance(module, Heads)
+        }
         if not layers:
             reason = "the model has no attention heads: choose model.mixer=attention"
             return self.nothing(at, reason)
@@ -118,7 +120,7 @@ def _importance(
 
 @contextmanager
 def masked(layers: Layers, masks: Mapping[str, Tensor]) -> Iterator[None]:
-    """For the block, a layer's heads answer times its mask, B H or 1 H."""
+    """Multiply the output of each head by its mask, B H or 1 H, in the block."""
     by_path: dict[nn.Module, Tensor] = {layers[name].path: mask for name, mask in masks.items()}
 
     def times(path: nn.Module, given: Any, answer: tuple[Tensor, Tensor | None]) -> Any:
@@ -164,11 +166,11 @@ def nats(
 
 
 def unfused(model: nn.Module) -> nn.Module:
-    """A copy with the same numbers that has its weights to show."""
+    """A copy of the model on the explicit path, which has weights to show."""
     shown = deepcopy(model)
-    for part in shown.modules():
-        if isinstance(part, Heads):
-            part.path = Explicit(getattr(part.path, "mask", Infinity()))
+    for module in shown.modules():
+        if isinstance(module, Heads):
+            module.path = Explicit(getattr(module.path, "mask", Infinity()))
     return shown
 
 
