@@ -1,4 +1,4 @@
-"""Attention itself: how queries meet keys, what is hidden, and the paths that compute it.
+"""Attention: scale, similarity, mask, and the paths that compute it.
 
 softmax(similarity(q, k) · scale + bias) v over the keys that may be seen (Vaswani et al. 2017,
 eq. 1). All paths give the same numbers up to rounding.
@@ -24,7 +24,7 @@ SCALE = Family("scale")
 
 
 class Scale(nn.Module):
-    """Queries in, queries and a plain factor out: a fixed scale costs nothing."""
+    """Returns queries and a factor: a fixed scale is folded into the product."""
 
     factor: float = 1.0
 
@@ -88,7 +88,7 @@ SIMILARITY = Family("similarity")
 
 
 class Similarity(nn.Module):
-    """Queries and keys in, such that their dot product is what is to be compared, out."""
+    """Maps queries and keys so that their dot product is the similarity."""
 
     def compared(self, q_BHTK: Tensor, k_BHSK: Tensor) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
@@ -114,7 +114,7 @@ class CosineSimilarity(Similarity):
 
 
 def _unit(x_BHTK: Tensor) -> Tensor:
-    """Of length one. In half precision 1e-12 would be zero, and its inverse infinite."""
+    """Normalised. In half precision 1e-12 would be zero."""
     eps = 1e-12 if torch.finfo(x_BHTK.dtype).bits > 16 else 1e-3
     return F.normalize(x_BHTK, dim=-1, eps=eps)
 
@@ -131,7 +131,7 @@ class Infinity(nn.Module):
 
 @MASK.register("zero")
 class Zero(nn.Module):
-    """Hidden scores become 0, and e⁰ = 1: the future still has weight. For the claim alone."""
+    """Hidden scores become 0, and e⁰ = 1: the future still has weight. For a claim."""
 
     hides = False
 
@@ -151,7 +151,7 @@ def visible(
 
 
 class Shown(nn.Module):
-    """B H T S: weights on their way, to be hooked by `attention`."""
+    """B H T S: passes weights through, for the hook of `attention`."""
 
     @property
     def is_watched(self) -> bool:

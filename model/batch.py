@@ -1,4 +1,4 @@
-"""What a model is given and what it should answer.
+"""Batches, and the loss.
 
 B: sequences, T: target positions, S: source positions.
 """
@@ -32,7 +32,7 @@ class Batch:
     segments: Tensor | None = None  # B S: the part of the source that a token belongs to
 
     def __post_init__(self) -> None:
-        """Lengths that do not fit would end in NaN; on an accelerator they are taken on trust."""
+        """Lengths that do not fit would end in NaN; on an accelerator they are not checked."""
         for name, lengths, tokens in (
             ("lengths", self.lengths, self.inputs),
             ("source_lengths", self.source_lengths, self.source),

@@ -1,4 +1,4 @@
-"""From a written choice to a model: the only place that turns names into objects."""
+"""Builds a model from a config: the only place that turns names into objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options as dataclasses: a value is checked, converted and, where it is wrong, named.
+"""Registries of components, and their options as checked dataclasses.
 
 Defaults live in the Config of each component and nowhere else.
 """
@@ -121,14 +121,14 @@ class Checked:
 
 @cache
 def _tree(config: Any) -> Any:
-    """The dataclass as OmegaConf knows it; only values that were just written are read from it."""
+    """The structured config of a dataclass."""
     tree = OmegaConf.structured(config)
     OmegaConf.set_readonly(tree, False)  # frozen dataclasses arrive locked
     return tree
 
 
 def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
-    """The value as the field's type has it."""
+    """The value converted to the field's type."""
     if isinstance(value, float) and value.is_integer() and int in (hint, *get_args(hint)):
         value = int(value)
     if _is_plain(value, hint):
@@ -140,7 +140,7 @@ def _converted(config: Any, key: str, value: Any, hint: Any) -> Any:
 
 
 def _is_plain(value: Any, hint: Any) -> bool:
-    """Whether a value needs no conversion to be what a simple hint says."""
+    """Whether a value already has the type of a simple hint."""
     if hint in (list[Any], dict[str, Any]):
         return type(value) is get_origin(hint)
     if get_origin(hint) is Literal:
@@ -155,7 +155,7 @@ WORDS = {
 
 
 def _mismatch(value: Any, hint: Any) -> str | None:
-    """What a plain field expects, in words; None where it is not so plain."""
+    """What a simple field expects, in words; None for other fields."""
     kinds = get_args(hint) or (hint,)
     words = list(kinds) if get_origin(hint) is Literal else [WORDS.get(kind, "") for kind in kinds]
     if get_origin(hint) is list or "" in words:

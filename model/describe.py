@@ -57,7 +57,7 @@ class Description:
 def describe(
     written: Any, source_size: int, target_size: int, length: int | None = None
 ) -> Description:
-    """On the meta device: no weight is ever there. Left out, the length is max_len."""
+    """Built on the meta device, without memory for weights. Left out, the length is max_len."""
     config = resolve(written)
     length = length or config.get("max_len", DEFAULT_LENGTH)
     try:

@@ -1,4 +1,4 @@
-"""What a block does to each token on its own.
+"""Feed-forward layers, which treat each token separately.
 
 D: d_model, F: ratio × d_model.
 """
@@ -21,10 +21,10 @@ FEEDFORWARD = Family("feedforward")
 
 @dataclass(frozen=True, kw_only=True)
 class Widths(Checked):
-    """Options of every feed-forward with an inside."""
+    """Options of every feed-forward with a hidden layer."""
 
     ratio: float = ranged(4.0, above=0)
-    """Width of the inside, in widths of the model."""
+    """Hidden width over d_model."""
     bias: bool = True
 
     def inside(self, d_model: int) -> int:
@@ -50,7 +50,7 @@ class TwoLayers(nn.Module):
 
 @FEEDFORWARD.register("linear")
 class WithoutActivation(TwoLayers):
-    """x itself: two layers that are worth one."""
+    """No activation: two layers that are worth one."""
 
     def activation(self, x_BTF: Tensor) -> Tensor:
         return x_BTF
@@ -111,4 +111,4 @@ class GEGLU(Gated):
 
 @FEEDFORWARD.register("none")
 class NoFeedForward(nn.Module):
-    """Nothing: the block leaves this sublayer out."""
+    """No feed-forward: the block leaves this sublayer out."""

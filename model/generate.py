@@ -1,4 +1,4 @@
-"""Answers, one token at a time: greedy, sampled, or by beam search.
+"""Generation, one token at a time: greedy, sampled, or by beam search.
 
 B: sequences, W: beams, T: positions given now, S: source positions, V: vocabulary.
 """
@@ -34,7 +34,7 @@ class Decoding:
 
 
 class Generator(Protocol):
-    """What a model offers so that it can be asked for an answer."""
+    """The interface of a model that generates."""
 
     def begin(
         self, sequences: int, capacity: int, source_BS: Tensor | None, lengths_B: Tensor | None
@@ -45,7 +45,7 @@ class Generator(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: a source, a prompt, or both. Without a prompt an answer starts from BOS."""
+    """What a generation starts from: a source, a prompt, or both; without a prompt, BOS."""
 
     source: Tensor | None = None  # B S
     source_lengths: Tensor | None = None  # B
@@ -53,7 +53,7 @@ class Question:
     prompt_lengths: Tensor | None = None  # B
 
     def __post_init__(self) -> None:
-        """Whatever a batch would refuse is refused here."""
+        """Refuses what a batch would refuse."""
         if self.source is None and self.prompt is None:
             raise ValueError("nothing is asked: give a source or a prompt")
         if self.source is not None:
@@ -216,7 +216,7 @@ class _Beams:
         self.is_done = False
 
     def read(self, token: int) -> list[Candidate]:
-        """The prompt goes on, in one beam."""
+        """Force a token of the prompt, in one beam."""
         return [(0.0, 0, token)] + [NO_CANDIDATE] * (self.width - 1)
 
     def grow(self, values: list[float], places: list[tuple[int, int]]) -> list[Candidate]:

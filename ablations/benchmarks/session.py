@@ -167,13 +167,13 @@ def _load() -> float:
 
 @dataclass
 class Point:
-    """What one process has found at one place."""
+    """What one process measured at one point."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)
     """Seconds of the first call."""
     left: dict[str, str] = field(default_factory=dict)
-    """Who was not timed, and why."""
+    """Candidates that were not timed → why."""
 
 
 def time_session(
@@ -235,7 +235,7 @@ class _Process:
     configs: Mapping[str, dict[str, Any]]
     places: Sequence[Place]
     left: Sequence[Mapping[str, str]]
-    """For each place who is not to be timed, and why."""
+    """For each point, the candidates not to be timed → why."""
     config: TimingConfig
     device: torch.device
     _took: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which heads a trained model needs, and whether they look at different things.
+"""Importance, pruning and divergence of attention heads.
 
 B: sequences, H: heads of a layer, T: queries, S: keys, K: d_head.
 """
@@ -120,7 +120,7 @@ def _importance(
 
 @contextmanager
 def masked(layers: Layers, masks: Mapping[str, Tensor]) -> Iterator[None]:
-    """For the block, a layer's heads answer times its mask, B H or 1 H."""
+    """Multiply the output of each head by its mask, B H or 1 H, in the block."""
     by_path: dict[nn.Module, Tensor] = {layers[name].path: mask for name, mask in masks.items()}
 
     def times(path: nn.Module, given: Any, answer: tuple[Tensor, Tensor | None]) -> Any:
@@ -166,7 +166,7 @@ def nats(
 
 
 def unfused(model: nn.Module) -> nn.Module:
-    """A copy with the same numbers that has its weights to show."""
+    """A copy of the model on the explicit path, which has weights to show."""
     shown = deepcopy(model)
     for module in shown.modules():
         if isinstance(module, Heads):

@@ -1,4 +1,4 @@
-"""Matrices to look at: what a trained model attends to, and how similar its positions are.
+"""Attention maps, and similarity of positions.
 
 B: sequences, H: heads, T: queries or positions, S: keys, W: width of a position's vector.
 """
@@ -105,7 +105,7 @@ def examples(batches: Sequence[Batch]) -> list[tuple[int, Batch]]:
 
 
 def single(batch: Batch, row: int) -> Batch:
-    """One sequence of a batch, no longer than it is; the beginning of a long text."""
+    """One sequence of a batch without padding; the beginning of a long text."""
 
     def own(x_BT: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:
         if x_BT is None:

@@ -1,4 +1,4 @@
-"""What a lecture prints or derives, computed once more with this project's own components.
+"""Formulas and worked examples of lectures, recomputed with this project's components.
 
 B: sequences, H: heads, T: target positions, S: source positions or keys, K: width of a head, W:
 width of a position's vector.

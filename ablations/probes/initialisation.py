@@ -1,4 +1,4 @@
-"""What a model does before it has learned anything.
+"""Untrained models: attention, residual stream, gradients and scores at initialisation.
 
 B: sequences or draws, H: heads, T: positions or queries, S: keys, K: width of a head, D: d_model.
 """

@@ -1,4 +1,4 @@
-"""How examples become batches: rows of like length, or windows of a stream.
+"""Batches of padded examples of similar length, or of windows of a stream.
 
 N: examples or tokens of the stream, B: examples of a batch, S: source positions, T: target
 positions, of a window with the token before it.
@@ -53,7 +53,7 @@ class PaddedTask(Task):
 
 
 def unigram_loss(train: Tensor, asked: Tensor, size: int) -> float:
-    """Nats per label where each is as likely as in train, counted once more than seen (add-one).
+    """Nats per label of the unigram distribution of train, with add-one smoothing.
 
     PAD and BOS, which nothing has to predict, are left out everywhere.
     """
@@ -89,7 +89,7 @@ class Padded:
         return len(self.lengths_N)
 
     def batch(self, rows_B: Tensor) -> Batch:
-        """These examples, no wider than the longest of them."""
+        """These examples, padded to the longest of them."""
         target_BT, lengths_B = _trim(self.target_NT, self.lengths_N, rows_B)
         if self.source_NS is None or self.source_lengths_N is None:
             return Batch.shifted(target_BT, lengths_B)
@@ -109,7 +109,7 @@ class Padded:
 
     @cached_property
     def batches(self) -> list[Batch]:
-        """Of `asked`, the batches alone."""
+        """The batches of `asked`."""
         return [batch for _, batch in self.asked]
 
     def answers(
@@ -178,7 +178,7 @@ def _snake(first_N: Tensor, second_N: Tensor) -> Tensor:
 
 
 def _pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """One row a sequence in the smallest type that holds it, and how many tokens are real."""
+    """A padded row for each sequence, in the smallest integer type, and the lengths."""
     lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
     flat = np.fromiter(chain.from_iterable(sequences), np.int32, lengths.sum())
     tokens = np.full((len(lengths), lengths.max()), PAD, np.uint8 if flat.max() < 256 else np.int32)
@@ -187,7 +187,7 @@ def _pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 def _trim(tokens_NL: Tensor, lengths_N: Tensor, rows_B: Tensor) -> tuple[Tensor, Tensor | None]:
-    """These rows up to the longest of them; no lengths where all are as long."""
+    """These rows, trimmed to the longest; no lengths if all are equally long."""
     lengths_B = lengths_N[rows_B]
     shortest, longest = (int(length) for length in lengths_B.aminmax())
     tokens_BL = tokens_NL[rows_B, :longest].long()

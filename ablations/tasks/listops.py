@@ -1,4 +1,4 @@
-"""What is the value of this nested list? Ten classes, read off a whole sequence.
+"""Nested lists to evaluate: ten classes, one for a whole sequence.
 
     [MAX 2 9 [MIN 4 7 ] 0 ]  →  9
 
@@ -175,7 +175,7 @@ class ListOps(PaddedTask):
         return list(map(_classed, super().evaluation_batches(split)))
 
     def trivial(self, split: str) -> dict[str, float]:
-        """Each class as likely as in train, counted once more than seen; the likeliest of them."""
+        """The loss of class frequencies in train (add-one); the accuracy of the likeliest."""
         taught = Counter(value for _, value in self.trees("train"))
         seen = np.array([taught[value] + 1 for value in range(CLASSES)])
         asked = np.bincount([value for _, value in self.trees(split)], minlength=CLASSES)
@@ -201,7 +201,7 @@ class ListOps(PaddedTask):
 
     @cached_property
     def _digest(self) -> str:
-        """Of what is asked and of the options: these decide what is taught."""
+        """Of the test examples and the options, which decide the training examples."""
         decisive = [asdict(self.config), self._asked]
         return sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""One token to be found: a decoder reads a row and answers at its last position.
+"""Lookup: a decoder reads a row and answers one token at its last position.
 
 N: examples, W: tokens of a row with its answer, T: those that are read, W − 1; K: keys, P: pairs
 that are shown, S: slots, A: those that are asked for.
@@ -26,7 +26,7 @@ from model.layers import evaluating
 
 
 class Lookup(Generated):
-    """Rows end in the token that is to be said; nothing else is to be learned."""
+    """Rows end in the answer, which is the only label."""
 
     kind: ClassVar[str] = "decoder"
     metrics: ClassVar[dict[str, Metric]] = {
@@ -83,7 +83,7 @@ class Recall(Lookup):
         distance: int = ranged(16, least=0)
         """Filler tokens between the pairs and the question."""
         test_distances: list[int] = field(default_factory=list)
-        """Where answers are graded apart, also past the training distance."""
+        """Distances at which answers are also graded, past the training distance too."""
         tokens: Literal["one", "two"] = "one"
         """Whether a pair is one token, or a key and then its value: then a model must also learn
         that they belong together."""
@@ -144,7 +144,7 @@ class Recall(Lookup):
         return np.hstack((shown, filler, key_N1, value_N1))
 
     def trivial(self, split: str) -> dict[str, float]:
-        """Every value is as likely."""
+        """All values are equally likely."""
         return {"loss": math.log(self.config.values), "accuracy": 1 / self.config.values}
 
 
@@ -220,7 +220,7 @@ class Pair(Lookup):
         return np.column_stack((len(SPECIAL) + shown_NS, question_N, answer_N))
 
     def trivial(self, split: str) -> dict[str, float]:
-        """All values together are as likely."""
+        """All combinations of values are equally likely."""
         answers = self.config.values**self.config.asked
         return {"loss": math.log(answers), "accuracy": 1 / answers}
 

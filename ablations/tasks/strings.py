@@ -1,4 +1,4 @@
-"""Random strings to copy, to turn round or to sort: an answer that no guess can reach.
+"""Random strings to copy, reverse or sort.
 
 A model reads the symbols and EOS, and writes the answer with greedy decoding. It is stopped one
 symbol past the length of the right answer.
@@ -31,13 +31,13 @@ class Strings(Generated):
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
         symbols: int = ranged(16, least=2)
-        """Different ones, each as likely."""
+        """Size of the alphabet; all symbols are equally likely."""
         min_length: int = ranged(4, least=1)
         """Symbols of the shortest string."""
         length: int = 16
-        """Symbols of the longest; each length from the shortest on gets as many tokens."""
+        """Symbols of the longest; all lengths between get equally many tokens."""
         test_lengths: list[int] | None = None
-        """Where answers are graded apart, also past the training length. Left out: [length]."""
+        """Lengths, also past training, at which answers are also graded. Left out: [length]."""
         examples: int = ranged(500, least=1)
         """Strings that are asked, spread over the training lengths; as many at each test length."""
 

@@ -1,4 +1,4 @@
-"""How weights follow their gradients, and how the learning rate moves over training."""
+"""Optimizers, learning-rate schedules, and the config of a training."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AdamW(torch.optim.AdamW):
 
 @OPTIMIZER.register("sgd")
 class SGD(torch.optim.SGD):
-    """v = momentum · v + g, and weights move by −rate · v (Sutskever et al. 2013)."""
+    """v = momentum · v + g, and weights move by −lr · v (Sutskever et al. 2013)."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
@@ -75,7 +75,7 @@ class SGD(torch.optim.SGD):
 
 
 def _groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """The field's rule: what has two dimensions or more decays, what has fewer does not."""
+    """Matrices decay; vectors, such as biases and gains, do not."""
     every = list(parameters)
     return [
         {"params": [p for p in every if p.dim() >= 2], "weight_decay": weight_decay},
@@ -84,7 +84,7 @@ def _groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dic
 
 
 class Schedule:
-    """The share of the peak rate at a step, counted from 1: up in a line over `warmup` steps."""
+    """The lr of a step, counted from 1, as a share of the peak: linear over `warmup` steps."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Checked):
@@ -110,7 +110,7 @@ class Schedule:
 
 @SCHEDULE.register("constant")
 class ConstantRate(Schedule):
-    """The peak rate to the end."""
+    """The peak lr to the end."""
 
     def after(self, step: int) -> float:
         return 1.0
@@ -131,7 +131,7 @@ class Cosine(Schedule):
     @dataclass(frozen=True, kw_only=True)
     class Config(Schedule.Config):
         floor: float = ranged(0.0, least=0, most=1)
-        """The share of the peak rate that it ends at."""
+        """The share of the peak lr that it ends at."""
 
     def __init__(self, config: Config, steps: int) -> None:
         super().__init__(config, steps)
@@ -146,7 +146,7 @@ class Cosine(Schedule):
 class Noam(Schedule):
     """min(step^−½, step · warmup^−1½) as a share of its peak (Vaswani et al. 2017, eq. 3).
 
-    The optimizer's rate is the peak; rate = (d_model · warmup)^−½ gives the paper's own. The
+    The optimizer's lr is the peak; lr = (d_model · warmup)^−½ gives the paper's own. The
     formula does not know the length of training, which may end before the peak.
     """
 

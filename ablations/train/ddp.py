@@ -120,7 +120,7 @@ ALONE = Devices()
 
 
 class SharedCheckpointer(Checkpointer):
-    """The checkpoints of a training by ranks: rank 0 decides when, and alone writes.
+    """The checkpoints of several ranks: rank 0 decides when, and alone writes.
 
     Whether to stop is settled when it is asked what is due, so that no rank stops without the
     others.
@@ -215,7 +215,7 @@ def run_together(call: Call, payload: Any, count: int, report: Report, stop: Sto
 
 
 def _lost(codes: Sequence[int | None], folder: str) -> Exception | None:
-    """What to say of a rank that has ended without saying how."""
+    """The error of a rank that ended without writing one."""
     for rank, code in enumerate(codes):
         who = f"the process of device {rank}"
         if code is not None and code < 0:
@@ -257,7 +257,7 @@ def _run_rank(
 
 
 def _portable(error: BaseException) -> Exception:
-    """An error that another process reads as it was; in words, where it would read another."""
+    """The error if another process can unpickle it unchanged, else its text."""
     try:
         copy = pickle.loads(pickle.dumps(error))
     except Exception:

@@ -86,7 +86,7 @@ def validate(
 
 @dataclass
 class Training:
-    """How a training went."""
+    """The outcome and measurements of a training."""
 
     status: str = "ok"
     reason: str | None = None
@@ -187,7 +187,7 @@ class Trainer:
                 self.best, self.best_loss = copied(self.model), loss
 
     def score(self) -> None:
-        """The loss and the scores on test before the end, to show whether they still change.
+        """The loss and scores on test before the end, to show whether they still change.
 
         Every device computes all scores, so that none waits for another.
         """
@@ -242,7 +242,7 @@ class Trainer:
             )
 
     def _worse_since(self, untrained: float) -> int:
-        """The first of the last evaluations that are all above the untrained loss."""
+        """The step from which all evaluations are above the untrained loss."""
         since = self.config.steps
         for reading in reversed(self.training.losses("valid")):
             if reading.value is not None and reading.value <= untrained:
@@ -325,12 +325,12 @@ def score_step(steps: int) -> int | None:
 
 
 def spread(steps: int, times: int) -> set[int]:
-    """So many steps, evenly spread, the last of them the last."""
+    """So many steps, evenly spread, the last one included."""
     return {math.ceil(steps * k / times) for k in range(1, times + 1)}
 
 
 def _stream(seed: int, name: str) -> int:
-    """A seed for one use of randomness, apart from all others."""
+    """A seed for one use of randomness."""
     return int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode()).digest()[:8], "big") >> 1
 
 

@@ -28,7 +28,7 @@ class Scoring:
 
 
 class Heads(Mixer):
-    """Attention for any queries, keys and values: their places, their scores, a cache."""
+    """Multi-head attention without its projections: positions, scores, KV cache."""
 
     crosses = True
 
@@ -60,7 +60,7 @@ class Heads(Mixer):
         raise NotImplementedError
 
     def join(self, y_BTD: Tensor) -> Tensor:
-        """What becomes of the heads' answers, side by side."""
+        """The output of the concatenated heads."""
         raise NotImplementedError
 
     def heads(self, x_BTD: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class Heads(Mixer):
         keep: Tensor | None,
         bias: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Along the path; sequences and heads come first, whatever follows."""
+        """Attention along the path; sequences and heads are the first two dimensions."""
         if self.group > 1:
             k, v = (each.repeat_interleave(self.group, 1) for each in (k, v))
         dropout = self.weight_dropout if self.training else 0.0
