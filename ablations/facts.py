@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ablations.store.identity import decisive, freeze, identity
+from ablations.store.identity import canonical_json, decisive, identity
 from ablations.store.stamp import is_counted
 from ablations.tasks import TASK
 from ablations.tasks.cache import load_task
@@ -121,7 +121,7 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
     _check_user_model(model, task)
     head = getattr(model, "head", None)
     if isinstance(head, Head) and head.per != task.per:
-        fitting = [name for name, part in HEAD.parts.items() if part.per == task.per]
+        fitting = [name for name, part in HEAD.components.items() if part.per == task.per]
         name = written["head"]["name"]
         raise ConfigError(
             [f"model.head={name}: this task has a label for each {task.per}; "
@@ -138,13 +138,13 @@ def model_on_meta(frozen_model: str, frozen_task: str) -> Any:
 
 def decisive_parts(config: Mapping[str, Any], trained: bool = True) -> dict[str, str]:
     """What decides a trial's numbers besides its seed, with what is known of its task's data."""
-    digest = task_facts(freeze(config["task"])).digest
-    return decisive(config, digest, TASK.part(config["task"]["name"]).files, trained)
+    digest = task_facts(canonical_json(config["task"])).digest
+    return decisive(config, digest, TASK.component(config["task"]["name"]).files, trained)
 
 
 def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
     """A trial's id, with its data read afresh: nothing remembered from a plan counts."""
-    task = load_task(freeze(config["task"]))
+    task = load_task(canonical_json(config["task"]))
     return identity(decisive(config, task.digest(), task.files, trained), config["seed"])
 
 
@@ -159,7 +159,7 @@ def _all_parts_are_ours() -> bool:
     return all(
         part.__module__.startswith(("model.", "ablations."))
         for family in (*FAMILIES, TASK, OPTIMIZER, SCHEDULE)
-        for part in family.parts.values()
+        for part in family.components.values()
     )
 
 

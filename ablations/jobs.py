@@ -19,8 +19,8 @@ from ablations.leases import HOST
 from ablations.plan.estimate import PROCESS, memory_of
 from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
 from ablations.plan.wanted import Plan, Want
-from ablations.store.identity import freeze
-from ablations.store.record import TRAINED, Reading, Record
+from ablations.store.identity import canonical_json
+from ablations.store.record import TRAINED, Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 
@@ -85,11 +85,11 @@ class TrainingJob:
 
     def __init__(self, trials: Sequence[Want], setting: Setting) -> None:
         first = trials[0]
-        self.id, self.trained = first.trial, first.trained
+        self.id, self.trained = first.id, first.trained
         self.settings = str(first.frozen)
         """Equal where trainings differ in their seeds alone."""
         self.title = first.title + (f" and {len(trials) - 1} more" if len(trials) > 1 else "")
-        self.trials, self.leases = list(trials), tuple(trial.trial for trial in trials)
+        self.trials, self.leases = list(trials), tuple(trial.id for trial in trials)
         self._setting = setting
         self._files = {name: self._file(name) for name in self.leases}
         self._sent: dict[str, dict[str, Any]] = {}
@@ -97,9 +97,9 @@ class TrainingJob:
     def job(self) -> Job | None:
         """What is still to do; None if that is nothing."""
         setting = self._setting
-        asked = {trial.trial: self._asked(trial) for trial in self.trials}
+        asked = {trial.id: self._asked(trial) for trial in self.trials}
         self._sent = {name: each for name, each in asked.items() if each is not None}
-        todo = [trial for trial in self.trials if trial.trial in self._sent]
+        todo = [trial for trial in self.trials if trial.id in self._sent]
         if not todo:
             return None
         is_trained = self.trained and any(each["record"] is None for each in self._sent.values())
@@ -125,23 +125,23 @@ class TrainingJob:
         """What a worker is told of a trial; None where nothing of it is left to do."""
         setting, results = self._setting, self._setting.results
         # What was to be made anew has been, if the file is another one now.
-        is_same = self._file(trial.trial) == self._files[trial.trial]
-        alone = replace(setting.plan, wanted={trial.trial: trial})
+        is_same = self._file(trial.id) == self._files[trial.id]
+        alone = replace(setting.plan, wanted={trial.id: trial})
         lacks = missing(alone, results, setting.rerun if is_same else None)
         for line in set_aside(lacks, results):
             setting.say(line)
-        self._files[trial.trial] = self._file(trial.trial)
+        self._files[trial.id] = self._file(trial.id)
         if not lacks.work:
             return None
         record = lacks.measure[0][1] if lacks.measure else None
-        owed = trial.measures if record is None else owed_measures(trial, record)
+        owed = trial.sources if record is None else owed_measures(trial, record)
         return {
-            "trial": trial.trial,
+            "trial": trial.id,
             "config": trial.config,
             "trained": trial.trained,
             "counts": trial.counts,
             "code": trial.code,
-            "measures": {name: trial.measure_code(name) for name in owed},
+            "sources": {name: trial.measure_code(name) for name in owed},
             "record": None if record is None else record.to_dict(),
         }
 
@@ -153,15 +153,15 @@ class TrainingJob:
         seconds = outcome.seconds / max(1, len(self._sent))
         ended = []
         for trial in self.trials:
-            if trial.trial not in self._sent:
-                ended.append(Ended(trial.trial, trial.title, NOTHING_LEFT))
+            if trial.id not in self._sent:
+                ended.append(Ended(trial.id, trial.title, NOTHING_LEFT))
                 continue
             status, note = self._save(trial, replace(outcome, seconds=seconds), holds, again)
-            ended.append(Ended(trial.trial, trial.title, status, seconds, note))
+            ended.append(Ended(trial.id, trial.title, status, seconds, note))
         return ended
 
     def _save(self, trial: Want, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
-        results, name = self._setting.results, trial.trial
+        results, name = self._setting.results, trial.id
         if not holds(name) or self._file(name) != self._files[name]:
             return "dropped", "another sweep has taken this trial over"
         held = results.read(name)
@@ -190,7 +190,7 @@ class TrainingJob:
         reason = outcome.reason or outcome.status
         if held is not None and held.status in TRAINED:
             record = held
-            what = RETRAINING if self._sent[trial.trial]["record"] is None else MEASURING
+            what = RETRAINING if self._sent[trial.id]["record"] is None else MEASURING
             record.failures[what] = f"{outcome.status} ({reason})"
             attempt = _attempt(outcome.status, reason, outcome.seconds)
             record.env["earlier"] = [*record.env.get("earlier", []), attempt]
@@ -201,15 +201,15 @@ class TrainingJob:
             env |= {"earlier": before} if before else {}
             env |= {"again": True} if again else {}
             full = f"{reason}\n{outcome.detail}" if outcome.detail else reason
-            record = Record(trial.trial, outcome.status, trial.config, reason=full, env=env)
+            record = Record(trial.id, outcome.status, trial.config, reason=full, env=env)
             record.trained, record.data = trial.trained, trial.data
             record.attempts = len(before) + 1
         self._setting.results.write(record)
-        self._files[trial.trial] = self._file(trial.trial)
+        self._files[trial.id] = self._file(trial.id)
         return outcome.status, reason
 
     def nothing_left(self) -> list[Ended]:
-        return [Ended(trial.trial, trial.title, NOTHING_LEFT) for trial in self.trials]
+        return [Ended(trial.id, trial.title, NOTHING_LEFT) for trial in self.trials]
 
     def apart(self) -> list[TrainingJob]:
         """Each of its trials alone."""
@@ -246,17 +246,17 @@ class BenchmarkJob:
         if not candidates:
             return None
         # A few more than some of them lack: what is timed together can be compared.
-        places = {freeze(at): dict(at) for each in lacking.values() for at in each}
-        timed = [wanted[name] for name in (self._reference.trial, *candidates)]
+        places = {canonical_json(at): dict(at) for each in lacking.values() for at in each}
+        timed = [wanted[name] for name in (self._reference.id, *candidates)]
         payload = {
             **setting.told,
             "measure": self._measure,
             "code": self._reference.measure_code(self._measure),
             "models": {file: digest for each in timed for file, digest in each.code.items()},
-            "against": self._reference.trial,
+            "against": self._reference.id,
             "reference": self._reference.config,
             "candidates": candidates,
-            "untrained": [each.trial for each in timed if not each.trained],
+            "untrained": [each.id for each in timed if not each.trained],
             "places": list(places.values()),
             "timing": setting.plan.profile.timing,
         }
@@ -282,7 +282,7 @@ class BenchmarkJob:
                 if outcome.value is not None:
                     record, own = self._timed(record, outcome.value), "done"
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                own, why = status, reason = "error", f"no readings: {error!r}"
+                own, why = status, reason = "error", f"no measurements: {error!r}"
             if own != "done":
                 record.failures[self._measure] = f"{own} ({why})"
             self._setting.results.write(record)
@@ -295,31 +295,36 @@ class BenchmarkJob:
     def _lacking(self, trial: str, record: Record | None) -> list[Place]:
         """Where a trial has not been timed beside the reference."""
         wanted = self._setting.plan.wanted
-        pair = self._measure, self._reference.trial
+        pair = self._measure, self._reference.id
         return untimed(wanted[trial], record, wanted).get(pair, [])
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
-        against = self._reference.trial
-        readings = [Reading(**reading) for reading in taken["readings"][record.trial]]
-        for reading in readings:
-            own = "" if reading.session is None else f".{reading.session}"  # its process
-            reading.session, reading.against = f"{taken['session']}{own}", against
-        made_by = self._setting.plan.wanted[record.trial].measure_code(self._measure)
-        if record.measures.get(self._measure) == made_by:
-            taken_now = {freeze(reading.at) for reading in readings}
+        against = self._reference.id
+        measurements = [
+            Measurement(**measurement) for measurement in taken["measurements"][record.id]
+        ]
+        for measurement in measurements:
+            own = "" if measurement.session is None else f".{measurement.session}"  # its process
+            measurement.session, measurement.baseline = f"{taken['session']}{own}", against
+        made_by = self._setting.plan.wanted[record.id].measure_code(self._measure)
+        if record.sources.get(self._measure) == made_by:
+            taken_now = {canonical_json(measurement.coordinates) for measurement in measurements}
             # Elsewhere beside the reference as it is now: beside an older one it is out of date.
             is_current = is_beside(record, self._measure, self._reference, against)
-            readings += [  # beside other references those stay
+            measurements += [  # beside other references those stay
                 each
-                for each in record.readings
-                if each.measure == self._measure
-                and (each.against != against or (is_current and freeze(each.at) not in taken_now))
+                for each in record.measurements
+                if each.source == self._measure
+                and (
+                    each.baseline != against
+                    or (is_current and canonical_json(each.coordinates) not in taken_now)
+                )
             ]
-        session = taken["env"] | {"measure": self._measure, "against": against}
+        session = taken["env"] | {"source": self._measure, "baseline": against}
         sessions = {**record.env.get("sessions", {}), taken["session"]: session}
         timed = replace(record, env={**record.env, "sessions": sessions})
-        timed.take(self._measure, made_by, readings)
+        timed.take(self._measure, made_by, measurements)
         return Record.from_dict(timed.to_dict())
 
 
@@ -358,7 +363,7 @@ def _headline(record: Record) -> str:
         return "; ".join(f"{what} failed: {why}" for what, why in record.failures.items())
     if record.reason:
         return record.reason.splitlines()[0]
-    losses = [r for r in record.readings if (r.metric, r.split) == ("loss", "valid")]
+    losses = [r for r in record.measurements if (r.metric, r.split) == ("loss", "valid")]
     return f"valid loss {losses[-1].value:.3f}" if losses and losses[-1].value is not None else ""
 
 

@@ -30,7 +30,7 @@ from ablations.plan.missing import missing
 from ablations.plan.wanted import Plan, Want
 from ablations.plan.ways import can_pack
 from ablations.progress import Display
-from ablations.signals import Terminated, undisturbed
+from ablations.signals import Terminated, defer_signals
 from ablations.store.results import Results
 
 RETRIES = 2  # of a job that failed for a cause that may pass
@@ -86,14 +86,14 @@ def run(
                     f"{len(lacks.stale)} records were made by other code and count as stale; "
                     "--rerun stale makes them anew"
                 )
-            tried = {want.trial for want in lacks.train}
-            left = {want.trial for want in lacks.failed} - tried
-            proven = {w.trained for w in plan.wanted.values() if w.trial not in tried | left}
+            tried = {want.id for want in lacks.train}
+            left = {want.id for want in lacks.failed} - tried
+            proven = {w.trained for w in plan.wanted.values() if w.id not in tried | left}
             work = passes.of(lacks.work, tried, setting)
             timed = sorted(benchmarks(lacks.timings, setting), key=lambda each: each.trained)
             # What cannot be trained here takes no time, whatever its size.
             kind = device.partition(":")[0]
-            sizes = {w.trial: w.work for w in lacks.work if may_fit(w, kind)}
+            sizes = {w.id: w.work for w in lacks.work if may_fit(w, kind)}
             total = len(lacks.work) + len(timed)
             with Display(total, 0, sizes) as display:
                 setting.say = display.say
@@ -117,7 +117,7 @@ def run(
                     if not passes.count:
                         runner.work(timed, 1)
                 except BaseException:
-                    with undisturbed():
+                    with defer_signals():
                         runner.stop()
                     raise
     except KeyboardInterrupt as stop:
@@ -149,10 +149,10 @@ class Passes:
         groups: dict[tuple[int, str], list[Want]] = {}
         for want in wants:
             number = self._number[want.config["seed"]] if want.trained else 0
-            is_begun = setting.results.unfinished(want.trial).exists()
-            is_packed = self.pack > 1 and want.trial in tried and not is_begun
+            is_begun = setting.results.unfinished(want.id).exists()
+            is_packed = self.pack > 1 and want.id in tried and not is_begun
             is_packed = is_packed and can_pack(want) is None
-            group = str(want.frozen) if is_packed else want.trial
+            group = str(want.frozen) if is_packed else want.id
             groups.setdefault((number, group), []).append(want)
         found: dict[int, list[TrainingJob]] = {}
         for (number, _), some in groups.items():
@@ -190,7 +190,7 @@ class _Runner:
         while self._queue and not self._is_stopping:
             self._fill(at_once)
             for event in self._launcher.events():
-                with undisturbed():  # an outcome that was read must be written
+                with defer_signals():  # an outcome that was read must be written
                     self._take(event)
                 self._fill(at_once)
             if self._later and not self._is_stopping:
@@ -257,7 +257,7 @@ class _Runner:
             self._try_again(work, event)
         else:
             self._finish(work, event)
-            self._beware(work, event)
+            self._stop_if_all_fail_alike(work, event)
 
     def _save(self, work: Work, outcome: Outcome, again: bool = False) -> list[Ended]:
         return work.save(outcome, self._leases.holds, again)
@@ -294,7 +294,7 @@ class _Runner:
             f"{RETRIES + 1}; to be tried again {'now' if is_first else 'at the end'}"
         )
 
-    def _beware(self, work: Work, outcome: Outcome) -> None:
+    def _stop_if_all_fail_alike(self, work: Work, outcome: Outcome) -> None:
         """End the run where its first trials all fail in one way: so will the others.
 
         The seeds of one variant say nothing of other variants; nor does its memory, which is its

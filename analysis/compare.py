@@ -28,7 +28,7 @@ DIFFERS = "differs"  # what is counted, so that no spread can test it
 CHANGED = (stats.BETTER, stats.WORSE, DIFFERS, stats.FASTER, stats.SLOWER)
 SERIOUS = ("data", "metric", "machine")  # kinds of which numbers cannot be compared
 MOST = 20  # lines of one kind in the terminal; --json has all of them
-PLACE = ["ablation", "label", "across", "metric", "at"]
+PLACE = ["experiment", "variant", "factors", "metric", "where"]
 NOTHING = (math.nan, math.nan)
 
 
@@ -42,7 +42,7 @@ def compare(a: Evidence, b: Evidence) -> Row:
     )
     document: Row = {"a": _side(a), "b": _side(b), "experiments": both}
     document["scores"] = [_score(a, b, own, others[k]) for k, own in ones.items() if k in others]
-    document["times"] = [row for row in _times(a, b) if row["ablation"] in both]
+    document["times"] = [row for row in _times(a, b) if row["experiment"] in both]
     document["claims"] = _claims(a, b)
     for side, loaded, keys in (
         ("only_a", a.loaded, ones.keys() - others.keys()),
@@ -86,10 +86,10 @@ def _score(a: Evidence, b: Evidence, one: Scored, other: Scored) -> Row:
     elif metric.get("repeats") == "nothing":
         word = DIFFERS
     low, high = NOTHING if word else ends
-    key = dict(zip(("ablation", "label", "across"), one.key, strict=True))
+    key = dict(zip(("experiment", "variant", "factors"), one.key, strict=True))
     a_mean, b_mean = (stats.mean_of([*held.values()]).value for held in (ones, others))
     return {
-        **{**key, "metric": metric["name"], "at": "", "unit": other.unit or one.unit},
+        **{**key, "metric": metric["name"], "where": "", "unit": other.unit or one.unit},
         **{
             "a": a_mean,
             "b": b_mean,
@@ -99,7 +99,7 @@ def _score(a: Evidence, b: Evidence, one: Scored, other: Scored) -> Row:
             "n": n,
             "paired": paired,
         },
-        **{"word": word or _word(n, low, high, metric), "unlike": unlike},
+        **{"mark": word or _word(n, low, high, metric), "unlike": unlike},
         **{"failures_a": one.failures, "failures_b": other.failures},
     }
 
@@ -147,7 +147,7 @@ def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
 
 def _facts(record: Record) -> dict[str, dict[str, str]]:
     """What decides a record's numbers besides its seed, by kind."""
-    code = [record.env.get("code") or {}, *record.measures.values()]
+    code = [record.env.get("code") or {}, *record.sources.values()]
     return {
         "data": {"": str(record.data.get("sha256"))[:12]},
         "settings": _flat({**record.config, "seed": None}),
@@ -201,7 +201,7 @@ def _times(a: Evidence, b: Evidence) -> list[Row]:
                 **{key: row[key] for key in PLACE},
                 **{"unit": "×", "a": row["ratio_a"], "b": row["ratio_b"], "n": n, "paired": False},
                 **{"change": math.exp(value), "low": math.exp(low), "high": math.exp(high)},
-                **{"word": word, "unlike": unlike},
+                **{"mark": word, "unlike": unlike},
             }
         )
     return found
@@ -209,10 +209,10 @@ def _times(a: Evidence, b: Evidence) -> list[Row]:
 
 def _claims(a: Evidence, b: Evidence) -> list[Row]:
     """The verdicts of claims that both register; one that a side has not run has not changed."""
-    others = {(each["scope"]["question"], each["id"]): each["verdict"] for each in claims(b)}
+    others = {(each["scope"]["experiment"], each["id"]): each["verdict"] for each in claims(b)}
     found = []
     for claim in claims(a):
-        name, ours = claim["scope"]["question"], claim["verdict"]
+        name, ours = claim["scope"]["experiment"], claim["verdict"]
         if theirs := others.get((name, claim["id"])):
             changed = ours != theirs and NOT_RUN not in (ours, theirs)
             pair = {"verdict_a": ours, "verdict_b": theirs, "changed": changed}
@@ -245,15 +245,15 @@ def lines(document: Row) -> list[str]:
         found.append(f"Other {kind} in {which}{serious} ({names}): {rows[0]['unlike'][kind]}")
     for kind in ("scores", "times"):
         if rows := document[kind]:
-            words = Counter(row["word"] for row in rows).most_common()
+            words = Counter(row["mark"] for row in rows).most_common()
             found.append(f"{len(rows)} {kind}: " + ", ".join(f"{n} {word}" for word, n in words))
-            found += _capped([_line(row) for row in rows if row["word"] in CHANGED])
+            found += _capped([_line(row) for row in rows if row["mark"] in CHANGED])
     found += _capped(
         [
             f"  ended otherwise: {_name(row)}: {row['failures_a'] or 'no failure'} → "
             f"{row['failures_b'] or 'no failure'}"
             for row in document["scores"]
-            if row["failures_a"] != row["failures_b"] and row["word"] not in (ONE_SIDED, NOT_RUN)
+            if row["failures_a"] != row["failures_b"] and row["mark"] not in (ONE_SIDED, NOT_RUN)
         ]
     )
     changed = [claim for claim in document["claims"] if claim["changed"]]
@@ -272,9 +272,9 @@ def lines(document: Row) -> list[str]:
 
 def _line(row: Row) -> str:
     low, high = (math.nan if row[end] is None else row[end] for end in ("low", "high"))
-    half, where = (high - low) / 2, f" at {row['at']}" if row["at"] else ""
+    half, where = (high - low) / 2, f" at {row['where']}" if row["where"] else ""
     text = (
-        f"  {row['word']}: {_name(row)}: {row['metric']}{where} {number(row['a'], half)} → "
+        f"  {row['mark']}: {_name(row)}: {row['metric']}{where} {number(row['a'], half)} → "
         f"{number(row['b'], half)}{after_number(row['unit'])}"
     )
     if math.isnan(low):
@@ -286,7 +286,7 @@ def _line(row: Row) -> str:
 
 
 def _name(row: Row) -> str:
-    return f"{short(row['ablation'])}: {short(named(row['label'], row['across']))}"
+    return f"{short(row['experiment'])}: {short(named(row['variant'], row['factors']))}"
 
 
 def _capped(found: list[str]) -> list[str]:

@@ -27,13 +27,13 @@ HIGHER, LOWER = "higher", "lower"
 """Of untrained models: a number read off first weights is neither good nor bad."""
 DIFFERS = (stats.BETTER, stats.WORSE, HIGHER, LOWER)
 COLUMNS = [
-    *("ablation", "task", "label", "across", "name", "control"),
-    *("metric", "split", "metric_label", "unit", "better", "trained", "matters"),
-    *("parameters", "flops_per_token", "control_parameters", "control_flops_per_token"),
+    *("experiment", "task", "variant", "factors", "name", "baseline"),
+    *("metric", "split", "metric_title", "unit", "better", "trained", "matters"),
+    *("parameters", "flops_per_token", "baseline_parameters", "baseline_flops_per_token"),
     *("mean", "mean_low", "mean_high", "mean_n"),
-    *("control_mean", "control_low", "control_high", "control_n"),
+    *("baseline_mean", "baseline_low", "baseline_high", "baseline_n"),
     *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd"),
-    *("failures", "control_failures", "mark", "note"),
+    *("failures", "baseline_failures", "mark", "note"),
 ]
 Difference = stats.Estimate | stats.SeedAndItemEstimate
 
@@ -94,13 +94,13 @@ class Scored:
 
 def scored(loaded: Loaded, experiment: str) -> list[Scored]:
     """The variants of one experiment in the order of the plan, the baseline among them."""
-    cells = loaded.cells[loaded.cells["ablation"] == experiment]
+    cells = loaded.cells[loaded.cells["experiment"] == experiment]
     metric = loaded.experiments[experiment]["metric"]
     final = final_scores(loaded, experiment, metric["name"], metric["split"])
     final = final[final["status"] == FINE]
-    by_variant = dict(list(final.groupby(["label", "across"], sort=False)))
+    by_variant = dict(list(final.groupby(["variant", "factors"], sort=False)))
     found = []
-    for (label, across), rows in cells.groupby(["label", "across"], sort=False):
+    for (label, across), rows in cells.groupby(["variant", "factors"], sort=False):
         own = by_variant.get((label, across), final[:0])
         units = list(dict.fromkeys(own["unit"]))
         own = own[own["unit"].isin(units[:1])]
@@ -125,9 +125,9 @@ def final_scores(loaded: Loaded, experiment: str, metric: str, split: str) -> pd
     """The final value of a metric in each trial, whatever became of it; a value at other
     coordinates (a longer input, one bucket) is another measurement."""
     final = loaded.final
-    is_own = (final["ablation"] == experiment) & (final["metric"] == metric)
-    own = final[is_own & final["split"].isin(("", split)) & (final["place"] == "")]
-    return own.drop_duplicates(["label", "across", "seed"], keep="last")
+    is_own = (final["experiment"] == experiment) & (final["metric"] == metric)
+    own = final[is_own & final["split"].isin(("", split)) & (final["where"] == "")]
+    return own.drop_duplicates(["variant", "factors", "seed"], keep="last")
 
 
 def contrasts(loaded: Loaded) -> pd.DataFrame:
@@ -135,11 +135,11 @@ def contrasts(loaded: Loaded) -> pd.DataFrame:
     rows: list[Row] = []
     for name, entry in loaded.experiments.items():
         variants = scored(loaded, name)
-        baselines = {each.key[2]: each for each in variants if each.key[1] == entry["control"]}
+        baselines = {each.key[2]: each for each in variants if each.key[1] == entry["baseline"]}
         rows += [
             _contrast(loaded, entry, each, baselines.get(each.key[2]))
             for each in variants
-            if each.key[1] != entry["control"]
+            if each.key[1] != entry["baseline"]
         ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -149,26 +149,26 @@ def _contrast(loaded: Loaded, entry: Row, variant: Scored, baseline: Scored | No
     metric = entry["metric"]
     held = baseline.scores if baseline and baseline.unit == variant.unit else {}
     seeds = [seed for seed in variant.scores if seed in held]
-    pair = variant.key, (experiment, entry["control"], across)
+    pair = variant.key, (experiment, entry["baseline"], across)
     found = difference(loaded, pair, metric["name"], metric["split"], {}, seeds)
     low, high = found.ends()
     matters = metric.get("matters", entry["metrics"].get(metric["name"], {}).get("matters"))
     matters = math.nan if matters is None else float(matters)
     return {
-        **{"ablation": experiment, "label": label, "across": across, "name": variant.name},
-        **{"task": str(entry["task"]), "control": str(entry["control"])},
+        **{"experiment": experiment, "variant": label, "factors": across, "name": variant.name},
+        **{"task": str(entry["task"]), "baseline": str(entry["baseline"])},
         **{key: metric[key] for key in ("split", "better")},
-        **{"metric": metric["name"], "metric_label": str(metric["label"]), "matters": matters},
+        **{"metric": metric["name"], "metric_title": str(metric["title"]), "matters": matters},
         "trained": variant.trained,
         "unit": variant.unit or (baseline.unit if baseline else ""),
         "parameters": variant.parameters,
         "flops_per_token": variant.flops_per_token,
         **_mean("mean", "mean", variant),
-        **_mean("control_mean", "control", baseline),
-        "control_parameters": baseline.parameters if baseline else math.nan,
-        "control_flops_per_token": baseline.flops_per_token if baseline else math.nan,
+        **_mean("baseline_mean", "baseline", baseline),
+        "baseline_parameters": baseline.parameters if baseline else math.nan,
+        "baseline_flops_per_token": baseline.flops_per_token if baseline else math.nan,
         "failures": variant.failures,
-        "control_failures": baseline.failures if baseline else "",
+        "baseline_failures": baseline.failures if baseline else "",
         **{"n": len(seeds), "planned": len(variant.outcomes), "seeds": seeds},
         "differences": [variant.scores[seed] - held[seed] for seed in seeds],
         **{"difference": found.value, "low": low, "high": high, "sd": found.sd},
@@ -195,7 +195,7 @@ def difference(
     if not found.error > 0 or at or split != "test":
         return found
     items = [
-        _items(loaded.records[loaded.trials[variant][seed]].items.get(metric), mean)
+        _items(loaded.records[loaded.trials[variant][seed]].per_example.get(metric), mean)
         for variant, side in zip(pair, values, strict=True)
         for seed, mean in zip(seeds, side, strict=True)
     ]

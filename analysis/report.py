@@ -119,7 +119,7 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
         chapters=chapters,
         sections=sections,
         anchors={section["name"]: section["anchor"] for section in sections},
-        overview=[_figure(each, loaded.root) for each in panels if each.ablation is None],
+        overview=[_figure(each, loaded.root) for each in panels if each.experiment is None],
         timed=[section for section in sections if len(section["tables"]) > 1],
         marks=tables.CAPTION,
         methods=[*METHODS, *([OLD_SEEDS] if is_old else [])],
@@ -157,8 +157,8 @@ def set_apart(sentence: str) -> Markup:
 def passes(loaded: Loaded, experiment: str | None = None) -> tuple[int, int]:
     """How many passes are complete, and how many are planned: a pass is one seed of everything."""
     cells = loaded.cells
-    cells = cells if experiment is None else cells[cells["ablation"] == experiment]
-    rank = cells.groupby("ablation")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
+    cells = cells if experiment is None else cells[cells["experiment"] == experiment]
+    rank = cells.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
     waiting = cells["outcome"].isin([WAITING, UNREADABLE]).groupby(rank).any()
     complete = waiting.sort_index().cummax()
     return int((~complete.astype(bool)).sum()), len(complete)
@@ -182,11 +182,11 @@ def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel
         sections, own = [], []
         for name in names:
             figures = [_figure(each, evidence.loaded.root) for each in panels
-                       if each.ablation == name]  # fmt: skip
+                       if each.experiment == name]  # fmt: skip
             claims_here = [
                 {**claim, "anchor": f"claim-{number + i}", "texts": _texts(claim, entries[name])}
                 for i, claim in enumerate(
-                    (each for each in decided if each["scope"]["question"] == name), start=1
+                    (each for each in decided if each["scope"]["experiment"] == name), start=1
                 )
             ]
             number += len(claims_here)
@@ -220,13 +220,13 @@ def _section(
     """All that the page shows of one experiment."""
     entry = evidence.loaded.experiments[name]
     done, planned = evidence.loaded.done(name)
-    timed = tables.speed_view(tables.singles(evidence).query("ablation == @name"))
-    compared = (evidence.contrasts[evidence.contrasts["ablation"] == name]["n"] > 0).any()
+    timed = tables.speed_view(tables.singles(evidence).query("experiment == @name"))
+    compared = (evidence.contrasts[evidence.contrasts["experiment"] == name]["n"] > 0).any()
     is_bare = done == planned and not compared  # all was run, and there is nothing to compare
     shown = {"": narrowed(view.iloc[:0] if is_bare else view)}
     if len(timed):
         shown["Times"] = narrowed(timed.drop(columns="experiment"))
-    if (evidence.speeds["ablation"] == name).any():
+    if (evidence.speeds["experiment"] == name).any():
         shown |= tables.curve_views(evidence, name)
     words = ["python", "-m", "ablations", "run", entry["name"], "--profile", entry["profile"]]
     words += [*entry["overrides"], *(["--tune"] if entry["arms"] == "tuned" else [])]

@@ -41,28 +41,28 @@ CAPTION = (
 )
 SOMETIMES = ("tokens/s", "peak memory", "step time", "tuned to")
 """Columns that a table has only where a variant has such a value."""
-MEASUREMENTS = "readings.csv.gz"
+MEASUREMENTS = "measurements.csv.gz"
 MEANINGS = {
-    "ablation": "the experiment, as the plan names it",
-    "label": "the variant",
-    "across": "the levels of factors, such as depth=2",
-    "is_control": "1 for the baseline that others are compared with",
+    "experiment": "the experiment, as the plan names it",
+    "variant": "the variant",
+    "factors": "the levels of factors, such as depth=2",
+    "is_baseline": "1 for the baseline that others are compared with",
     "task": "where the data come from",
     "seed": "the seed of first weights and batches",
     "trial": "the trial; experiments that share it repeat its rows",
     "settings": "digest of all that decides its numbers but the seed",
     "status": "how it ended: ok, diverged, stuck, oom, error, timeout or killed",
-    "measure": "what took the measurement; training is the loop itself",
+    "source": "what took the measurement; training is the loop itself",
     "metric": "what was measured",
     "split": "the part of the data: train, valid or test; empty where none is read",
     "unit": "the unit of value, samples or values",
     "value": "the number; empty where there is an array or a reason",
     "reason": "why there is no value",
     "session": "the timing session and, after the point, its process",
-    "against": "the trial whose times are in reference",
+    "baseline_trial": "the trial whose times are in reference",
     "samples": "one time for each block, as JSON",
-    "reference": "the baseline's times in the same blocks, as JSON",
-    "twin": "the baseline timed again in the same blocks, as JSON",
+    "baseline_samples": "the baseline's times in the same blocks, as JSON",
+    "baseline_again": "the baseline timed again in the same blocks, as JSON",
     "axes": "of values, from the outermost in: name and places, as JSON",
     "values": "a small array, as JSON",
     "step": "training steps done",
@@ -91,7 +91,7 @@ def write(evidence: Evidence) -> list[Path]:
         contents[f"{name}.html"] = html_file(held, lead)
     whole = csv(measurements(evidence.loaded)).encode()
     contents[MEASUREMENTS] = gzip.compress(whole, compresslevel=6, mtime=0)
-    contents["readings.md"] = explained(evidence.loaded)
+    contents["measurements.md"] = explained(evidence.loaded)
     folder = evidence.loaded.root / "tables"
     for name, content in contents.items():
         write_atomic(folder / name, content)
@@ -189,19 +189,19 @@ def contrasts_frame(evidence: Evidence) -> pd.DataFrame:
     was timed at one place."""
     entries = evidence.loaded.experiments
     frame = evidence.contrasts.copy()
-    frame.insert(0, "question", frame["ablation"].map({k: e["name"] for k, e in entries.items()}))
-    frame.insert(2, "arms", frame["ablation"].map({k: e["arms"] for k, e in entries.items()}))
+    frame.insert(0, "question", frame["experiment"].map({k: e["name"] for k, e in entries.items()}))
+    frame.insert(2, "arms", frame["experiment"].map({k: e["arms"] for k, e in entries.items()}))
     tuned = {
-        (name, cell["label"], crossing(cell["across"])): cell["tuned"]
+        (name, cell["variant"], crossing(cell["factors"])): cell["tuned"]
         for name, entry in entries.items()
-        for cell in entry["cells"]
+        for cell in entry["trials"]
         if cell["role"] == "report"
     }
     steps = evidence.speeds[evidence.speeds["metric"] == "step_time"]
-    key = ["ablation", "label", "across"]
+    key = ["experiment", "variant", "factors"]
     timed = _by(key, steps[~steps.duplicated(key, keep=False)])  # of several none stands for all
-    for prefix, label in (("", "label"), ("control_", "control")):
-        variants = list(zip(frame["ablation"], frame[label], frame["across"], strict=True))
+    for prefix, label in (("", "variant"), ("baseline_", "baseline")):
+        variants = list(zip(frame["experiment"], frame[label], frame["factors"], strict=True))
         frame[f"{prefix}tuned_to"] = [tuned.get(variant, {}) for variant in variants]
         for name in ("tokens_per_second", "peak_memory"):
             frame[f"{prefix}{name}"] = [timed.get(v, {}).get(name, math.nan) for v in variants]
@@ -219,7 +219,7 @@ def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
     difference."""
     frame = contrasts_frame(evidence)
     return {
-        name: contrasts_view(frame[frame["ablation"] == name].to_dict("records"))
+        name: contrasts_view(frame[frame["experiment"] == name].to_dict("records"))
         for name in evidence.loaded.experiments
     }
 
@@ -228,8 +228,8 @@ def contrasts_view(rows: list[Row]) -> pd.DataFrame:
     lines: list[dict[str, str]] = []
     seen: set[str] = set()
     for row in rows:
-        if row["across"] not in seen:
-            seen.add(row["across"])
+        if row["factors"] not in seen:
+            seen.add(row["factors"])
             lines.append(_baseline_line(row))
         lines.append(_variant_line(row))
     # The last line is a variant's, and only variants have every column.
@@ -247,17 +247,17 @@ def _variant_line(row: Row) -> dict[str, str]:
         "failures": row["failures"],
         "step time": times(row["step_time_ratio"], row["step_time_low"], row["step_time_high"]),
         "tokens/s": count(row["tokens_per_second"]),
-        "peak memory": memory(row["peak_memory"], row["control_peak_memory"]),
+        "peak memory": memory(row["peak_memory"], row["baseline_peak_memory"]),
         "tuned to": _setting(row["tuned_to"]),
         "note": row["note"],
     }
 
 
 def _baseline_line(row: Row) -> dict[str, str]:
-    own = {key.removeprefix("control_"): row[key] for key in row if key.startswith("control_")}
-    own |= {"mean_low": row["control_low"], "mean_high": row["control_high"]}
+    own = {key.removeprefix("baseline_"): row[key] for key in row if key.startswith("baseline_")}
+    own |= {"mean_low": row["baseline_low"], "mean_high": row["baseline_high"]}
     return {
-        "variant": f"{short(variant_name(row['control'], row['across']))} (baseline)",
+        "variant": f"{short(variant_name(row['baseline'], row['factors']))} (baseline)",
         **_scored(row, own),
         "n": str(own["n"]),
         "failures": own["failures"],
@@ -269,7 +269,7 @@ def _baseline_line(row: Row) -> dict[str, str]:
 
 def _scored(row: Row, own: Row) -> dict[str, str]:
     """What baseline and variant both have: size, work and score."""
-    heading = f"{row['metric_label']}{after_heading(row['unit'])}"
+    heading = f"{row['metric_title']}{after_heading(row['unit'])}"
     return {
         "parameters": count(own["parameters"]),
         "FLOPs/token": count(own["flops_per_token"]),
@@ -295,12 +295,12 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
     rows = speeds.to_dict("records")
     view = pd.DataFrame(
         {
-            "experiment": row["ablation"],
+            "experiment": row["experiment"],
             "variant": short(row["name"]),
             "verdict": row["reason"] or row["verdict"],
             "timed": row["metric"].replace("_", " "),
-            "at": row["at"],
-            "against": row["against"],
+            "where": row["where"],
+            "baseline_trial": row["baseline_trial"],
             "machine": row["machine"],
             "seconds": number(row["seconds"]),
             "tokens/s": count(row["tokens_per_second"]),
@@ -309,11 +309,11 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
             if math.isnan(row["floor"])
             else f"± {100 * (row['floor'] - 1):.2g} %",
             "processes": str(row["n"]),
-            "peak memory": memory(row["peak_memory"], row["control_peak_memory"]),
+            "peak memory": memory(row["peak_memory"], row["baseline_peak_memory"]),
         }
         for row in rows
     )
-    same = ["against"] * bool((speeds["against"] == speeds["control"]).all())
+    same = ["baseline_trial"] * bool((speeds["baseline_trial"] == speeds["baseline"]).all())
     return view.drop(columns=[*same, *["machine"] * (speeds["machine"].nunique() < 2)] * bool(rows))
 
 
@@ -323,8 +323,8 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
     frame = frame[frame["log_seconds"].map(len).gt(0) | frame["reason"].ne("")]
     frame = frame[frame["metric"].isin(set(evidence.speeds["metric"]))]
     if experiment is not None:
-        frame = frame[frame["ablation"] == experiment]
-    keys = [*(key for key in CURVE if key != "along"), "label"]
+        frame = frame[frame["experiment"] == experiment]
+    keys = [*(key for key in CURVE if key != "along"), "variant"]
     grows, crosses = (_by(keys, of(frame)) for of in (exponents, crossings))
     found = {}
     for place, panel in frame.groupby(keys[:-1], sort=False):
@@ -333,14 +333,14 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
             cell=[_curve_cell(row) for row in panel.to_dict("records")],
             column=[f"{along} {x:g}" for along, x in zip(panel["along"], panel["x"], strict=True)],
         )
-        view = cells.pivot(index="label", columns="column", values="cell")
+        view = cells.pivot(index="variant", columns="column", values="cell")
         order = cells.sort_values("x")["column"].unique()
-        view = view.loc[panel["label"].unique(), order].fillna("")
+        view = view.loc[panel["variant"].unique(), order].fillna("")
         grown = [grows.get((*place, label), {}) for label in view.index]
         ends = ("exponent", "low", "high")
         view["exponent"] = [with_interval(*(g.get(end, math.nan) for end in ends)) for g in grown]
         view["changes places at"] = [_crossing_cell(crosses.get((*place, v))) for v in view.index]
-        label = evidence.loaded.experiments[name]["metrics"].get(metric, {}).get("label") or metric
+        label = evidence.loaded.experiments[name]["metrics"].get(metric, {}).get("title") or metric
         title = ", ".join(part for part in (name, across, series) if part)
         view.index = pd.Index([short(str(label)) for label in view.index], name="variant")
         found[f"{title}: {label}"] = view.reset_index().rename_axis(columns=None)
@@ -376,24 +376,24 @@ def _crossing_cell(row: Row | None) -> str:
 
 def measurements(loaded: Loaded) -> pd.DataFrame:
     """One row for each measurement of each trial of the plan that the analysis uses."""
-    frame = loaded.readings
-    baselines = {name: entry["control"] for name, entry in loaded.experiments.items()}
+    frame = loaded.measurements
+    baselines = {name: entry["baseline"] for name, entry in loaded.experiments.items()}
     tasks = {name: entry["task"] for name, entry in loaded.experiments.items()}
-    is_baseline = (frame["label"] == frame["ablation"].map(baselines)).astype(int)
-    added = frame.assign(is_control=is_baseline, task=frame["ablation"].map(tasks))
+    is_baseline = (frame["variant"] == frame["experiment"].map(baselines)).astype(int)
+    added = frame.assign(is_baseline=is_baseline, task=frame["experiment"].map(tasks))
     return added[[*MEANINGS, *_coordinates(loaded)]]
 
 
 def _coordinates(loaded: Loaded) -> list[str]:
-    return sorted(set(loaded.readings.columns) - set(MEANINGS) - {"at", "place"})
+    return sorted(set(loaded.measurements.columns) - set(MEANINGS) - {"coordinates", "where"})
 
 
 def explained(loaded: Loaded) -> str:
     """What each column of the file means, as Markdown."""
-    frame = loaded.readings
+    frame = loaded.measurements
     meanings = dict(MEANINGS)
     for name in _coordinates(loaded):
-        used = first_few(sorted(frame[frame[name].notna()]["measure"].unique()), 8)
+        used = first_few(sorted(frame[frame[name].notna()]["source"].unique()), 8)
         meanings[name] = f"coordinate of {used}"
     lead = (
         f"**{MEASUREMENTS}**: a row for each of {len(frame):,} measurements. `pandas.read_csv` "

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from model.batch import Batch
 from model.config import ConfigError
-from model.family import Family
 from model.layers import evaluating
+from model.registry import Registry
 
-PATH = Family("path")
-MASK = Family("mask")
-SIMILARITY = Family("similarity")
+PATH = Registry("path")
+MASK = Registry("mask")
+SIMILARITY = Registry("similarity")
 
 
 class Similarity(nn.Module):

@@ -11,7 +11,6 @@ from torch import nn
 from model.attention import MASK, PATH, SIMILARITY
 from model.config import ConfigError
 from model.embedding import Embedding
-from model.family import MODEL
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.heads import HEAD, Head
 from model.init import INIT, NoDraws, initialise
@@ -20,6 +19,7 @@ from model.mixers import MIXER, NoMixer, convolution, recurrences, window  # noq
 from model.mixers.attention import Attention
 from model.norms import NORM
 from model.positions import POSITION, Position
+from model.registry import MODEL
 from model.residual import RESIDUAL
 from model.rnn import CELL, SCORE, BidirectionalEncoder, Layers, Recurrent, Seq2Seq
 from model.scale import SCALE
@@ -39,7 +39,7 @@ def resolve(written: Any) -> dict[str, Any]:
 def build(written: Any, source_size: int | None, target_size: int, seed: int | None) -> nn.Module:
     """The model for these vocabularies; a seed of None leaves the values undefined."""
     resolved = resolve(written)
-    part = MODEL.parts[resolved.pop("name")]
+    part = MODEL.components[resolved.pop("name")]
     config = part.Config(**resolved)
     assemble = _ASSEMBLE.get(part) or part.assemble
     with NoDraws():
@@ -128,7 +128,7 @@ def _crossing(mixer: dict[str, Any]) -> dict[str, Any]:
     Whatever option attention knows by the same name reaches it; others are about a mixer's own
     sequence, such as how far it sees.
     """
-    if MIXER.part(mixer["name"]).crosses:
+    if MIXER.component(mixer["name"]).crosses:
         return mixer
     known = {field.name for field in fields(Attention.Config)}
     options = {name: value for name, value in mixer.items() if name in known}

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ConfigError
-from model.family import Family
 from model.layers import Dropout, Joint
+from model.registry import Registry
 
-FEEDFORWARD = Family("feedforward")
+FEEDFORWARD = Registry("feedforward")
 
 
 @dataclass(frozen=True, kw_only=True)

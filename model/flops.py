@@ -19,12 +19,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
 from model.embedding import Embedding
-from model.family import Family
 from model.feedforward import FEEDFORWARD
 from model.heads import Head
 from model.layers import keeping_modes
 from model.norms import NORM
 from model.positions import Position
+from model.registry import Registry
 from model.residual import Residual
 from model.rnn import MLP, CellState, Layer
 
@@ -117,8 +117,8 @@ def kinds_of(model: nn.Module) -> dict[nn.Module, str]:
     return found
 
 
-def _classes(family: Family) -> tuple[type, ...]:
-    return tuple(part for part in family.parts.values() if isinstance(part, type))
+def _classes(family: Registry) -> tuple[type, ...]:
+    return tuple(part for part in family.components.values() if isinstance(part, type))
 
 
 class Meter:

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from model.config import ConfigError
-from model.family import Family
+from model.registry import Registry
 
-INIT = Family("init")
+INIT = Registry("init")
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from model.config import ConfigError
-from model.family import Family
+from model.registry import Registry
 
-NORM = Family("norm")
+NORM = Registry("norm")
 
 
 @dataclass(frozen=True, kw_only=True)

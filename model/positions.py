@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.config import ConfigError
-from model.family import Family
 from model.init import Spread
+from model.registry import Registry
 
-POSITION = Family("position")
+POSITION = Registry("position")
 
 
 class Position(nn.Module):

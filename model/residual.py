@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from model.family import Family
 from model.layers import Dropout
+from model.registry import Registry
 
-RESIDUAL = Family("residual")
+RESIDUAL = Registry("residual")
 
 Sublayer = Callable[[Tensor], Tensor]
 

@@ -17,14 +17,14 @@ from model.attention import Shown
 from model.batch import Batch, positions
 from model.config import ConfigError, too_small
 from model.embedding import Embedding
-from model.family import MODEL, Family, choice
 from model.generate import Decoding
 from model.heads import Head, last
 from model.init import INIT, Role
 from model.layers import Dropout, Joint
+from model.registry import MODEL, Registry, choice
 
-CELL = Family("cell")
-SCORE = Family("score")
+CELL = Registry("cell")
+SCORE = Registry("score")
 
 CellState: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hidden vector is first
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ConfigError
-from model.family import Family
+from model.registry import Registry
 
-SCALE = Family("scale")
+SCALE = Registry("scale")
 
 
 class Scale(nn.Module):

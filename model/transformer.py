@@ -16,7 +16,6 @@ from model.attention import MASK, PATH, SIMILARITY
 from model.batch import Batch, positions
 from model.config import ConfigError, too_small
 from model.embedding import Embedding
-from model.family import MODEL, choice
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
 from model.heads import HEAD, Head
@@ -24,6 +23,7 @@ from model.init import INIT
 from model.mixers import MIXER, Context, Mixer, MixerState
 from model.norms import NORM
 from model.positions import POSITION
+from model.registry import MODEL, choice
 from model.residual import RESIDUAL, Residual, Sublayer
 from model.scale import SCALE
 
@@ -167,7 +167,7 @@ class Transformer(nn.Module):
                     "kind=encoder_decoder"
                 )
             if self.final_norm is None:
-                ends_in_norm = RESIDUAL.part(self.residual["name"]).ends_in_norm
+                ends_in_norm = RESIDUAL.component(self.residual["name"]).ends_in_norm
                 object.__setattr__(self, "final_norm", ends_in_norm)
             problems += [
                 f"{name}={getattr(self, name)}: must be from 0 to below 1"

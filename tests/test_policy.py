@@ -120,7 +120,7 @@ def compares_a_name(node: Any, names: set[str]) -> bool:
 
 
 def test_no_code_but_build_asks_for_a_part_by_name() -> None:
-    names = {name for family in FAMILIES for name in family.parts}
+    names = {name for family in FAMILIES for name in family.components}
     for module, path in MODULES.items():
         # Also plain words of statistics and schedules, and the name of a reading.
         plain = {"none", "linear", "attention"} if module.startswith("analysis") else set()
@@ -208,8 +208,8 @@ def planned(profile: str) -> list[tuple[Any, list[Any]]]:
 def test_every_experiment_resolves(profile: str) -> None:
     for ablation, arms in planned(profile):
         cells = [cell for arm in arms for cell in arm.cells([0])]
-        assert {cell.label for cell in cells} == set(ablation.variants), ablation.name
-        assert len({cell.trial for cell in cells}) == len(cells), f"{ablation.name}: two are one"
+        assert {cell.variant for cell in cells} == set(ablation.variants), ablation.name
+        assert len({cell.id for cell in cells}) == len(cells), f"{ablation.name}: two are one"
 
 
 def chosen_parts() -> set[tuple[str, str]]:
@@ -232,7 +232,7 @@ def chosen_parts() -> set[tuple[str, str]]:
 
 
 def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
-    registered = {(family.word, name) for family in FAMILIES for name in family.parts}
+    registered = {(family.word, name) for family in FAMILIES for name in family.components}
     owed = [
         f"{word} '{name}' stands nowhere: name it in a variant of a file of ablations/experiments, "
         "or in a preset in model/presets/"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ablations.measurement import MEASUREMENT, Benchmark, Place, Quantity
+from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place
 from ablations.tasks.task import Task
 from model.batch import BOS
 from model.build import build
@@ -29,8 +29,8 @@ class Decode(Benchmark):
     `cache: anew` reads all of them for it, which is also what a prompt of that length takes.
     """
 
-    quantities: ClassVar = {
-        "latency": Quantity("s", "lower", "time of the next token", repeats="processes")
+    metrics: ClassVar = {
+        "latency": Metric("s", "lower", "time of the next token", repeats="processes")
     }
     places: ClassVar = {"position": [32], "batch": [1], "cache": [KEPT]}
     words: ClassVar = {"cache": (KEPT, ANEW)}
@@ -60,8 +60,8 @@ class Generation(Benchmark):
     """A text of `length` tokens from nothing, the likeliest token each time and no early end; what
     is written is not looked at on the way, so that a device is never waited for."""
 
-    quantities: ClassVar = {
-        "generation_time": Quantity("s", "lower", "time of a text", repeats="processes")
+    metrics: ClassVar = {
+        "generation_time": Metric("s", "lower", "time of a text", repeats="processes")
     }
     places: ClassVar = {"length": [64], "batch": [1], "cache": [KEPT]}
     words: ClassVar = {"cache": (KEPT, ANEW)}

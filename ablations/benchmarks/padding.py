@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ablations.measurement import MEASUREMENT, Benchmark, Place, Quantity
+from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place
 from ablations.tasks.task import Budget, Task
 from model.batch import IGNORE, PAD, Batch
 from model.build import build
@@ -31,9 +31,7 @@ class Padding(Benchmark):
     Both are timed beside the control with batches padded to their own longest.
     """
 
-    quantities: ClassVar = {
-        "padded_time": Quantity("s", "lower", "time of a pass", repeats="processes")
-    }
+    metrics: ClassVar = {"padded_time": Metric("s", "lower", "time of a pass", repeats="processes")}
     places: ClassVar = {"batches": [4], "to": [OWN, LONGEST]}
     words: ClassVar = {"to": (OWN, LONGEST)}
     along = "batches"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ablations.measurement import MEASUREMENT, Benchmark, Place, Quantity
+from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place
 from ablations.tasks.task import Task
 from ablations.train.config import TrainConfig
 from ablations.train.loop import compiled, update
@@ -28,9 +28,7 @@ from model.transformer import Stack
 class Throughput(Benchmark):
     """Forward, backward and update, or forward alone, on random tokens; nothing is padded."""
 
-    quantities: ClassVar = {
-        "step_time": Quantity("s", "lower", "time of a step", repeats="processes")
-    }
+    metrics: ClassVar = {"step_time": Metric("s", "lower", "time of a step", repeats="processes")}
     places: ClassVar = {"length": [16], "batch": [64], "pass": ["training"]}
     words: ClassVar = {"pass": ("forward", "training")}
 
@@ -81,9 +79,7 @@ def random_batch(task: Task, length: int, batch: int) -> Batch:
 class LayerTime(Benchmark):
     """Forward alone, or forward and backward, of the first mixer on random vectors."""
 
-    quantities: ClassVar = {
-        "layer_time": Quantity("s", "lower", "time of a layer", repeats="processes")
-    }
+    metrics: ClassVar = {"layer_time": Metric("s", "lower", "time of a layer", repeats="processes")}
     places: ClassVar = {"length": [64], "batch": [1], "pass": ["training"]}
     words: ClassVar = {"pass": ("forward", "training")}
 

@@ -62,20 +62,20 @@ def price(
     from ablations.plan.estimate import rate_of, seconds_each, seconds_timing, side_by_side
 
     took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
-    each = {want.trial: seconds for want, seconds in zip(lacks.train, took, strict=True)}
+    each = {want.id: seconds for want, seconds in zip(lacks.train, took, strict=True)}
     groups: dict[tuple[str, ...], list[Cell]] = {}  # by experiment, variant and levels: all seeds
     for word, table in plan.tables.items():
         for cell in table.cells:
-            groups.setdefault((word, cell.label, *cell.across.values()), []).append(cell)
+            groups.setdefault((word, cell.variant, *cell.factors.values()), []).append(cell)
     rows: list[dict[str, Any]] = []
     for (name, *variant), cells in groups.items():
-        trials = [cell.trial for cell in cells]
+        trials = [cell.id for cell in cells]
         want = plan.wanted[trials[0]]
         rows.append(
             {
                 "experiment": name,
                 "variant": ":".join(variant),
-                "baseline": cells[0].label == plan.tables[name].ablation.baseline,
+                "baseline": cells[0].variant == plan.tables[name].ablation.baseline,
                 "parameters": want.parameters,
                 "steps": want.config["train"]["steps"] if want.trained else 0,
                 "seconds_per_trial": next((each[t] for t in trials if t in each), None),

@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
 from ablations.tasks.task import Task
 from ablations.tasks.text import Text
 from model.batch import Batch, cross_entropy
@@ -33,9 +33,9 @@ class Beyond(Evaluation):
     the past, not the text (extrapolation as Press et al. 2022 ask for it).
     """
 
-    quantities: ClassVar = {
-        "bits_at": Quantity("bits/token", "lower", "bits past the trained length"),
-        "perplexity_ratio": Quantity(
+    metrics: ClassVar = {
+        "bits_at": Metric("bits/token", "lower", "bits past the trained length"),
+        "perplexity_ratio": Metric(
             "1", "lower", "perplexity past the trained length, over that at its end"
         ),
     }
@@ -58,22 +58,24 @@ class Beyond(Evaluation):
             except ValueError as error:  # longer than its positions reach
                 found.append((past, None, str(error).splitlines()[0][:200]))
         _, first, why = found[0]
-        readings = []
+        measurements = []
         for past, bits_at, reason in found:
             at: dict[str, float | str] = {"step": step, "past": past}
-            readings.append(self.reading("bits_at", bits_at, at, reason=reason))
+            measurements.append(self.measurement("bits_at", bits_at, at, reason=reason))
             if past != found[0][0]:
                 ratio = _ratio(bits_at, first)
-                readings.append(self.reading("perplexity_ratio", ratio, at, reason=reason or why))
-        return Measured(readings)
+                measurements.append(
+                    self.measurement("perplexity_ratio", ratio, at, reason=reason or why)
+                )
+        return Measured(measurements)
 
     def _nulls(self, step: int, reason: str) -> Measured:
         """Null for every band, and the reason."""
         first, *later = BANDS
-        where = [("bits_at", first), *((name, past) for past in later for name in self.quantities)]
+        where = [("bits_at", first), *((name, past) for past in later for name in self.metrics)]
         return Measured(
             [
-                self.reading(name, None, {"step": step, "past": past}, reason=reason)
+                self.measurement(name, None, {"step": step, "past": past}, reason=reason)
                 for name, past in where
             ]
         )
@@ -134,9 +136,7 @@ class Shuffled(Evaluation):
     order more (as Khandelwal et al. 2018 shuffle what an LSTM reads).
     """
 
-    quantities: ClassVar = {
-        "shuffled_ratio": Quantity("1", "lower", "perplexity after a shuffled past")
-    }
+    metrics: ClassVar = {"shuffled_ratio": Metric("1", "lower", "perplexity after a shuffled past")}
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         if not isinstance(task, Text):
@@ -152,7 +152,7 @@ class Shuffled(Evaluation):
             loss(model, each_BL, device) for each_BL in (window_BL, shuffle(window_BL))
         )
         ratio = float(torch.tensor(shuffled - kept, dtype=torch.float64).exp())
-        return Measured([self.reading("shuffled_ratio", ratio, {"step": step})])
+        return Measured([self.measurement("shuffled_ratio", ratio, {"step": step})])
 
 
 def windows(stream_N: Tensor, trained: int) -> Tensor:

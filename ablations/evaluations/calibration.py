@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
+from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from model.batch import IGNORE
 from model.layers import evaluating
@@ -31,11 +31,11 @@ class Calibration(Evaluation):
     where it is empty. The counts are the histogram of confidence.
     """
 
-    quantities: ClassVar = {
-        "calibration_error": Quantity("1", "lower", "calibration error"),
-        "overconfidence": Quantity("1", "lower", "confidence less accuracy"),
-        "confidence": Quantity("probability", "lower", "mean confidence"),
-        "label_accuracy": Quantity("right/label", "higher", "accuracy of single labels"),
+    metrics: ClassVar = {
+        "calibration_error": Metric("1", "lower", "calibration error"),
+        "overconfidence": Metric("1", "lower", "confidence less accuracy"),
+        "confidence": Metric("probability", "lower", "mean confidence"),
+        "label_accuracy": Metric("right/label", "higher", "accuracy of single labels"),
     }
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
@@ -47,12 +47,14 @@ class Calibration(Evaluation):
         rows = reliability(confidence_N, right_N)
         gaps = (n * abs(right - sure) for _, _, sure, right, n in rows if n)
         values = (sum(gaps) / len(right_N), confidence - accuracy, confidence, accuracy)
-        named = zip(self.quantities, values, strict=True)
-        readings = [self.reading(name, value, at) for name, value in named]
+        named = zip(self.metrics, values, strict=True)
+        measurements = [self.measurement(name, value, at) for name, value in named]
         table = [[None if math.isnan(entry) else entry for entry in row] for row in rows]
         axes: dict[str, list[Any]] = {"bin": list(range(BINS)), "quantity": list(QUANTITIES)}
-        diagram = Reading("reliability", "probability", None, "test", at, axes=axes, values=table)
-        return Measured([*readings, diagram])
+        diagram = Measurement(
+            "reliability", "probability", None, "test", at, axes=axes, values=table
+        )
+        return Measured([*measurements, diagram])
 
 
 def answers(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from ablations.signals import undisturbed
+from ablations.signals import defer_signals
 from ablations.train.stopping import Stopped
 
 Report = Callable[[float, str], None]
@@ -137,7 +137,7 @@ class Launcher(ABC):
     def close(self) -> None:
         """End everything now and let go of it; outcomes not yet read are lost."""
         if self._is_open:
-            with undisturbed():
+            with defer_signals():
                 self.cancel()
                 for _ in self.events():
                     pass

@@ -29,7 +29,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
 
 from ablations.launch import Event, Job, Launcher, Outcome, Progress, failure, resolve
-from ablations.signals import undisturbed
+from ablations.signals import defer_signals
 from model.config import ConfigError
 
 PULSE = 0.2  # seconds
@@ -78,7 +78,7 @@ class LocalLauncher(Launcher):
         # The modules load in the background; a launcher without jobs loads nothing.
         self._context.set_forkserver_preload(self._preload)
         resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
-        with undisturbed():
+        with defer_signals():
             forkserver.ensure_running()
 
     def run(
@@ -117,7 +117,7 @@ class LocalLauncher(Launcher):
             device = self._device_for(job)
             if device is None:
                 return
-            with undisturbed():
+            with defer_signals():
                 del self._waiting[name]
                 try:
                     self._running[name] = self._worker(job, device)
@@ -172,7 +172,7 @@ class LocalLauncher(Launcher):
         left = min(each.deadline for each in workers) - time.monotonic()
         left = max(0.0, min(pulse, left))
         written = wait(list(handles), None if math.isinf(left) else left)
-        with undisturbed():  # what is taken from a worker must not be lost
+        with defer_signals():  # what is taken from a worker must not be lost
             for handle in written:
                 worker = handles[handle]
                 if isinstance(handle, int):  # a sentinel
@@ -376,7 +376,7 @@ def _work(
 def _die_with_driver() -> None:
     """Kill this worker's whole group once the driver is gone.
 
-    multiprocessing gives each child the reading end of a pipe whose other end the driver alone
+    multiprocessing gives each child the measurement end of a pipe whose other end the driver alone
     holds: when the driver dies, the pipe ends.
     """
     driver = multiprocessing.parent_process()

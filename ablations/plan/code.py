@@ -33,7 +33,7 @@ def code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
     choices += [(INIT, written["init"])] if "init" in written else []
     roots = set(model_facts(frozen_model, frozen_task).modules)
     roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
-    roots |= {family.part(choice["name"]).__module__ for family, choice in choices}
+    roots |= {family.component(choice["name"]).__module__ for family, choice in choices}
     roots |= {"ablations.train.loop", "model.init", *task_facts(frozen_task).modules}
     roots = {name for name in roots if not _is_aside(name)}
     return stamp(roots, _is_aside) | stamp([_JOINT, *_SHARED], lambda _: True)
@@ -48,7 +48,7 @@ def measure_code(measure: str, frozen_model: str, frozen_task: str, frozen_train
     """The files that take a measure, besides those that the trial itself depends on."""
     from ablations.measurement import discover, is_benchmark
 
-    roots = {discover().part(measure).__module__, task_facts(frozen_task).module}
+    roots = {discover().component(measure).__module__, task_facts(frozen_task).module}
     roots |= {"ablations.benchmarks.session"} if is_benchmark(measure) else set()
     trained_by: Mapping[str, str] = code(frozen_model, frozen_task, frozen_train)
     taken_by = stamp(roots, lambda name: name == _JOINT or name.startswith("ablations.store."))

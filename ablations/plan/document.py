@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ablations.plan.wanted import Plan, PlannedTable, measures_of, metrics_of
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.results import Results
 
 FEW = 3  # a batch of fewer seeds gives no verdict, so seeds that are asked for later join it
@@ -51,9 +51,9 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         "arms": table.arms,
         "question": ablation.question,
         "task": ablation.task,
-        "control": ablation.baseline,
-        "fixed": ablation.held_constant,
-        "moves": ablation.changes,
+        "baseline": ablation.baseline,
+        "held_constant": ablation.held_constant,
+        "changes": ablation.changes,
         "claims": [
             {
                 **vars(claim),
@@ -68,18 +68,18 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
         "profile": plan.profile.name,
         "metric": {"name": ablation.metric, "split": "test", **metrics[ablation.metric]},
         "metrics": metrics,
-        "batches": [seeds] if seeds else [],
-        "cells": [
+        "seed_batches": [seeds] if seeds else [],
+        "trials": [
             {
-                "label": cell.label,
+                "variant": cell.variant,
                 "seed": cell.seed,
-                "across": cell.across,
-                "trial": cell.trial,
+                "factors": cell.factors,
+                "id": cell.id,
                 "settings": cell.settings,
                 "role": cell.role,
                 "tuned": dict(cell.tuned),
-                "measures": measures_of(table, cell),
-                "work": plan.wanted[cell.trial].work,
+                "sources": measures_of(table, cell),
+                "work": plan.wanted[cell.id].work,
             }
             for cell in sorted(cells, key=lambda cell: (order[_place(vars(cell))], cell.seed))
         ],
@@ -89,18 +89,18 @@ def _entry(plan: Plan, table: PlannedTable) -> dict[str, Any]:
 def merge_into(results: Results, plan: Plan) -> list[str]:
     """Write the plan beside what was planned in this folder earlier; what people should know."""
     is_first = not results.plan_file.exists()
-    earlier: dict[str, Any] = {"profile": plan.profile.name, "ablations": {}}
+    earlier: dict[str, Any] = {"profile": plan.profile.name, "experiments": {}}
     earlier = earlier if is_first else results.read_plan()
     asked = json.loads(json.dumps(document(plan, earlier["profile"])))  # as it will be read
-    tables, notes = dict(earlier["ablations"]), []
+    tables, notes = dict(earlier["experiments"]), []
     for (name, entry), table in zip(asked.items(), plan.tables.values(), strict=True):
         if name in tables:
             before = tables[name]
             entry = _with_earlier(entry, before, table)
-            if gone := {c["trial"] for c in before["cells"]} - {c["trial"] for c in entry["cells"]}:
+            if gone := {c["id"] for c in before["trials"]} - {c["id"] for c in entry["trials"]}:
                 notes.append(f"{name}: settings have changed; {len(gone)} earlier trials left it")
         tables[name] = entry
-    merged = {**earlier, "ablations": tables}
+    merged = {**earlier, "experiments": tables}
     if is_first or merged != earlier:
         results.write_plan(merged)
     return notes
@@ -108,8 +108,8 @@ def merge_into(results: Results, plan: Plan) -> list[str]:
 
 def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
     """Of a cell in its table, whatever its seed."""
-    tried = freeze(cell["tuned"]) if cell["role"] == "tune" else ""
-    return cell["label"], freeze(cell["across"]), cell["role"], tried
+    tried = canonical_json(cell["tuned"]) if cell["role"] == "tune" else ""
+    return cell["variant"], canonical_json(cell["factors"]), cell["role"], tried
 
 
 def _with_earlier(
@@ -118,19 +118,19 @@ def _with_earlier(
     """An entry with the earlier cells that are the question's as it is now."""
     settings = {_place(vars(c)): c.settings for c in table.cells}
     order = {place: index for index, place in enumerate(settings)}
-    asked = {(_place(cell), cell["seed"]) for cell in entry["cells"]}
+    asked = {(_place(cell), cell["seed"]) for cell in entry["trials"]}
     kept = [
         cell
-        for cell in before["cells"]
+        for cell in before["trials"]
         if settings.get(_place(cell)) == cell["settings"]
         and (_place(cell), cell["seed"]) not in asked
     ]
-    cells = [*entry["cells"], *kept]
+    cells = [*entry["trials"], *kept]
     cells.sort(key=lambda cell: (order[_place(cell)], cell["seed"]))
-    is_same = all(settings.get(_place(c), c["settings"]) == c["settings"] for c in before["cells"])
+    is_same = all(settings.get(_place(c), c["settings"]) == c["settings"] for c in before["trials"])
     reported = {cell["seed"] for cell in cells if cell["role"] == "report"}
-    batches = joined(before["batches"] if is_same else [], reported)
-    return {**entry, "cells": cells, "batches": batches}
+    batches = joined(before["seed_batches"] if is_same else [], reported)
+    return {**entry, "trials": cells, "seed_batches": batches}
 
 
 def joined(batches: Iterable[Sequence[int]], seeds: Iterable[int]) -> list[list[int]]:

@@ -17,7 +17,7 @@ import psutil
 
 from ablations.plan.missing import Missing
 from ablations.plan.wanted import Plan, Want
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.record import WHOLE
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
@@ -69,7 +69,7 @@ def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, floa
     taken: dict[str, list[tuple[float, float]]] = {}  # of a task: seconds and operations
     for want in plan.wanted.values() if results.trials.is_dir() else ():
         with contextlib.suppress(RecordError):  # an unusable record will be run again
-            head = results.read(want.trial)
+            head = results.read(want.id)
             if head is None or head.env.get("device") != device_name(device):
                 continue
             # Several devices, or packed seeds, say little of the time on one alone.
@@ -143,7 +143,7 @@ def seconds_timing(plan: Plan, lacks: Missing) -> float:
 
     config = TimingConfig(**plan.profile.timing)
     sessions = Counter(
-        (pair, freeze(at)) for timings in lacks.timings.values() for pair in timings
+        (pair, canonical_json(at)) for timings in lacks.timings.values() for pair in timings
         for at in timings[pair]
     )  # fmt: skip
     a_candidate = config.processes * (config.warmup + config.blocks) * config.sample_seconds

@@ -14,7 +14,7 @@ from ablations.config import FOLDER, located, read_yaml, resolve_trial
 from ablations.facts import decisive_parts, model_facts
 from ablations.plan.tree import get, referred, replaced
 from ablations.spec import Experiment, Profile
-from ablations.store.identity import freeze, identity
+from ablations.store.identity import canonical_json, identity
 from ablations.store.identity import settings as settings_of
 from model.config import ConfigError, is_number, nearest
 from model.strict_yaml import Source
@@ -27,11 +27,11 @@ _WIDEST = 1 << 16
 class Cell:
     """One place in an ablation's table, and the trial that fills it."""
 
-    label: str
+    variant: str
     seed: int
-    across: dict[str, str]
+    factors: dict[str, str]
     config: dict[str, Any]
-    trial: str
+    id: str
     frozen: Mapping[str, str]
     """Each section as one text, made once for all seeds."""
     settings: str
@@ -46,8 +46,8 @@ class Cell:
 class PlannedArm:
     """One variant at one level of each crossed factor, before anything is tuned."""
 
-    label: str
-    across: dict[str, str]
+    variant: str
+    factors: dict[str, str]
     tree: Mapping[str, Any]
     source: Source
     origins: Sequence[tuple[str, Source]]
@@ -75,13 +75,13 @@ class PlannedArm:
             for path, value in tuned.items():
                 config = replaced(config, path, value)  # a default part has its options, too
             config = self._resolved(config, [("tune.", self.source), *self.origins])
-        frozen = {name: freeze(section) for name, section in config.items()}
+        frozen = {name: canonical_json(section) for name, section in config.items()}
         parts = decisive_parts(config, self.trained)
         return [
             Cell(
-                self.label,
+                self.variant,
                 seed,
-                self.across,
+                self.factors,
                 {**config, "seed": seed},
                 identity(parts, seed),
                 frozen,
@@ -241,4 +241,4 @@ def matched_width(variant: Callable[[int], Mapping[str, Any]], control: Mapping[
 
 def _size(tree: Mapping[str, Any]) -> int:
     config = resolve_trial(tree)
-    return model_facts(freeze(config["model"]), freeze(config["task"])).parameters
+    return model_facts(canonical_json(config["model"]), canonical_json(config["task"])).parameters

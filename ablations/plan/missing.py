@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ablations.plan.wanted import Plan, Want
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.record import TRAINED, Record
 from ablations.store.results import Results
 from ablations.store.schema import NewerRecordError, RecordError
@@ -42,7 +42,7 @@ class Missing:
     @property
     def timings(self) -> dict[str, Timings]:
         """Trial → what is to be timed, once the work is done."""
-        return self.untimed | {want.trial: want.timings for want in self.work}
+        return self.untimed | {want.id: want.timings for want in self.work}
 
     @property
     def is_nothing(self) -> bool:
@@ -58,7 +58,7 @@ def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
         except NewerRecordError:
             raise
         except RecordError as error:
-            found.unusable[want.trial] = error
+            found.unusable[want.id] = error
             found.train.append(want)
     return found
 
@@ -66,16 +66,16 @@ def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
 def _compare(
     want: Want, wanted: Mapping[str, Want], results: Results, rerun: str | None, found: Missing
 ) -> None:
-    head = results.read(want.trial)
+    head = results.read(want.id)
     if head is None:
         found.train.append(want)
         return
     is_failed = head.status not in TRAINED
     is_stale = head.env.get("code") != want.code
     owed = [] if is_failed else owed_measures(want, head)
-    is_lacking = any(name not in head.measures for name in owed)
+    is_lacking = any(name not in head.sources for name in owed)
     can_measure = bool(owed) and (not needs_weights(owed) or _has_weights(head, results))
-    record = results.read(want.trial) if can_measure else None  # it may be unusable
+    record = results.read(want.id) if can_measure else None  # it may be unusable
     found.stale += [want] if is_stale or (owed and not is_lacking and not can_measure) else []
     found.failed += [want] if is_failed else []
     is_cut = is_failed and bool(head.env.get("again"))  # a sweep ended before its next try
@@ -86,7 +86,7 @@ def _compare(
     elif is_lacking:
         found.train.append(want)
     elif pairs := untimed(want, head, wanted):
-        found.untimed[want.trial] = pairs
+        found.untimed[want.id] = pairs
 
 
 def owed_measures(want: Want, head: Record) -> list[str]:
@@ -97,7 +97,7 @@ def owed_measures(want: Want, head: Record) -> list[str]:
     """
     if head.env.get("code") != want.code:
         return []
-    return [name for name in want.measures if head.measures.get(name) != want.measure_code(name)]
+    return [name for name in want.sources if head.sources.get(name) != want.measure_code(name)]
 
 
 def needs_weights(measures: Iterable[str]) -> bool:
@@ -111,7 +111,7 @@ def _has_weights(head: Record, results: Results) -> bool:
     """Whether the weights behind a record are there: a retraining that was cut leaves others."""
     from ablations.train.checkpoint import stamp_for, stamp_of
 
-    return stamp_of(results.weights(head.trial)) == stamp_for(head)
+    return stamp_of(results.weights(head.id)) == stamp_for(head)
 
 
 def untimed(want: Want, record: Record | None, wanted: Mapping[str, Want]) -> Timings:
@@ -123,11 +123,11 @@ def untimed(want: Want, record: Record | None, wanted: Mapping[str, Want]) -> Ti
         return {}
     found = {}
     for (measure, reference), places in want.timings.items():
-        is_valid = record.measures.get(measure) == want.measure_code(measure) and is_beside(
+        is_valid = record.sources.get(measure) == want.measure_code(measure) and is_beside(
             record, measure, wanted.get(reference), reference
         )
         held = {at for *pair, at in record.timed if pair == [measure, reference]}
-        if lacking := [at for at in places if not is_valid or freeze(at) not in held]:
+        if lacking := [at for at in places if not is_valid or canonical_json(at) not in held]:
             found[measure, reference] = lacking
     return found
 
@@ -135,7 +135,7 @@ def untimed(want: Want, record: Record | None, wanted: Mapping[str, Want]) -> Ti
 def is_beside(record: Record, measure: str, reference: Want | None, trial: str) -> bool:
     """Whether the last session beside a reference has timed it as it is now."""
     sessions = record.env.get("sessions", {}).values()
-    held = [s for s in sessions if (s.get("measure"), s.get("against")) == (measure, trial)]
+    held = [s for s in sessions if (s.get("source"), s.get("baseline")) == (measure, trial)]
     if reference is None or not held:
         return reference is None
     timed = held[-1].get("code") or {}

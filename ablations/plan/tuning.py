@@ -29,7 +29,7 @@ from ablations.plan.merge import Cell, PlannedArm
 from ablations.plan.tree import get
 from ablations.spec import Experiment, experiments
 from ablations.store.files import write_atomic
-from ablations.store.identity import TUNING, freeze
+from ablations.store.identity import TUNING, canonical_json
 from ablations.store.results import Results
 from ablations.store.words import quoted
 from model.config import ConfigError, is_number, validate
@@ -51,8 +51,8 @@ class Tried:
 class Choice:
     """What tuning has found for one arm."""
 
-    label: str
-    across: dict[str, str]
+    variant: str
+    factors: dict[str, str]
     profile: str
     regime: str
     chosen: Setting
@@ -62,7 +62,7 @@ class Choice:
 
     @property
     def key(self) -> str:
-        return freeze([self.label, self.across, self.regime])
+        return canonical_json([self.variant, self.factors, self.regime])
 
 
 def settings_in(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:
@@ -78,7 +78,7 @@ def grid_for(arm: PlannedArm, grid: Grid) -> Grid:
             get(arm.config, path)
             has[path] = values
     if not has:
-        raise ConfigError([f"tune.{next(iter(grid))}: '{arm.label}' has no such setting"])
+        raise ConfigError([f"tune.{next(iter(grid))}: '{arm.variant}' has no such setting"])
     return has
 
 
@@ -98,18 +98,18 @@ def tried(cells: Sequence[Cell], arm: PlannedArm, results: Results) -> list[Trie
     """What the trials of an arm have come to, in the order of the grid."""
     found: dict[str, tuple[Setting, list[float | None]]] = {}
     for cell in cells:
-        if (cell.label, cell.across) == (arm.label, arm.across):
-            _, losses = found.setdefault(freeze(cell.tuned), (dict(cell.tuned), []))
+        if (cell.variant, cell.factors) == (arm.variant, arm.factors):
+            _, losses = found.setdefault(canonical_json(cell.tuned), (dict(cell.tuned), []))
             losses.append(_loss(results, cell))
     return [Tried(*each) for each in found.values()]
 
 
 def _loss(results: Results, cell: Cell) -> float | None:
     """Validation loss of the weights that a trial ended with; None where it failed."""
-    record = results.read(cell.trial)
+    record = results.read(cell.id)
     if record is None:
-        raise ConfigError([f"{cell.trial}: this trial has not ended; run again with --tune"])
-    losses = [r for r in record.readings if (r.metric, r.split) == ("loss", "valid")]
+        raise ConfigError([f"{cell.id}: this trial has not ended; run again with --tune"])
+    losses = [r for r in record.measurements if (r.metric, r.split) == ("loss", "valid")]
     values = [r.value for r in losses if r.value is not None]
     if record.status not in ("ok", "stuck") or not losses or losses[-1].value is None:
         return None
@@ -120,8 +120,8 @@ def choose(arm: PlannedArm, ablation: Experiment, profile: str, tried: Sequence[
     """The setting of lowest mean loss, of those with which the fewest seeds fail."""
     best = min(tried, key=_rank)
     return Choice(
-        arm.label,
-        arm.across,
+        arm.variant,
+        arm.factors,
         profile,
         regime(arm, ablation),
         best.set,
@@ -138,7 +138,7 @@ def _rank(each: Tried) -> tuple[int, float]:
 def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
     """Whether one of its numbers is the first or last of what was tried there."""
     for path in best:
-        values = list({freeze(each.set[path]): each.set[path] for each in tried}.values())
+        values = list({canonical_json(each.set[path]): each.set[path] for each in tried}.values())
         is_scale = len(values) > 1 and all(is_number(value) and value > 0 for value in values)
         if is_scale and best[path] in (min(values), max(values)):
             return True
@@ -147,8 +147,8 @@ def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
 
 def untried(choice: Choice, arm: PlannedArm, grid: Grid) -> list[Setting]:
     """Settings of a grid that an arm has and that this choice was made without."""
-    known = {freeze(each["set"]) for each in choice.tried}
-    return [each for each in settings_in(grid_for(arm, grid)) if freeze(each) not in known]
+    known = {canonical_json(each["set"]) for each in choice.tried}
+    return [each for each in settings_in(grid_for(arm, grid)) if canonical_json(each) not in known]
 
 
 def in_words(choice: Choice) -> str:
@@ -156,7 +156,7 @@ def in_words(choice: Choice) -> str:
     told = ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in choice.chosen.items())
     loss = next(_rank(Tried(**each))[1] for each in choice.tried if each["set"] == choice.chosen)
     edge = ", at the edge of the grid" if choice.at_edge else ""
-    place = ":".join((choice.label, *choice.across.values()))
+    place = ":".join((choice.variant, *choice.factors.values()))
     return f"{quoted(place)} {told} (loss {loss:.4g}){edge}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ablations.benchmarks.timing import TimingConfig
 from ablations.config import located
 from ablations.facts import cost_facts, model_facts
-from ablations.measurement import Place, discover, is_benchmark, quantities_of
+from ablations.measurement import Place, discover, is_benchmark, metrics_by_name
 from ablations.plan.code import code, measure_code
 from ablations.plan.merge import Cell, PlannedArm, arms_of, filled, size
 from ablations.plan.tuning import Choice, choices, regime, trials_of, untried
@@ -22,7 +22,7 @@ from ablations.spec import (
     read_experiment,
     read_profile,
 )
-from ablations.store.identity import DECIDING, freeze
+from ablations.store.identity import DECIDING, canonical_json
 from ablations.store.results import Results
 from ablations.store.stamp import Stamp
 from ablations.store.words import listed, quoted
@@ -37,12 +37,12 @@ LARGE = 20_000  # trials; whoever wants more says so
 class Want:
     """A trial and the measures it needs."""
 
-    trial: str
+    id: str
     config: dict[str, Any]
     title: str
     frozen: Mapping[str, str]  # the config's sections, each as one text
     trained: bool = True  # or only counted, probed and timed
-    measures: list[str] = field(default_factory=list)  # taken from the trained model
+    sources: list[str] = field(default_factory=list)  # taken from the trained model
     timings: dict[tuple[str, str], list[Place]] = field(default_factory=dict)
     """(measure, reference trial) → where."""
 
@@ -210,8 +210,8 @@ def _same_as_baseline(tables: Sequence[PlannedTable]) -> list[str]:
     notes: dict[str, None] = {}
     for table in tables:
         baseline = table.ablation.baseline
-        theirs = {cell.settings for cell in table.cells if cell.label == baseline}
-        same = {cell.label: None for cell in table.cells if cell.settings in theirs}
+        theirs = {cell.settings for cell in table.cells if cell.variant == baseline}
+        same = {cell.variant: None for cell in table.cells if cell.settings in theirs}
         if table.arms == "fixed":
             notes |= {
                 f"{table.question}: {quoted(label)} changes nothing: it is its baseline, "
@@ -240,14 +240,15 @@ def _table(
         return fixed
     known = choices(name, plan.profile.name, results)
     pairs = [
-        (arm, known.get(freeze([arm.label, arm.across, regime(arm, ablation)]))) for arm in arms
+        (arm, known.get(canonical_json([arm.variant, arm.factors, regime(arm, ablation)])))
+        for arm in arms
     ]
     lacking = [arm for arm, choice in pairs if choice is None]
     if lacking:
-        told = listed(dict.fromkeys(arm.label for arm in lacking))
+        told = listed(dict.fromkeys(arm.variant for arm in lacking))
         plan.notes.append(f"{name}: not tuned at these settings ({told}); --tune does that")
     if not any(choice for _, choice in pairs) or any(
-        ablation.compares(arm.label, arm.across) for arm in lacking
+        ablation.compares(arm.variant, arm.factors) for arm in lacking
     ):
         return fixed
     if any(choice and untried(choice, arm, ablation.tune) for arm, choice in pairs):
@@ -278,13 +279,13 @@ def measures_of(table: PlannedTable, cell: Cell) -> list[str]:
     if cell.role == "tune":
         return []
     is_timed = cell.seed == table.cells[0].seed
-    return [name for name in table.ablation.measures if is_timed or not is_benchmark(name)]
+    return [name for name in table.ablation.sources if is_timed or not is_benchmark(name)]
 
 
 def draws_of(ablation: Experiment) -> Sequence[int]:
     """The seeds of a question that trains nothing, at every profile: all where one of its numbers
     depends on the first weights, else one."""
-    read = quantities_of(ablation.measures).values()
+    read = metrics_by_name(ablation.sources).values()
     return DECIDING if any(each.repeats == "seeds" for each in read) else DECIDING[:1]
 
 
@@ -292,36 +293,36 @@ def metrics_of(ablation: Experiment, cells: Sequence[Cell]) -> dict[str, dict[st
     """All that is read for a question: the task's scores, and what its measures read besides."""
 
     def told(quantity: Any) -> dict[str, Any]:
-        found = {key: getattr(quantity, key) for key in ("unit", "better", "label")}
+        found = {key: getattr(quantity, key) for key in ("unit", "better", "title")}
         repeats = getattr(quantity, "repeats", "seeds")
         return {**found, "repeats": repeats, "matters": getattr(quantity, "matters", None)}
 
     read: dict[str, dict[str, Any]] = {}
     if ablation.is_trained:
-        scores = TASK.part(cells[0].config["task"]["name"]).metrics
+        scores = TASK.component(cells[0].config["task"]["name"]).metrics
         read |= {name: told(score) for name, score in scores.items()}
-    for measure in map(discover().part, ablation.measures):
+    for measure in map(discover().component, ablation.sources):
         beside = {"beside": elsewhere} if (elsewhere := getattr(measure, "beside", {})) else {}
-        read |= {name: {**told(each), **beside} for name, each in measure.quantities.items()}
+        read |= {name: {**told(each), **beside} for name, each in measure.metrics.items()}
     return read
 
 
 def _want(plan: Plan, table: PlannedTable) -> None:
     timing = validate(TimingConfig, plan.profile.timing, "timing")
     controls = {
-        (cell.seed, freeze(cell.across)): cell.trial
+        (cell.seed, canonical_json(cell.factors)): cell.id
         for cell in table.cells
-        if cell.label == table.ablation.baseline and cell.role == "report"
+        if cell.variant == table.ablation.baseline and cell.role == "report"
     }
     for cell in table.cells:
-        title = ":".join((table.word, cell.label, *cell.across.values())) + f" seed {cell.seed}"
+        title = ":".join((table.word, cell.variant, *cell.factors.values())) + f" seed {cell.seed}"
         title += "".join(f" {path.rpartition('.')[2]}={v}" for path, v in cell.tuned.items())
-        new = Want(cell.trial, cell.config, title, cell.frozen, cell.trained)
-        want = plan.wanted.setdefault(cell.trial, new)
+        new = Want(cell.id, cell.config, title, cell.frozen, cell.trained)
+        want = plan.wanted.setdefault(cell.id, new)
         for measure in measures_of(table, cell):
             if is_benchmark(measure):
-                pair = (measure, controls[cell.seed, freeze(cell.across)])
+                pair = (measure, controls[cell.seed, canonical_json(cell.factors)])
                 held = want.timings.setdefault(pair, [])
                 held += [at for at in places(measure, table.ablation, timing) if at not in held]
-            elif measure not in want.measures:
-                want.measures.append(measure)
+            elif measure not in want.sources:
+                want.sources.append(measure)

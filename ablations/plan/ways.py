@@ -19,7 +19,7 @@ def can_pack(want: Want) -> str | None:
         return "compiled"
     modules = model_facts(want.frozen["model"], want.frozen["task"]).modules
     homes = {name.split(".")[0] for name in modules}
-    homes |= {OPTIMIZER.part(train["optimizer"]["name"]).__module__.split(".")[0]}
+    homes |= {OPTIMIZER.component(train["optimizer"]["name"]).__module__.split(".")[0]}
     if homes - {"torch", "model", "ablations"}:
         return "own"  # nobody knows whether its lanes stay apart
     return None

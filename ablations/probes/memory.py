@@ -20,7 +20,7 @@ from ablations.benchmarks.throughput import (
     random_batch,
     without_data,
 )
-from ablations.measurement import MEASUREMENT, Measured, Place, Probe, Quantity
+from ablations.measurement import MEASUREMENT, Measured, Metric, Place, Probe
 from ablations.tasks.task import Task
 from model.batch import positions
 from model.build import build
@@ -39,21 +39,21 @@ class Memory(Probe):
     peak_memory: the most that a training step adds to a process which has taken a small one.
     """
 
-    quantities: ClassVar = {
-        "saved_bytes": Quantity("bytes", "lower", "kept for backward", repeats="nothing"),
-        "peak_memory": Quantity("bytes", "lower", "peak memory", repeats="nothing"),
+    metrics: ClassVar = {
+        "saved_bytes": Metric("bytes", "lower", "kept for backward", repeats="nothing"),
+        "peak_memory": Metric("bytes", "lower", "peak memory", repeats="nothing"),
     }
 
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
-        readings = []
+        measurements = []
         for of in (LAYER, MODEL):
             for length in LENGTHS:
                 at: dict[str, float | str] = {"of": of, "length": length}
                 for metric, read in (("saved_bytes", _saved), ("peak_memory", _peak)):
                     asked = partial(read, of, config, without_data(task), device, length)
                     value, reason = in_child(asked)
-                    readings.append(self.reading(metric, value, at, reason=reason))
-        return Measured(readings)
+                    measurements.append(self.measurement(metric, value, at, reason=reason))
+        return Measured(measurements)
 
 
 def saved_bytes(of: str, config: dict[str, Any], task: Task, length: int) -> int:

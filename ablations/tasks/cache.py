@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ablations.store.files import read_file
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 
 MOST = 32  # tasks that all workers find read; more would only fill the memory
 _ANNOUNCED = "ABLATIONS_TASKS"
@@ -31,7 +31,7 @@ def announce(tasks: Iterable[Mapping[str, Any]]) -> Iterator[None]:
 
     They are told in a file: a variable of the environment may have no more than 128 KiB.
     """
-    wanted = [frozen for frozen, _ in Counter(map(freeze, tasks)).most_common(MOST)]
+    wanted = [frozen for frozen, _ in Counter(map(canonical_json, tasks)).most_common(MOST)]
     opened, name = tempfile.mkstemp(prefix="ablations-tasks-")
     before = os.environ.get(_ANNOUNCED)
     try:

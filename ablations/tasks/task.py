@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from model.batch import Batch
-from model.family import Family
 from model.generate import Answer, Generator, Question, greedy
+from model.registry import Registry
 
-TASK = Family("task")
+TASK = Registry("task")
 
 Decode = Callable[[Generator, Question, int], list[Answer]]  # of at most so many tokens
 Example = dict[str, str]  # input, target and output, written for a reader
@@ -23,11 +23,13 @@ Example = dict[str, str]  # input, target and output, written for a reader
 
 @dataclass(frozen=True)
 class Metric:
-    """A score that a task takes: its unit, which way is better, what a table calls it."""
+    """What is measured: its unit, which way is better, what a table calls it."""
 
     unit: str
     better: Literal["lower", "higher"]
-    label: str
+    title: str
+    repeats: Literal["seeds", "processes", "nothing"] = "seeds"
+    """What varies between repetitions; a count needs none."""
     matters: float | None = None
     """The size of a difference that matters, registered before any trial is run."""
 
@@ -38,10 +40,10 @@ class Score:
 
     metric: str
     value: float | None
-    at: dict[str, float] = field(default_factory=dict)
+    coordinates: dict[str, float] = field(default_factory=dict)
     """Where it was taken, such as {"length": 32}; empty for the whole split."""
     reason: str | None = None
-    items: list[float] | None = field(default=None, compare=False, repr=False)
+    per_example: list[float] | None = field(default=None, compare=False, repr=False)
     """What each example of the split had in it, in the split's order: errors, or right as 1."""
 
 
@@ -181,7 +183,7 @@ class Task:
         """
         raise NotImplementedError
 
-    def reading(self, score: Score, split: str, at: Mapping[str, float | str]) -> Reading:
+    def measurement(self, score: Score, split: str, at: Mapping[str, float | str]) -> Measurement:
         """A score as a measurement."""
-        unit, where = self.metrics[score.metric].unit, {**at, **score.at}
-        return Reading(score.metric, unit, score.value, split, where, reason=score.reason)
+        unit, where = self.metrics[score.metric].unit, {**at, **score.coordinates}
+        return Measurement(score.metric, unit, score.value, split, where, reason=score.reason)

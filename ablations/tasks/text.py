@@ -39,9 +39,9 @@ from ablations.tasks.task import (
 )
 from model.batch import Batch, cross_entropy
 from model.config import ConfigError
-from model.family import choice
 from model.generate import Generator, Question, greedy
 from model.layers import evaluating
+from model.registry import choice
 
 SPLITS = {"train": "characters", "valid": "valid_characters", "test": "test_characters"}
 EVALUATION_TOKENS = 8192
@@ -74,7 +74,7 @@ class Text(Task):
 
     kind: ClassVar[str] = "decoder"
     metrics: ClassVar[dict[str, Metric]] = {
-        "bits_per_character": Metric("bits/character", "lower", "bits per character", 0.03)
+        "bits_per_character": Metric("bits/character", "lower", "bits per character", matters=0.03)
     }
     files: ClassVar[tuple[str, ...]] = ("file",)
     source_size = None

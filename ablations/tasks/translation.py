@@ -44,8 +44,8 @@ from ablations.tasks.task import (
 )
 from model.batch import BOS, EOS, Batch
 from model.config import ConfigError
-from model.family import choice
 from model.generate import Question, greedy
+from model.registry import choice
 
 EXAMPLES = 12
 

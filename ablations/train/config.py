@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ablations.tasks.task import Budget
 from ablations.train.optimizer import OPTIMIZER, SCHEDULE
 from model.config import ConfigError
-from model.family import choice
+from model.registry import choice
 
 MOST = 10_000_000  # steps, tokens of a step, micro_batches or evaluations: what is more is a slip
 

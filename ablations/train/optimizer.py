@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from model.config import ConfigError
-from model.family import Family
+from model.registry import Registry
 
-OPTIMIZER = Family("optimizer")
-SCHEDULE = Family("schedule")
+OPTIMIZER = Registry("optimizer")
+SCHEDULE = Registry("schedule")
 
 _POSITIVE = (lambda x: x > 0, "must be positive")
 _NOT_NEGATIVE = (lambda x: x >= 0, "must not be negative")

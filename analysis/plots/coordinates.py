@@ -26,7 +26,7 @@ LEARNING_CAPTION = (
 READ = {
     "depth": "depth, in blocks",
     "d_head": "width of a head",
-    "source": "source tokens, at most",
+    "source_length": "source tokens, at most",
     "past": "length, in trained lengths",
     "removed": "share of heads removed",
 }
@@ -45,8 +45,8 @@ SHARES = {
     "preset_flops_share": "share of the FLOPs that mixing takes, by model",
 }
 MULTIPLIED = 3  # times the smallest level: from there on levels are multiplied, not added
-PANEL = ["ablation", "across", "metric", "split", "along", "series"]
-PLACE = [*PANEL, "label", "x"]
+PANEL = ["experiment", "factors", "metric", "split", "along", "series"]
+PLACE = [*PANEL, "variant", "x"]
 
 
 # --- along training
@@ -55,22 +55,24 @@ PLACE = [*PANEL, "label", "x"]
 def learning(evidence: Evidence) -> list[Panel]:
     """Validation loss of every experiment that was trained; with factors, at their last levels."""
     points = _validation(evidence.loaded)
-    drawn = points[points["value"].notna()].drop_duplicates(["ablation", "across"])
+    drawn = points[points["value"].notna()].drop_duplicates(["experiment", "factors"])
     found = []
-    for name, across in drawn.groupby("ablation", sort=False)["across"].last().items():
-        own = points[(points["ablation"] == name) & (points["across"] == across)]
-        own = own.assign(name=own["label"])
-        means = [row for _, variant in own.groupby("label", sort=False) for row in _means(variant)]
+    for name, across in drawn.groupby("experiment", sort=False)["factors"].last().items():
+        own = points[(points["experiment"] == name) & (points["factors"] == across)]
+        own = own.assign(name=own["variant"])
+        means = [
+            row for _, variant in own.groupby("variant", sort=False) for row in _means(variant)
+        ]
         frame = pd.concat([pd.DataFrame(means), own]) if means else own
         frame = canvas.dressed(frame.reset_index(drop=True), evidence)
         frame.attrs["y_log"] = lines.is_wide(frame[frame["x"] > 0]["value"])
         unit = next((unit for unit in own["unit"] if unit), "")
-        lost = own[own["is_lost"]].drop_duplicates(["label", "seed"])["label"].value_counts()
+        lost = own[own["is_lost"]].drop_duplicates(["variant", "seed"])["variant"].value_counts()
         counted = canvas.counted(frame[frame["seed"].isna()]).replace("bars", "band")
         failed = [f"{label}: {n} failed" for label, n in lost.items()]
         found.append(
             Panel(
-                kind="learning", ablation=str(name), frame=frame, plot=lines.plot_learning,
+                kind="learning", experiment=str(name), frame=frame, plot=lines.plot_learning,
                 title=canvas.heading(name, across, "learning curves"),
                 subtitle=f"loss on validation data{after_heading(unit)}; low is good",
                 note="; ".join([counted, *failed]).strip("; "),
@@ -82,7 +84,7 @@ def learning(evidence: Evidence) -> list[Panel]:
 
 def _validation(loaded: Loaded) -> pd.DataFrame:
     """The loss at each evaluation; a seed that broke down before the first has none."""
-    frame, keys = loaded.readings, [*VARIANT, "seed"]
+    frame, keys = loaded.measurements, [*VARIANT, "seed"]
     is_loss = (frame["metric"] == "loss") & (frame["split"] == "valid") & frame["step"].notna()
     rows = frame[is_loss][[*keys, "status", "unit", "step", "value"]].rename(columns={"step": "x"})
     broken = loaded.cells[loaded.cells["outcome"].isin(FAILED)][[*keys, "outcome"]]
@@ -115,7 +117,7 @@ def panels(evidence: Evidence) -> list[Panel]:
 def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
     """One row for each place of a curve, of trials that ended well: where a seed has no number,
     there is no mean of the others either, but a reason."""
-    frame = evidence.loaded.readings
+    frame = evidence.loaded.measurements
     single = frame["values"].isna() & frame["samples"].isna() & frame["session"].isna()
     placed = frame[[name for name in coordinates if name in frame]].notna().any(axis=1)
     frame = frame[single & placed & (frame["status"] == FINE)]
@@ -125,9 +127,9 @@ def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
             coordinates,
         )
         or {}
-        for at in frame["at"]
+        for at in frame["coordinates"]
     ]
-    seen = frame[[*PANEL[:4], "label", "unit", "seed", "step", "value", "reason"]].assign(
+    seen = frame[[*PANEL[:4], "variant", "unit", "seed", "step", "value", "reason"]].assign(
         **{key: [place.get(key) for place in where] for key in ("along", "series", "x")}
     )
     is_number = seen["x"].map(lambda x: isinstance(x, int | float)).astype(bool)
@@ -136,8 +138,8 @@ def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
     rows = []
     for _, own in seen.groupby(PLACE, sort=False):
         first, lost = own.iloc[0], own[own["value"].isna()]
-        metrics = evidence.loaded.experiments[first["ablation"]]["metrics"]
-        known = metrics.get(first["metric"], {}).get("label")
+        metrics = evidence.loaded.experiments[first["experiment"]]["metrics"]
+        known = metrics.get(first["metric"], {}).get("title")
         rows.append(
             {
                 **first[[*PLACE, "unit"]].to_dict(),
@@ -166,7 +168,7 @@ def _panel(
         silent = drawn[drawn["value"].isna() & (drawn["reason"] != "")]
         reasons = [f"×: {canvas.cut(each, 70)}" for each in silent["reason"].unique()[:1]]
     return Panel(
-        kind="lines", ablation=str(drawn["ablation"].iloc[0]), frame=drawn, plot=lines.plot,
+        kind="lines", experiment=str(drawn["experiment"].iloc[0]), frame=drawn, plot=lines.plot,
         title=title, subtitle=subtitle,
         note="; ".join(part for part in (canvas.counted(drawn, of), *reasons) if part),
         size=(style.WIDTH, 1.2 + lines.height(drawn["name"].nunique())),
@@ -186,7 +188,7 @@ def _read(evidence: Evidence) -> list[Panel]:
     is_removed = frame["along"] == "removed"
     by = frame["series"].str.removeprefix("by: ")
     frame = frame.assign(
-        name=frame["label"].where(~is_removed, frame["label"] + ", " + by),
+        name=frame["variant"].where(~is_removed, frame["variant"] + ", " + by),
         hollow=is_removed & (by == "random"),
         series=frame["series"].mask(is_removed, ""),
     )
@@ -196,7 +198,8 @@ def _read(evidence: Evidence) -> list[Panel]:
         subtitle = (first["heading"] + after_heading(first["unit"]), first["series"])
         found.append(
             _panel(
-                own, evidence, canvas.heading(first["ablation"], first["across"], first["heading"]),
+                own, evidence,
+                canvas.heading(first["experiment"], first["factors"], first["heading"]),
                 ", ".join(part for part in subtitle if part), READ[first["along"]], "seeds",
                 unit=first["unit"], x_log=first["along"] != "removed",
                 upright=1.0 if first["along"] == "past" else None,
@@ -213,13 +216,13 @@ def _crossed(evidence: Evidence) -> list[Panel]:
         rows, metric = _by_factor(evidence.loaded, name, entry), entry["metric"]
         for own in _split(rows, ["factor", "rest"]) if len(rows) else []:
             first, chance = own.iloc[0], own["chance"].dropna()
-            means = [_of_seeds(each) for _, each in own.groupby(["label", "x"], sort=False)]
+            means = [_of_seeds(each) for _, each in own.groupby(["variant", "x"], sort=False)]
             far = own["x"].min() > 0 and own["x"].max() > MULTIPLIED * own["x"].min()
             found.append(
                 _panel(
                     pd.DataFrame(means), evidence,
-                    canvas.heading(name, first["rest"], f"{metric['label']} by {first['factor']}"),
-                    metric["label"] + after_heading(metric["unit"]),
+                    canvas.heading(name, first["rest"], f"{metric['title']} by {first['factor']}"),
+                    metric["title"] + after_heading(metric["unit"]),
                     str(first["factor"]), "seeds", unit=metric["unit"], y_log=False, x_log=far,
                     floor=(float(chance.iloc[0]), "without looking") if len(chance) else None,
                 )
@@ -229,26 +232,26 @@ def _crossed(evidence: Evidence) -> list[Panel]:
 
 def _by_factor(loaded: Loaded, name: str, entry: Row) -> pd.DataFrame:
     """Every trial of an experiment with factors that has ended, once for each factor."""
-    known = {crossing(cell["across"]): cell["across"] for cell in entry["cells"]}
+    known = {crossing(cell["factors"]): cell["factors"] for cell in entry["trials"]}
     metric, cells = entry["metric"], loaded.cells
     final, trivial = (
         final_scores(loaded, name, f"{kind}{metric['name']}", metric["split"])
         for kind in ("", "trivial_")
     )
-    is_ended = (cells["ablation"] == name) & ~cells["outcome"].isin((WAITING, UNREADABLE))
+    is_ended = (cells["experiment"] == name) & ~cells["outcome"].isin((WAITING, UNREADABLE))
     ended = cells[is_ended][[*VARIANT, "seed", "outcome"]]
     ended = ended.merge(final[[*VARIANT, "seed", "value"]], how="left", on=[*VARIANT, "seed"])
     ended = ended.assign(
-        name=ended["label"],
+        name=ended["variant"],
         is_lost=ended["outcome"] != FINE,
-        chance=ended["across"].map(trivial.groupby("across")["value"].last()),
+        chance=ended["factors"].map(trivial.groupby("factors")["value"].last()),
     )
     rows = []
     for factor in dict.fromkeys(factor for across in known.values() for factor in across):
         levels = list(dict.fromkeys(a[factor] for a in known.values() if factor in a))
         at = _numbers(levels)
         for row in ended.to_dict("records"):
-            across = known[row["across"]]
+            across = known[row["factors"]]
             if factor in across:
                 level = across[factor]
                 x = at.get(level, float(levels.index(level)))
@@ -278,26 +281,26 @@ def _walked(evidence: Evidence) -> list[Panel]:
     """Times and bytes by length or position, and of what is counted what an experiment is about;
     of times also where a line and the baseline change places."""
     frame, known = curves(evidence), evidence.loaded.experiments
-    asked = frame["metric"] == frame["ablation"].map(lambda name: known[name]["metric"]["name"])
+    asked = frame["metric"] == frame["experiment"].map(lambda name: known[name]["metric"]["name"])
     shown = frame[(frame["metric"].isin(TIMED) | asked) & ~(frame["value"] <= 0)]
     where = crossings(frame[frame["logs"].map(len) > 0])
-    where = where[[*CURVE, "label", "changes", "low", "high"]]
+    where = where[[*CURVE, "variant", "changes", "low", "high"]]
     where = where.rename(columns={end: f"cross_{end}" for end in ("low", "high")})
     found = []
-    for own in _split(shown.merge(where, on=[*CURVE, "label"], how="left"), CURVE):
+    for own in _split(shown.merge(where, on=[*CURVE, "variant"], how="left"), CURVE):
         first, logs = own.iloc[0], own["log_seconds"]
-        metric = known[first["ablation"]]["metrics"].get(first["metric"], {})
+        metric = known[first["experiment"]]["metrics"].get(first["metric"], {})
         unit = metric.get("unit") or ("s" if logs.map(len).any() else "")
         panel = _panel(
-            own.assign(name=own["label"], n=logs.map(len), points=logs.map(_exp)), evidence,
-            canvas.heading(first["ablation"], TIMED.get(first["metric"]) or metric["label"]),
-            ", ".join(part for part in (first["across"], first["series"]) if part),
+            own.assign(name=own["variant"], n=logs.map(len), points=logs.map(_exp)), evidence,
+            canvas.heading(first["experiment"], TIMED.get(first["metric"]) or metric["title"]),
+            ", ".join(part for part in (first["factors"], first["series"]) if part),
             str(first["along"]), "processes", x_log=True, y_log=True, unit=unit,
         )  # fmt: skip
         crossed = [
-            f"{canvas.cut(row['label'], 24)} crosses the baseline at "
+            f"{canvas.cut(row['variant'], 24)} crosses the baseline at "
             + "–".join(f"{row[f'cross_{end}']:,.0f}" for end in ("low", "high"))
-            for row in own[own["changes"] == 1].drop_duplicates("label").to_dict("records")
+            for row in own[own["changes"] == 1].drop_duplicates("variant").to_dict("records")
         ]
         found.append(replace(panel, note="; ".join(filter(None, (panel.note, *crossed)))))
     return found
@@ -310,21 +313,21 @@ def _exp(logs: list[float]) -> list[float]:
 def _shares(evidence: Evidence) -> list[Panel]:
     """Shares of the work or the time by the length: of a variant a line for each of its components,
     of published models a line for what mixing takes of each."""
-    frame, rows = evidence.loaded.readings, []
+    frame, rows = evidence.loaded.measurements, []
     for row in frame[frame["metric"].isin(SHARES)].to_dict("records"):
-        part, preset = row["at"].get("part"), row["at"].get("preset")
+        part, preset = row["coordinates"].get("part"), row["coordinates"].get("preset")
         each = row["values"] if isinstance(row["values"], list) else [row["value"]]
-        if "tokens_over_width" in row["at"] and (preset is None or part == "mixing"):
+        if "tokens_over_width" in row["coordinates"] and (preset is None or part == "mixing"):
             value = sum(each) / len(each) if None not in each else math.nan
             own = {key: row[key] for key in (*VARIANT, "metric")} | {"name": preset or part}
-            own |= {"x": row["at"]["tokens_over_width"], "n": 1, "value": value}
+            own |= {"x": row["coordinates"]["tokens_over_width"], "n": 1, "value": value}
             rows.append({**own, "low": math.nan, "high": math.nan})
     found = []
     for own in _split(pd.DataFrame(rows), [*VARIANT, "metric"]) if rows else []:
         first = own.iloc[0]
         known = style.looks(list(own["name"].unique()), [set(own["name"])])
         panel = _panel(
-            own, evidence, canvas.heading(first["ablation"], first["across"], first["label"]),
+            own, evidence, canvas.heading(first["experiment"], first["factors"], first["variant"]),
             SHARES[first["metric"]], "tokens, in widths of the model", "seeds", x_log=True,
             y_log=False,
         )  # fmt: skip

@@ -38,7 +38,7 @@ LETTERS = 22  # of a name
 def panels(evidence: Evidence) -> list[Panel]:
     """Differences of every experiment that has some."""
     found = []
-    for (name, unit), own in evidence.contrasts.groupby(["ablation", "unit"], sort=False):
+    for (name, unit), own in evidence.contrasts.groupby(["experiment", "unit"], sort=False):
         if not (own["n"] > 0).any():
             continue
         first = own.iloc[0]
@@ -47,7 +47,7 @@ def panels(evidence: Evidence) -> list[Panel]:
         rows = own.to_dict("records")
         frame = own.assign(
             value=own["difference"],
-            lost=[lost.get((row["label"], row["across"]), []) for row in rows],
+            lost=[lost.get((row["variant"], row["factors"]), []) for row in rows],
             beside=[beside(row, is_even) for row in rows],
         ).reset_index(drop=True)
         frame = without_thin_intervals(frame.rename(columns={"differences": "points"}))
@@ -58,9 +58,9 @@ def panels(evidence: Evidence) -> list[Panel]:
         }
         found.append(
             Panel(
-                kind="forest", ablation=str(name), frame=frame, plot=plot,
-                title=canvas.heading(name, f"{first['metric_label']} on {first['task']}"),
-                subtitle=f"difference from {canvas.cut(first['control'], 40)}",
+                kind="forest", experiment=str(name), frame=frame, plot=plot,
+                title=canvas.heading(name, f"{first['metric_title']} on {first['task']}"),
+                subtitle=f"difference from {canvas.cut(first['baseline'], 40)}",
                 note=canvas.counted(frame),
                 size=(style.WIDTH, 1.25 + 0.17 * len(frame)),
             )
@@ -72,17 +72,17 @@ def _lost(loaded: Loaded, experiment: str) -> dict[tuple[str, str], list[float]]
     """(label, factors) → what its failed seeds came to, less the baseline's same seed."""
     entry = loaded.experiments[experiment]
     final = final_scores(loaded, experiment, entry["metric"]["name"], entry["metric"]["split"])
-    is_base = (final["label"] == entry["control"]) & (final["status"] == FINE)
-    base = final[is_base][["across", "seed", "value"]]
+    is_base = (final["variant"] == entry["baseline"]) & (final["status"] == FINE)
+    base = final[is_base][["factors", "seed", "value"]]
     failed = final[final["status"].isin(TRAINED[1:])]
-    both = failed.merge(base, on=["across", "seed"], suffixes=("", "_of_baseline"))
+    both = failed.merge(base, on=["factors", "seed"], suffixes=("", "_of_baseline"))
     apart = both["value"] - both["value_of_baseline"]
-    return apart.groupby([both["label"], both["across"]]).apply(list).to_dict()
+    return apart.groupby([both["variant"], both["factors"]]).apply(list).to_dict()
 
 
 def beside(row: Row, is_even: bool) -> str:
     """What dots and bars cannot show: a tie, what failed, what is still to be run."""
-    baseline = row["control_failures"] and f"baseline: {row['control_failures']}"
+    baseline = row["baseline_failures"] and f"baseline: {row['control_failures']}"
     words = [each for each in (row["failures"], baseline) if each]
     if row["mark"] not in SILENT:
         words.append(row["mark"])
@@ -102,18 +102,22 @@ def without_thin_intervals(frame: pd.DataFrame) -> pd.DataFrame:
 def speed_panels(evidence: Evidence) -> list[Panel]:
     """Ratios of every experiment and machine that was timed at few places."""
     frame = evidence.speeds
-    is_itself = (frame["label"] == frame["control"]) & (frame["against"] == frame["control"])
+    is_itself = (frame["variant"] == frame["baseline"]) & (
+        frame["baseline_trial"] == frame["baseline"]
+    )
     timed = frame[~is_itself & (frame["n"] > 0) & ~on_curves(evidence)]
     found = []
-    for (name, machine), own in timed.groupby(["ablation", "machine"], sort=False):
-        several = own.duplicated(["name", "against", "metric", "at"], keep=False)
+    for (name, machine), own in timed.groupby(["experiment", "machine"], sort=False):
+        several = own.duplicated(["name", "baseline_trial", "metric", "where"], keep=False)
         seeds = (", seed " + own["seed"].astype(str)).where(several, "")
-        elsewhere = (" over " + own["against"]).mask(own["against"] == own["control"], "")
+        elsewhere = (" over " + own["baseline_trial"]).mask(
+            own["baseline_trial"] == own["baseline"], ""
+        )
         rows = own.assign(
             value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), beside="",
             points=[np.exp(logs).tolist() for logs in own["logs"]],
             mark=np.select([own["low"] > 1, own["high"] < 1], ["worse", "better"], "not resolved"),
-            group=own["metric"].str.replace("_", " ") + ", " + own["at"] + elsewhere,
+            group=own["metric"].str.replace("_", " ") + ", " + own["where"] + elsewhere,
         )  # fmt: skip
         rows = without_thin_intervals(rows).sort_values("group", kind="stable", ignore_index=True)
         groups = rows["group"].unique()
@@ -122,7 +126,7 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
         device = str(machine).split(",")[0].removeprefix("device ")
         found.append(
             Panel(
-                kind="speed", ablation=str(name), frame=rows, plot=plot,
+                kind="speed", experiment=str(name), frame=rows, plot=plot,
                 title=canvas.heading(name, "time over the baseline's"),
                 subtitle=groups[0] if len(groups) == 1 else "",
                 note=f"{device}; {canvas.counted(rows, 'processes')}",

@@ -35,7 +35,7 @@ def panels(evidence: Evidence) -> list[Panel]:
     frame.attrs["x_label"] = "per cent of the baseline; linear to ± 10, logarithmic beyond"
     return [
         Panel(
-            kind="overview", ablation=None, frame=frame, plot=forest.plot,
+            kind="overview", experiment=None, frame=frame, plot=forest.plot,
             title="Change one piece of a transformer and train it again",
             subtitle="change of the score; orange: worse, blue: better, hollow: not resolved",
             note=f"{canvas.counted(frame)}; the {MOST} largest differences of each axis",
@@ -52,19 +52,19 @@ def _rows(evidence: Evidence, axis: str) -> list[Row]:
         if any(claim["id"].split(".")[0] == axis for claim in entry["claims"])
     ]
     frame = evidence.contrasts
-    is_shown = frame["ablation"].isin(about) & frame["trained"] & (frame["n"] >= stats.LEAST)
+    is_shown = frame["experiment"].isin(about) & frame["trained"] & (frame["n"] >= stats.LEAST)
     rows: dict[tuple[str, str], Row] = {}
-    for row in frame[is_shown & (frame["control_mean"] > 0)].to_dict("records"):
-        share = 100 / row["control_mean"]
+    for row in frame[is_shown & (frame["baseline_mean"] > 0)].to_dict("records"):
+        share = 100 / row["baseline_mean"]
         value = share * row["difference"]
-        own = {key: row[key] for key in ("ablation", "label", "n", "mark", "control")}
+        own = {key: row[key] for key in ("experiment", "variant", "n", "mark", "baseline")}
         own |= {"value": value, "low": share * row["low"], "high": share * row["high"], "lost": []}
         own["points"] = [share * each for each in row["differences"]]
         own["beside"] = "tie" if row["mark"] == "tie" else f"{value:+.0f} %".replace("-", "−")
-        name = f"{row['name']}, {row['metric_label']}"
+        name = f"{row['name']}, {row['metric_title']}"
         before = rows.get((name, row["task"]))
         if before is None or abs(before["value"]) < abs(value):
             rows[name, row["task"]] = {**own, "name": name}
     found = sorted(rows.values(), key=lambda row: -abs(row["value"]))[:MOST]
-    baselines = "; ".join(dict.fromkeys(row["control"] for row in found))
+    baselines = "; ".join(dict.fromkeys(row["baseline"] for row in found))
     return [{**row, "group": f"{AXES[axis]}, over {baselines}"} for row in found]

@@ -26,7 +26,7 @@ CAPTION = (
 )
 COST = "work of training"
 FEWEST = 4  # variants
-KEYS = ["task", "metric_label", "split", "unit", "better", "data"]
+KEYS = ["task", "metric_title", "split", "unit", "better", "data"]
 
 
 def panels(evidence: Evidence) -> list[Panel]:
@@ -41,7 +41,7 @@ def panels(evidence: Evidence) -> list[Panel]:
         frame = own.reset_index(drop=True).assign(is_front=_front(own))
         found.append(
             Panel(
-                kind="pareto", ablation=str(frame["ablation"].iloc[0]), frame=frame, plot=plot,
+                kind="pareto", experiment=str(frame["experiment"].iloc[0]), frame=frame, plot=plot,
                 title=canvas.heading(task, f"{label} against {COST}"),
                 subtitle=f"{label}{after_heading(unit)}; {better} is better",
                 note=f"{len(frame)} variants on data {data}; {canvas.counted(frame)}",
@@ -59,10 +59,10 @@ def _variants(evidence: Evidence) -> pd.DataFrame:
     rows: list[Row] = []
     for row in evidence.contrasts.to_dict("records"):
         for label, prefix, ends in (
-            (row["control"], "control_", "control_"),
-            (row["label"], "", "mean_"),
+            (row["baseline"], "baseline_", "baseline_"),
+            (row["variant"], "", "mean_"),
         ):
-            variant = row["ablation"], label, row["across"]
+            variant = row["experiment"], label, row["factors"]
             record = variant in first and loaded.records.get(first[variant][3])
             if not record or not record.trained:
                 continue
@@ -74,8 +74,8 @@ def _variants(evidence: Evidence) -> pd.DataFrame:
             outcomes = loaded.outcomes.get(variant, {}).values()
             rows.append(
                 {
-                    **{key: row[key] for key in (*KEYS[:-1], "ablation", "across")},
-                    **{"label": label, "name": variant_name(label, row["across"]), "n": n},
+                    **{key: row[key] for key in (*KEYS[:-1], "experiment", "factors")},
+                    **{"variant": label, "name": variant_name(label, row["factors"]), "n": n},
                     **{"value": row[f"{prefix}mean"], **known, "points": [*own.values()]},
                     "is_broken": any(outcome in TRAINED[1:] for outcome in outcomes),
                     "cost": 3.0 * row[f"{prefix}flops_per_token"] * tokens,
@@ -87,7 +87,7 @@ def _variants(evidence: Evidence) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=[*columns, "settings"])
     frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]
     most = frame.sort_values("n", ascending=False, kind="stable")
-    return most.drop_duplicates(["settings", "split", "metric_label"]).sort_index()
+    return most.drop_duplicates(["settings", "split", "metric_title"]).sort_index()
 
 
 def _front(own: pd.DataFrame) -> list[bool]:
@@ -127,6 +127,6 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: canvas.amount(x, "FLOP")))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(COST)
-    named = front.assign(name=front["ablation"] + ": " + front["name"])
+    named = front.assign(name=front["experiment"] + ": " + front["name"])
     canvas.legend(ax, canvas.with_looks(named, [style.BASELINE] * len(named)))
     return ax

@@ -56,17 +56,17 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
     is_past = topic["quantity"] == "past"
     known = canvas.looks_of(evidence) if is_past else {}
     elsewhere = style.Look(style.INK, "s", ())
-    drawn = canvas.with_looks(frame, [known.get(label, elsewhere) for label in frame["label"]])
+    drawn = canvas.with_looks(frame, [known.get(label, elsewhere) for label in frame["variant"]])
     drawn = drawn.assign(
-        name=frame["label"] + ", " + side if is_past else side,
-        hollow=~is_ours, ablation=name, lost=[[]] * len(frame),
+        name=frame["variant"] + ", " + side if is_past else side,
+        hollow=~is_ours, experiment=name, lost=[[]] * len(frame),
         tick=frame["tick"].str.replace(" ", "\n"),
     )  # fmt: skip
     drawn.attrs |= {"level": 1.0, "x_log": bool(frame["x"].min() > 0), "y_log": is_past}
-    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("across", "")}
+    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("x_label", "")}
     measured = drawn[is_ours & (drawn["n"] > 1)]  # at its own baseline a ratio is 1 by definition
     return Panel(
-        kind="published", ablation=name, frame=drawn, plot=lines.plot,
+        kind="published", experiment=name, frame=drawn, plot=lines.plot,
         title=canvas.heading(name, topic["title"]), subtitle=QUANTITIES[topic["quantity"]],
         note=f"{canvas.counted(measured)}; published: {topic['source']}".strip("; "),
         size=(style.WIDTH, 2.75),
@@ -75,11 +75,11 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
 
 def _row(label: str, x: float, tick: str, seeds: list[float]) -> Row:
     """A point with the interval over its seeds, where there are enough of them."""
-    return {"label": label, "x": x, "tick": tick, "points": seeds, **canvas.mean_of(seeds)}
+    return {"variant": label, "x": x, "tick": tick, "points": seeds, **canvas.mean_of(seeds)}
 
 
 def _theirs(topic: Row) -> list[Row]:
-    values, baseline = topic["values"], topic["control"]
+    values, baseline = topic["values"], topic["baseline"]
     if topic["quantity"] == "past":
         return [
             _row(label, at / baseline, f"{at / baseline:.3g}", [value / own[baseline]])
@@ -100,14 +100,16 @@ def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
     loaded = evidence.loaded
     entry, cells = loaded.experiments[name], loaded.cells
     final = final_scores(loaded, name, "loss", entry["metric"]["split"])
-    final = final[(final["across"] == "") & (final["status"] == FINE)]
+    final = final[(final["factors"] == "") & (final["status"] == FINE)]
     losses = {
         str(label): dict(zip(own["seed"], own["value"].astype(float), strict=True))
-        for label, own in final.groupby("label", sort=False)
+        for label, own in final.groupby("variant", sort=False)
     }
-    base = losses.get(entry["control"], {})
+    base = losses.get(entry["baseline"], {})
     found: dict[float, Row] = {}
-    for label in cells[(cells["ablation"] == name) & (cells["across"] == "")]["label"].unique():
+    for label in cells[(cells["experiment"] == name) & (cells["factors"] == "")][
+        "variant"
+    ].unique():
         at = _setting(loaded, (name, label, ""), topic["setting"])
         ratios = [math.exp(v - base[s]) for s, v in losses.get(label, {}).items() if s in base]
         if at is not None and ratios:
@@ -133,7 +135,7 @@ def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:
     keeps; a seed that is stuck or diverged keeps nothing."""
     loaded = evidence.loaded
     metric = loaded.experiments[name]["metric"]
-    split, base = metric["split"], (name, topic["control"], "")
+    split, base = metric["split"], (name, topic["baseline"], "")
     best = scores(loaded, base, metric["name"], split, {})
     trivial = scores(loaded, base, f"trivial_{metric['name']}", split, {})
     if not best or not trivial:
@@ -154,11 +156,11 @@ def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:
 def _by_length(evidence: Evidence, name: str, topic: Row) -> list[Row]:
     """Of the variants that the paper has as well; at the trained length it is 1 by definition."""
     frame = points(evidence, ["past"])
-    frame = frame[(frame["ablation"] == name) & (frame["across"] == "") & frame["value"].notna()]
+    frame = frame[(frame["experiment"] == name) & (frame["factors"] == "") & frame["value"].notna()]
     frame = frame[frame["metric"] == "perplexity_ratio"].sort_values("x")
     rows = []
     for label in topic["values"]:
-        own = frame[frame["label"] == label].to_dict("records")
+        own = frame[frame["variant"] == label].to_dict("records")
         known = [_row(label, row["x"], f"{row['x']:g}", row["points"]) for row in own]
         rows += [_row(label, 1.0, "1", [1.0]), *known] if known else []
     return rows

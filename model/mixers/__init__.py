@@ -11,9 +11,9 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.family import Family
+from model.registry import Registry
 
-MIXER = Family("mixer")
+MIXER = Registry("mixer")
 
 MixerState: TypeAlias = tuple[Tensor, ...]  # every tensor has the sequences in its first dimension
 

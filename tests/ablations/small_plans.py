@@ -20,7 +20,7 @@ def record_of(want: Want, **changes: Any) -> Record:
         "status": "ok",
         "env": {"code": want.code},
         "data": want.data,
-        "measures": {name: want.measure_code(name) for name in want.measures},
+        "sources": {name: want.measure_code(name) for name in want.sources},
         **changes,
     }
-    return Record(want.trial, config=want.config, **known)
+    return Record(want.id, config=want.config, **known)

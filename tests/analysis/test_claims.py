@@ -143,15 +143,15 @@ def test_rates_that_are_open_say_how_many_seeds_would_decide_at_the_same_rates()
     assert 5 < found.needed <= 10
 
 
-@pytest.mark.parametrize("word", ["trivial_per", "copied_per"])
-def test_a_control_no_better_than_a_trivial_answer_vetoes(word: str) -> None:
+@pytest.mark.parametrize("kind", ["trivial_per", "copied_per"])
+def test_a_control_no_better_than_a_trivial_answer_vetoes(kind: str) -> None:
     planted = asked(YES)
     for seed in FIRST:
-        planted.records[f"q-a--{seed}"].readings.append(at_end(word, 0.25))
+        planted.records[f"q-a--{seed}"].measurements.append(at_end(kind, 0.25))
     found = only(planted)
     assert found.verdict == "undecided"
     assert found.reason.startswith("undertrained: a scores no better than")
-    assert found.findings[0].word == "supported"  # shown, and not the verdict
+    assert found.findings[0].kind == "supported"  # shown, and not the verdict
 
 
 def test_a_control_that_is_mostly_stuck_vetoes_and_one_stuck_seed_does_not() -> None:
@@ -192,7 +192,7 @@ def test_a_claim_of_seeds_and_times_waits_for_both() -> None:
         "not timed at the places that it looks at",
     )
     for label, times in (("a", timed(1.0)), ("b", timed(2.0, 0.02))):
-        planted.records[f"q-{label}--300"].readings += times
+        planted.records[f"q-{label}--300"].measurements += times
     assert only(planted).verdict == "supported"
     assert [f.n for f in only(planted).findings] == [5, 3]
 

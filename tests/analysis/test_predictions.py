@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted import Planted, at_end, only, says, timed
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from analysis.claims import Finding
 
 SEEDS = [300, 301, 302, 303, 304]
@@ -33,7 +33,7 @@ def levels(a: float, b: float, *predicts: dict[str, Any], **changes: Any) -> Pla
 
 
 @pytest.mark.parametrize(
-    ("word", "fields", "b", "expected"),
+    ("kind", "fields", "b", "expected"),
     [
         ("worse", {"by": 0.1}, 0.45, S),
         ("worse", {"by": 0.1}, 0.30, R),
@@ -50,10 +50,10 @@ def levels(a: float, b: float, *predicts: dict[str, Any], **changes: Any) -> Pla
     ],
 )
 def test_a_level_is_judged_by_where_its_interval_lies(
-    word: str, fields: dict[str, Any], b: float, expected: str
+    kind: str, fields: dict[str, Any], b: float, expected: str
 ) -> None:
-    found = finding(levels(0.25, b, says(word, **fields)))
-    assert (found.word, found.n, found.shows) == (expected, 5, "difference")
+    found = finding(levels(0.25, b, says(kind, **fields)))
+    assert (found.kind, found.n, found.shows) == (expected, 5, "difference")
     assert found.effect == pytest.approx(b - 0.25)
     half = 2.776445 * 0.0015811388 / math.sqrt(5)  # t of 4 degrees of freedom
     assert (found.low, found.high) == pytest.approx((b - 0.25 - half, b - 0.25 + half))
@@ -97,11 +97,11 @@ def test_stored_items_widen_a_level_and_say_their_share() -> None:
     for seed in SEEDS:
         for label, extra in (("a", 0.2), ("b", 0.25)):
             items = (draw.random(200) < extra * 2 * hard).astype(float).tolist()
-            planted.record(label, seed, float(np.mean(items)), items={"per": items})
+            planted.record(label, seed, float(np.mean(items)), per_example={"per": items})
     found = finding(planted)
     assert found.of_items is not None
     assert 0 <= found.of_items <= 1
-    scores = {k: r.readings[0].value for k, r in planted.records.items()}
+    scores = {k: r.measurements[0].value for k, r in planted.records.items()}
     d = [scores[f"q-b--{s}"] - scores[f"q-a--{s}"] for s in SEEDS]  # type: ignore[operator]
     half = 2.776445 * np.std(d, ddof=1) / math.sqrt(5)
     assert found.effect == pytest.approx(np.mean(d))
@@ -120,7 +120,7 @@ def rates(a: int, b: int, *predicts: dict[str, Any], n: int = 5, **changes: Any)
 
 
 @pytest.mark.parametrize(
-    ("word", "a", "b", "n", "expected"),
+    ("kind", "a", "b", "n", "expected"),
     [
         ("better", 0, 5, 5, S),
         ("better", 1, 5, 5, S),
@@ -135,10 +135,10 @@ def rates(a: int, b: int, *predicts: dict[str, Any], n: int = 5, **changes: Any)
     ],
 )
 def test_a_rate_is_judged_as_a_difference_of_rates(
-    word: str, a: int, b: int, n: int, expected: str
+    kind: str, a: int, b: int, n: int, expected: str
 ) -> None:
-    found = finding(rates(a, b, says(word, metric="accuracy", threshold=0.9), n=n))
-    assert (found.word, found.n) == (expected, n)
+    found = finding(rates(a, b, says(kind, metric="accuracy", threshold=0.9), n=n))
+    assert (found.kind, found.n) == (expected, n)
     assert found.shows == "difference of success rates"
     assert found.rates == {"b": (b, n), "a": (a, n)}
     assert found.effect == pytest.approx((b - a) / n)
@@ -161,13 +161,15 @@ def learned(*predicts: dict[str, Any], b: tuple[int, ...]) -> Planted:
     for seed, own in zip(SEEDS, b, strict=True):
         for label, arrives in (("a", 100), ("b", own)):
             losses = {step: 0.5 if step >= arrives else 2.0 for step in range(10, 310, 10)}
-            curve = [Reading("loss", "nats", y, "valid", {"step": x}) for x, y in losses.items()]
+            curve = [
+                Measurement("loss", "nats", y, "valid", {"step": x}) for x, y in losses.items()
+            ]
             planted.record(label, seed, 0.3, *curve)
     return planted
 
 
 @pytest.mark.parametrize(
-    ("word", "steps", "expected"),
+    ("kind", "steps", "expected"),
     [
         ("worse", (200, 210, 190, 200, 220), S),
         ("better", (200, 210, 190, 200, 220), R),
@@ -176,12 +178,12 @@ def learned(*predicts: dict[str, Any], b: tuple[int, ...]) -> Planted:
     ],
 )
 def test_steps_to_a_loss_are_compared_as_a_ratio(
-    word: str, steps: tuple[int, ...], expected: str
+    kind: str, steps: tuple[int, ...], expected: str
 ) -> None:
-    prediction = says(word, metric="steps_to_reach", at={"loss": 1.0})
+    prediction = says(kind, metric="steps_to_reach", coordinates={"loss": 1.0})
     found = finding(learned(prediction, b=steps))
     logs = np.log(np.array(steps) / 100)
-    assert (found.word, found.shows) == (expected, "ratio")
+    assert (found.kind, found.shows) == (expected, "ratio")
     assert found.effect == pytest.approx(math.exp(logs.mean()))
     half = 2.776445 * logs.std(ddof=1) / math.sqrt(5)
     assert (found.low, found.high) == pytest.approx(
@@ -196,12 +198,12 @@ def along(values: dict[str, Any], *predicts: dict[str, Any], metric: str = "per"
     planted = Planted()
     crossings = [{"width": str(width)} for width in (8, 16, 32, 64)]
     planted.question(*predicts, crossings=crossings, metric=metric)
-    for across in crossings:
+    for factors in crossings:
         for seed in SEEDS:
             for label, f in values.items():
                 noise = 1 + OWN[seed] * (1 if label == "b" else -1)
-                value = f(float(across["width"])) * noise
-                planted.record(label, seed, value, across=across)
+                value = f(float(factors["width"])) * noise
+                planted.record(label, seed, value, factors=factors)
     return planted
 
 
@@ -212,7 +214,7 @@ def test_an_exponent_is_the_slope_of_the_logarithms(between: list[Any], expected
     says_ = says("exponent", along="width", between=between)
     planted = along({"a": lambda x: 1.0, "b": lambda x: x**2}, says_)
     for seed in SEEDS:  # some luck in the slope
-        planted.record("b", seed, 64**2 * (1 + 10 * OWN[seed]), across={"width": "64"})
+        planted.record("b", seed, 64**2 * (1 + 10 * OWN[seed]), factors={"width": "64"})
     found = finding(planted)
     assert (found.word, found.shows) == (expected, "exponent")
     assert found.low < 2.0 < found.high
@@ -297,7 +299,7 @@ def test_what_is_not_positive_has_no_ratio() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "control", "expected"),
+    ("variants", "baseline", "expected"),
     [(1.0, 3.0, S), (1.0, 1.0, R), (1.2, 3.0, R)],
     ids=["holds", "its control holds too", "is off"],
 )
@@ -315,7 +317,13 @@ def test_an_exact_value_needs_its_positive_control(
 
 
 def test_the_positive_control_of_an_exact_value_may_be_another_place() -> None:
-    says_ = says("exact", at={"of": "words"}, value=3, within=0.0, fails_at={"of": "blocks"})
+    says_ = says(
+        "exact",
+        coordinates={"variants": "words"},
+        value=3,
+        within=0.0,
+        fails_at={"variants": "blocks"},
+    )
     planted = Planted()
     planted.question(says_, batches=[[300]])
     for blocks, expected in ((12.0, S), (3.0, R)):
@@ -328,7 +336,7 @@ def test_the_positive_control_of_an_exact_value_may_be_another_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "fields", "expected"),
+    ("kind", "fields", "expected"),
     [
         ("ratio", {"than": "a", "between": [1.9, 2.1]}, S),
         ("ratio", {"than": "a", "between": [2.1, None]}, R),
@@ -337,20 +345,22 @@ def test_the_positive_control_of_an_exact_value_may_be_another_place() -> None:
     ],
 )
 def test_what_is_counted_is_a_fact_from_one_seed(
-    word: str, fields: dict[str, Any], expected: str
+    kind: str, fields: dict[str, Any], expected: str
 ) -> None:
     planted = Planted()
-    planted.question(says(word, metric="work", **fields), metric="work", batches=[[300]])
+    planted.question(says(kind, metric="work", **fields), metric="work", batches=[[300]])
     planted.record("a", 300, 50.0)
     planted.record("b", 300, 100.0)
     found = finding(planted)
-    assert (found.word, found.n) == (expected, 1)
-    assert found.effect == pytest.approx(2.0 if word == "ratio" else 50.0)
+    assert (found.kind, found.n) == (expected, 1)
+    assert found.effect == pytest.approx(2.0 if kind == "ratio" else 50.0)
     assert math.isnan(found.low)
     assert not found.is_interval
 
 
-def times(b: list[Reading], *predicts: dict[str, Any], a: list[Reading] | None = None) -> Planted:
+def times(
+    b: list[Measurement], *predicts: dict[str, Any], a: list[Measurement] | None = None
+) -> Planted:
     planted = Planted()
     planted.question(*predicts, metric="step_time", batches=[[300]])
     planted.record("a", 300, None, *(timed(1.0) if a is None else a))
@@ -359,7 +369,7 @@ def times(b: list[Reading], *predicts: dict[str, Any], a: list[Reading] | None =
 
 
 @pytest.mark.parametrize(
-    ("ratio", "twin", "other", "between", "expected"),
+    ("ratio", "baseline_again", "other", "between", "expected"),
     [
         (2.0, 0.01, 0.01, [1.5, None], S),
         (2.0, 0.01, 0.01, [None, 1.5], R),
@@ -372,7 +382,9 @@ def test_a_ratio_of_times_is_as_wide_as_two_copies_of_one_model(
     ratio: float, twin: float, other: float, between: list[Any], expected: str
 ) -> None:
     fields = {"metric": "step_time", "than": "a", "between": between}
-    planted = times(timed(ratio, 0.02, twin), says("ratio", **fields), a=timed(1.0, twin=other))
+    planted = times(
+        timed(ratio, 0.02, twin), says("ratio", **fields), a=timed(1.0, baseline_again=other)
+    )
     found = finding(planted)
     assert (found.word, found.n) == (expected, 3)
     assert found.low < found.effect < found.high
@@ -385,18 +397,18 @@ def test_a_ratio_of_times_is_as_wide_as_two_copies_of_one_model(
 def test_times_are_judged_from_three_processes_on_beside_a_copy_of_the_reference() -> None:
     says_ = says("ratio", metric="step_time", than="a", between=[1.5, None])
     alone = timed(2.0)
-    for reading in alone:
-        reading.twin = None
-    for readings, reason in (
+    for measurement in alone:
+        measurement.twin = None
+    for measurements, reason in (
         (timed(2.0, processes=2), "timed in 2 processes; 3 are needed"),
         ([], "not timed at the places that it looks at"),
         (alone, "not timed beside a copy of itself"),
     ):
-        assert finding(times(readings, says_)).reason == reason
+        assert finding(times(measurements, says_)).reason == reason
 
 
 def test_times_cross_and_grow_along_a_length_within_one_session() -> None:
-    def at_all(f: Any, session: str = "s1", spread: float = 0.02) -> list[Reading]:
+    def at_all(f: Any, session: str = "s1", spread: float = 0.02) -> list[Measurement]:
         return [
             r
             for n in (8, 32, 128, 512)
@@ -415,10 +427,10 @@ def test_times_cross_and_grow_along_a_length_within_one_session() -> None:
 def moved(planted: Planted, shift: float) -> Planted:
     """Two thirds through the training the variant was further off by so much."""
     for trial, record in planted.records.items():
-        final = record.readings[0].value
+        final = record.measurements[0].value
         assert final is not None
         late = final + (shift if "-b-" in trial else 0.0)
-        record.readings.append(at_end("per", late, step=200))
+        record.measurements.append(at_end("per", late, step=200))
     return planted
 
 
@@ -442,7 +454,7 @@ def test_an_equality_whose_difference_still_moves_is_undecided(
 def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
     planted = along({"a": lambda x: 0.25, "b": lambda x: 0.5 if x < 64 else 0.2}, says("worse"))
     found = only(planted)
-    assert [(f.prediction.across["width"], f.word) for f in found.findings] == [
+    assert [(f.prediction.factors["width"], f.word) for f in found.findings] == [
         *(("8", S), ("16", S), ("32", S), ("64", R)),
     ]
     assert found.verdict == "mixed"

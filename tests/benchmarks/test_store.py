@@ -50,16 +50,16 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     want = next(iter(plan.wanted.values()))
     job = TrainingJob([want], Setting(plan, results, "cpu", [])).job()
     assert job is not None
-    record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.trial])
-    assert len(record.readings) > 20
+    record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.id])
+    assert len(record.measurements) > 20
     return record
 
 
 def stored(record: Record, want: Want) -> bytes:
     """The same record as another trial's."""
     env = {**record.env, "code": want.code}
-    taken = {name: want.measure_code(name) for name in want.measures}
-    other = replace(record, trial=want.trial, config=want.config, env=env, measures=taken)
+    taken = {name: want.measure_code(name) for name in want.sources}
+    other = replace(record, id=want.id, config=want.config, env=env, sources=taken)
     return seal(other.to_dict())
 
 
@@ -80,8 +80,8 @@ def test_a_finished_sweep_is_recognised(
     results.trials.mkdir(parents=True)
     plan = planned(tmp_path, trials)
     for want in plan.wanted.values():
-        results.path(want.trial).write_bytes(stored(real, want))
-    size = results.path(want.trial).stat().st_size
+        results.path(want.id).write_bytes(stored(real, want))
+    size = results.path(want.id).stat().st_size
     run(planned(tmp_path, trials), results, IDLE, "cpu")  # writes the plan
     spent = []
 
@@ -97,7 +97,7 @@ def test_a_finished_sweep_is_recognised(
     each = (time.process_time() - begun) / trials
     benchmark.extra_info.update(record_bytes=size, cpu_seconds=min(spent), read_seconds=each)
     with capsys.disabled():
-        print(f"\n{trials:,} records of {len(real.readings)} readings, {size / 1000:.0f} kB each")
+        print(f"\n{trials:,} records of {len(real.measurements)} measurements, {size / 1e3:.0f} kB")
         if benchmark.stats:
             print(f"  recognised in {benchmark.stats.stats.min:.2f} s ({min(spent):.2f} s of CPU);")
         print(f"  {each * 1e6:.0f} µs of CPU to read a record")

@@ -20,7 +20,7 @@ from ablations.benchmarks.timing import TimingConfig
 from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.plan.tree import replaced
 from ablations.spec import read_profile
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.tasks.cache import load_task
 from ablations.train.config import TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer
@@ -51,7 +51,7 @@ def settings(profile: str) -> dict[str, Any]:
 
 def trial(config: dict[str, Any], steps: int) -> Callable[[], None]:
     """A trial's own loop: batches are made, rates set, losses noted."""
-    task, train = load_task(freeze(config["task"])), TrainConfig(**config["train"])
+    task, train = load_task(canonical_json(config["task"])), TrainConfig(**config["train"])
     model = build(config["model"], task.source_size, task.target_size, seed=0)
     trainer = Trainer(model, task, train, 0, CPU)
     stream = task.steps(0, train.budget)
@@ -97,7 +97,7 @@ def test_the_loop_of_a_trial_beside_a_bare_one(
     beside: Any, capsys: pytest.CaptureFixture[str], profile: str
 ) -> None:
     config, steps = settings(profile), STEPS[profile]
-    task, train = load_task(freeze(config["task"])), TrainConfig(**config["train"])
+    task, train = load_task(canonical_json(config["task"])), TrainConfig(**config["train"])
     ready = list(islice(task.steps(0, train.budget), CALLS * steps))
     model = build(config["model"], task.source_size, task.target_size, seed=0)
     calls = {"bare": bare(model, train, ready, steps), "trial": trial(config, steps)}

@@ -32,7 +32,7 @@ STEP = 17
 def kinds() -> list[str]:
     """Of each kind of task, with its kind of label and of answer, one."""
     found: dict[Any, str] = {}
-    for name, part in sorted(TASK.parts.items()):
+    for name, part in sorted(TASK.components.items()):
         found.setdefault((part.kind, part.per, part.writes), name)
     return list(found.values())
 
@@ -41,7 +41,7 @@ def kinds() -> list[str]:
 class MeasureSubject:
     """A measure under examination, and the task that it is taken on."""
 
-    part: type
+    component: type
     on: str
 
     @cached_property
@@ -55,17 +55,17 @@ class MeasureSubject:
         return deepcopy({**task_subject(self.on).config, "seed": 0})
 
     def taken(self, model: nn.Module) -> Measured:
-        measure: Evaluation = self.part()
+        measure: Evaluation = self.component()
         return measure.measure(model, self.task, CPU, STEP)
 
     def read(self, look: int = 1) -> Measured:
         """What there is to be read, whoever builds the model; it is remembered."""
-        if issubclass(self.part, Probe):
-            return _look(self.part, self.on, look)[0]
-        return _first(self.part, self.on)
+        if issubclass(self.component, Probe):
+            return _look(self.component, self.on, look)[0]
+        return _first(self.component, self.on)
 
     def prepared(self) -> Callable[[], None]:
-        timing: Benchmark = self.part()
+        timing: Benchmark = self.component()
         at: Place = {name: values[0] for name, values in timing.places.items()}
         return timing.prepare(self.config(), self.task, CPU, at)
 
@@ -73,7 +73,7 @@ class MeasureSubject:
     def refusal(self) -> str | None:
         """What a timing or a probe says of a kind of task that it has nothing to do with."""
         try:
-            self.prepared()() if issubclass(self.part, Benchmark) else self.read()
+            self.prepared()() if issubclass(self.component, Benchmark) else self.read()
         except ValueError as error:
             return str(error)
         return None
@@ -95,30 +95,30 @@ def _look(part: type[Probe], on: str, look: int) -> tuple[Measured, dict[str, An
 
 
 def reads_numbers_with_units(subject: MeasureSubject) -> None:
-    """A reading refuses to be made without a unit, or without a finite value or a reason."""
+    """A measurement refuses to be made without a unit, or without a finite value or a reason."""
     try:
-        readings = subject.read().readings
+        measurements = subject.read().measurements
     except ValueError as error:
-        raise AssertionError(f"gives what is no reading ({error})") from None
-    assert readings, "reads nothing"
-    splits = (None,) if issubclass(subject.part, Probe) else SPLITS
-    for reading in readings:
-        name = reading.metric
-        assert reading.split in splits, f"reads {name} on {reading.split!r}"
-        has_axes = reading.axes is not None
-        assert has_axes == (reading.values is not None), f"gives {name} no axes"
+        raise AssertionError(f"gives what is no measurement ({error})") from None
+    assert measurements, "reads nothing"
+    splits = (None,) if issubclass(subject.component, Probe) else SPLITS
+    for measurement in measurements:
+        name = measurement.metric
+        assert measurement.split in splits, f"reads {name} on {measurement.split!r}"
+        has_axes = measurement.axes is not None
+        assert has_axes == (measurement.values is not None), f"gives {name} no axes"
     try:
-        json.dumps([vars(reading) for reading in readings], allow_nan=False)
+        json.dumps([vars(measurement) for measurement in measurements], allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise AssertionError(f"gives a reading that is no JSON ({error})") from None
+        raise AssertionError(f"gives a measurement that is no JSON ({error})") from None
 
 
 def tells_of_each_example_what_it_told_of_all(subject: MeasureSubject) -> None:
     """Per-example numbers belong to a metric of test, one for each example, none of them NaN."""
     taken = subject.read()
-    read = {reading.metric for reading in taken.readings if reading.split == "test"}
+    read = {measurement.metric for measurement in taken.measurements if measurement.split == "test"}
     asked = sum(len(batch.labels) for batch in subject.task.evaluation_batches("test"))
-    for metric, items in taken.items.items():
+    for metric, items in taken.per_example.items():
         assert metric in read, f"has items of {metric}, which it does not read"
         sentence = f"has {len(items)} items of {metric}, of {asked} examples"
         assert len(items) == asked, sentence
@@ -127,11 +127,11 @@ def tells_of_each_example_what_it_told_of_all(subject: MeasureSubject) -> None:
 
 
 def says_each_thing_once(subject: MeasureSubject) -> None:
-    readings = subject.read().readings
-    places = Counter((r.metric, r.split, *sorted(r.at.items())) for r in readings)
+    measurements = subject.read().measurements
+    places = Counter((r.metric, r.split, *sorted(r.coordinates.items())) for r in measurements)
     twice = [place for place, number in places.items() if number > 1]
     assert not twice, f"reads {twice} twice"
-    metrics = {reading.metric for reading in readings}
+    metrics = {measurement.metric for measurement in measurements}
     coded = [name for name in metrics if any(letter.isdigit() for letter in name)]
     assert not coded, f"names {coded}: coordinates stand in `at`, not in a name"
 
@@ -156,29 +156,31 @@ def says_the_same_again_and_leaves_all_as_it_was(subject: MeasureSubject) -> Non
 
 
 def reads_what_it_names(subject: MeasureSubject) -> None:
-    named = {name: each.unit for name, each in subject.part.quantities.items()}  # type: ignore[attr-defined]
-    read = {reading.metric: reading.unit for reading in subject.read().readings}
+    named = {name: each.unit for name, each in subject.component.metrics.items()}  # type: ignore[attr-defined]
+    read = {measurement.metric: measurement.unit for measurement in subject.read().measurements}
     assert read == named, f"reads {read} and names {named}"
 
 
 def counts_the_same_again(subject: MeasureSubject) -> None:
     """What no second look is needed for; the size of a process is never quite the same."""
-    counts = [name for name, each in subject.part.quantities.items() if each.repeats != "processes"]  # type: ignore[attr-defined]
-    first, second = (subject.read(look).readings for look in (1, 2))
+    counts = [
+        name for name, each in subject.component.metrics.items() if each.repeats != "processes"
+    ]  # type: ignore[attr-defined]
+    first, second = (subject.read(look).measurements for look in (1, 2))
     for one, two in zip(first, second, strict=True):
-        assert (one.metric, one.at) == (two.metric, two.at), "looks elsewhere"
+        assert (one.metric, one.coordinates) == (two.metric, two.coordinates), "looks elsewhere"
         if one.metric in counts and None not in (one.value, two.value):
             same = one.value == pytest.approx(two.value, rel=0.1)
             assert same, f"reads another {one.metric} the second time"
 
 
 def leaves_the_config_alone(subject: MeasureSubject) -> None:
-    if issubclass(subject.part, Benchmark):
+    if issubclass(subject.component, Benchmark):
         config = subject.config()
-        at = {name: values[0] for name, values in subject.part.places.items()}
-        subject.part().prepare(config, subject.task, CPU, at)()
+        at = {name: values[0] for name, values in subject.component.places.items()}
+        subject.component().prepare(config, subject.task, CPU, at)()
     else:
-        _, config = _look(subject.part, subject.on, 1)
+        _, config = _look(subject.component, subject.on, 1)
     assert config == subject.config(), "changes the settings that it was given"
 
 
@@ -186,13 +188,13 @@ def leaves_the_config_alone(subject: MeasureSubject) -> None:
 
 
 def names_what_it_times(subject: MeasureSubject) -> None:
-    quantities = list(getattr(subject.part, "quantities", {}).values())
-    assert quantities, "has no quantities"
-    assert all(each.unit for each in quantities), "has no unit"
-    assert all(each.repeats == "processes" for each in quantities)
-    places, along = getattr(subject.part, "places", {}), subject.part.along  # type: ignore[attr-defined]
+    metrics = list(getattr(subject.component, "metrics", {}).values())
+    assert metrics, "has no metrics"
+    assert all(each.unit for each in metrics), "has no unit"
+    assert all(each.repeats == "processes" for each in metrics)
+    places, along = getattr(subject.component, "places", {}), subject.component.along  # type: ignore[attr-defined]
     assert places.get(along), f"is timed nowhere along {along}"
-    assert set(subject.part.beside) <= set(places), "stands beside no place"  # type: ignore[attr-defined]
+    assert set(subject.component.beside) <= set(places), "stands beside no place"  # type: ignore[attr-defined]
 
 
 def can_be_called_again(subject: MeasureSubject) -> None:

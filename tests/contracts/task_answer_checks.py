@@ -31,7 +31,7 @@ def declares_its_metrics(subject: TaskSubject) -> None:
     assert metrics, "`metrics` is empty"
     for name, metric in metrics.items():
         assert metric.unit, f"`metrics` gives {name} no unit"
-        assert metric.label, f"`metrics` gives {name} no label for a table"
+        assert metric.title, f"`metrics` gives {name} no title for a table"
         assert metric.better in ("lower", "higher")
         assert metric.matters is None or metric.matters > 0
 
@@ -55,7 +55,7 @@ def gives_a_perfect_answer_the_best_score(subject: TaskSubject) -> None:
     perfect, _ = task.scores(Knows(task), "test", CPU)
     worse, _ = task.scores(silent(task), "test", CPU)
     for score in perfect:
-        if score.at or score.value is None:  # lengths that the splits have no examples of
+        if score.coordinates or score.value is None:  # lengths that the splits have no examples of
             continue
         metric = task.metrics[score.metric]
         assert math.isclose(score.value, best(metric), abs_tol=0.01)
@@ -69,7 +69,7 @@ def best(metric: Metric) -> float:
 
 
 def _value(scores: list[Score], metric: str) -> float | None:
-    return next(score.value for score in scores if score.metric == metric and not score.at)
+    return next(score.value for score in scores if score.metric == metric and not score.coordinates)
 
 
 def has_a_card(subject: TaskSubject) -> None:

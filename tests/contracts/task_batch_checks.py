@@ -128,7 +128,7 @@ def can_be_learned(subject: TaskSubject) -> None:
     settings = type(subject.settings)(**config)
     task, cpu = subject.task, torch.device("cpu")
     training = train(subject.model(task), task, settings, 0, cpu, lambda *_: None)
-    before, after = (reading.value for reading in training.losses("valid"))
+    before, after = (measurement.value for measurement in training.losses("valid"))
     assert before is not None
     assert after is not None
     assert after < before

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from model.attention import PATH, Path
-from model.family import MODEL
 from model.mixers import MIXER
 from model.positions import POSITION
+from model.registry import MODEL
 
 # The library's own, where a graph breaks: it looks at gradients of what is no leaf.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

@@ -48,6 +48,6 @@ class UsesEverySite(Position):
 
 
 def test_a_position_from_elsewhere_keeps_every_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(POSITION.parts, "every-site", UsesEverySite)
+    monkeypatch.setitem(POSITION.components, "every-site", UsesEverySite)
     subject = around(POSITION, "every-site")
     assert not failures(checks(subject), subject)

@@ -27,9 +27,9 @@ def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presets, "names", lambda: ["gpt2", "transformer-base"])
 
 
-@pytest.mark.parametrize("name", discover().parts)
+@pytest.mark.parametrize("name", discover().components)
 def test_every_measure_keeps_every_contract_on_every_kind_of_task(name: str) -> None:
-    part, found, refused = discover().part(name), [], 0
+    part, found, refused = discover().component(name), [], 0
     owed = OF_TIMINGS if is_benchmark(name) else OF_PROBES if is_probe(name) else OF_MEASURES
     for subject in (MeasureSubject(part, on) for on in kinds()):
         told = failures([refuses], subject)

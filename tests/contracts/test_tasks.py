@@ -13,7 +13,7 @@ from ablations.facts import identity_of
 from ablations.tasks import TASK
 
 
-@pytest.mark.parametrize("name", TASK.parts)
+@pytest.mark.parametrize("name", TASK.components)
 def test_every_task_keeps_every_contract(name: str) -> None:
     assert not failures([*OF_DATA, *OF_ANSWERS], task_subject(name))
 
@@ -21,7 +21,9 @@ def test_every_task_keeps_every_contract(name: str) -> None:
 def test_what_matters_is_registered_for_the_scores_that_decide() -> None:
     deciding = {"g2p": "per", "text": "bits_per_character", "copy": "sequence_accuracy",
                 "recall": "accuracy", "translation": "bleu"}  # fmt: skip
-    found = {name: TASK.part(name).metrics[metric].matters for name, metric in deciding.items()}
+    found = {
+        name: TASK.component(name).metrics[metric].matters for name, metric in deciding.items()
+    }
     assert found == {"g2p": 0.02, "text": 0.03, "copy": 0.05, "recall": 0.05, "translation": None}
 
 
@@ -41,7 +43,7 @@ DIGESTS = {
 
 
 def test_the_data_of_every_task_is_what_it_was() -> None:
-    assert {name: task_subject(name).task.digest()[:12] for name in TASK.parts} == DIGESTS
+    assert {name: task_subject(name).task.digest()[:12] for name in TASK.components} == DIGESTS
 
 
 def trial_of(name: str, folder: Path, **changed: str) -> str:

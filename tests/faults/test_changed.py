@@ -94,7 +94,7 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     code.cache_clear()  # which reads a part's file once
     yield folder / f"{PART}.py"
     code.cache_clear()
-    del NORM.parts[PART], sys.modules[PART]
+    del NORM.components[PART], sys.modules[PART]
 
 
 def own_plan(ask: Ask) -> Plan:
@@ -107,7 +107,7 @@ def test_source_that_is_edited_after_the_plan_ends_the_sweep_and_its_trial_leave
     ask: Ask, results: Results, part: Path, when: str
 ) -> None:
     plan = own_plan(ask)
-    ours = next(want.trial for want in plan.wanted.values() if PART in want.code)
+    ours = next(want.id for want in plan.wanted.values() if PART in want.code)
     _ = [want.measure_code("quality") for want in plan.wanted.values()]
     if when == "before it trains":
         part.write_text(SOURCE.replace("super()", "1.0 * super()"))
@@ -166,8 +166,8 @@ def test_code_that_was_edited_and_put_back_before_the_plan_trains_nothing(
 ) -> None:
     for package in PROJECT:
         shutil.copytree(ROOT / package, tmp_path / package)
-    path = os.pathsep.join([str(tmp_path), str(HERE.parent / "ablations")])
-    question = ask(measures=[])
+    path = os.pathsep.join([str(tmp_path), str(HERE.parent / "experiments")])
+    question = ask(sources=[])
     driver = start(drivers, "-c", DRIVER, question, str(tmp_path), path=path)
     out, err = driver.communicate(timeout=LONG)
     assert out.startswith("model/norms.py changed since this sweep began"), err

@@ -192,7 +192,7 @@ def test_a_recurrent_mixer_is_its_equations() -> None:
             check_by_hand(mixer, causal, partial(both_ways, layer, mixer, causal))
 
 
-@pytest.mark.parametrize("path", sorted(PATH.parts))
+@pytest.mark.parametrize("path", sorted(PATH.components))
 def test_basic_attention_weighs_tokens_by_their_own_products(path: str) -> None:
     for causal in [True, False]:
         for scale, factor in [("none", 1.0), ("sqrt_d_head", (D // HEADS) ** -0.5)]:
@@ -279,7 +279,7 @@ def stepped(mixer: Any, x: Tensor, sizes: list[int]) -> Tensor:
 CHUNKS = ([1] * 11, [2, 1, 5, 3], [7, 4])
 
 
-@pytest.mark.parametrize("name", ["absolute", *sorted(POSITION.parts)])
+@pytest.mark.parametrize("name", ["absolute", *sorted(POSITION.components)])
 def test_a_window_asks_every_position_scheme_what_full_attention_asks(name: str) -> None:
     for causal in [True, False]:
         position = scheme(name, causal)
@@ -316,7 +316,7 @@ def test_steps_and_chunks_give_what_one_pass_gives() -> None:
 
 def test_blocks_of_padding_are_finite_and_so_are_gradients() -> None:
     for causal in [True, False]:
-        for path in sorted(PATH.parts):
+        for path in sorted(PATH.components):
             absolute = scheme("absolute", causal)
             mixer = make({"name": "window", "reach": 2}, path=path, position=absolute)
             x = random(2, 13, D).requires_grad_()

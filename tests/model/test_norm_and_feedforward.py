@@ -93,7 +93,7 @@ def made(choice: Any, dropout: float = 0.0) -> Any:
     return FEEDFORWARD.build(choice, d_model=6, feedforward_dropout=dropout)
 
 
-@pytest.mark.parametrize("name", sorted(set(FEEDFORWARD.parts) - {"none"}))
+@pytest.mark.parametrize("name", sorted(set(FEEDFORWARD.components) - {"none"}))
 def test_dropout_acts_between_the_layers_and_in_training_alone(name: str) -> None:
     """Nearly everything inside is dropped, so what is left is the bias of the last layer."""
     part, x_BTD = randomised(made(name, dropout=0.99)), random(2, 3, 6)

@@ -60,7 +60,7 @@ def by_hand(name: str, x: Vector, norms: list[Step], steps: list[Step]) -> Vecto
     return x
 
 
-@pytest.mark.parametrize("name", sorted(RESIDUAL.parts))
+@pytest.mark.parametrize("name", sorted(RESIDUAL.components))
 def test_a_residual_part_is_its_equation(name: str) -> None:
     residual = made(name)
     assert len(residual.norms) == NORMS[name]
@@ -72,7 +72,7 @@ def test_a_residual_part_is_its_equation(name: str) -> None:
     assert_equals(y_BTD, expected)
 
 
-@pytest.mark.parametrize("name", sorted(RESIDUAL.parts))
+@pytest.mark.parametrize("name", sorted(RESIDUAL.components))
 @pytest.mark.parametrize("written", [None, True, False])
 def test_a_stack_ends_in_a_norm_as_the_residual_part_has_it_or_as_written(
     name: str, written: bool | None
@@ -83,7 +83,7 @@ def test_a_stack_ends_in_a_norm_as_the_residual_part_has_it_or_as_written(
     assert isinstance(stack.norm, torch.nn.RMSNorm if expected else torch.nn.Identity)
 
 
-@pytest.mark.parametrize("name", sorted(RESIDUAL.parts))
+@pytest.mark.parametrize("name", sorted(RESIDUAL.components))
 def test_dropout_takes_what_a_sublayer_adds_and_never_the_stream(name: str) -> None:
     x_BTD, residual = random(2, 3, WIDTH), made(name, dropout=1.0).train()
     expected = torch.zeros_like(x_BTD) if name == "none" else x_BTD

@@ -13,9 +13,9 @@ from typing import Any
 from ablations.tasks.data.vocabulary import Vocabulary
 from model.batch import BOS, EOS, PAD
 from model.config import ConfigError
-from model.family import Family
+from model.registry import Registry
 
-TOKENS = Family("tokens")
+TOKENS = Registry("tokens")
 
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # nor may it stand in XML
 

@@ -12,8 +12,8 @@ import torch
 from ablations.benchmarks import session as sessions
 from ablations.benchmarks.session import time_session
 from ablations.benchmarks.timing import TimingConfig
-from ablations.measurement import Benchmark, Place, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import Benchmark, Metric, Place
+from ablations.store.record import Measurement
 
 Takes = Callable[[Place], float]
 """Where it is timed → seconds of a call; it may raise instead."""
@@ -25,7 +25,7 @@ LENGTHS: list[Place] = [{"length": n, "batch": 1} for n in (10, 20, 40, 80)]
 class Planted(Benchmark):
     """Takes as long as its settings say, by a clock of its own."""
 
-    quantities: ClassVar = {"planted_time": Quantity("s", "lower", "time", repeats="processes")}
+    metrics: ClassVar = {"planted_time": Metric("s", "lower", "time", repeats="processes")}
     places: ClassVar = {"length": [10], "batch": [1]}
     now = 0.0
     log: ClassVar[list[tuple[str, Any]]] = []
@@ -60,7 +60,7 @@ def run(
     takes: dict[str, Takes],
     told: Callable[[float, str], None] = lambda fraction, note: None,
     **timing: Any,
-) -> dict[str, list[Reading]]:
+) -> dict[str, list[Measurement]]:
     def config(name: str, each: Takes) -> dict[str, Any]:
         own = {"build": build[name]} if build and name in build else {}
         return {"name": name, "takes": each, "task": {}, **own}
@@ -71,8 +71,8 @@ def run(
     return time_session(*given, places, settings, torch.device("cpu"), told)
 
 
-def times(readings: Sequence[Reading]) -> list[Reading]:
-    return [reading for reading in readings if reading.metric == "planted_time"]
+def times(measurements: Sequence[Measurement]) -> list[Measurement]:
+    return [measurement for measurement in measurements if measurement.metric == "planted_time"]
 
 
 def raising(error: Exception) -> Callable[[Place], float]:
@@ -158,9 +158,9 @@ def test_a_reference_may_stand_at_a_place_of_its_own() -> None:
         beside: ClassVar = {"length": 10}
 
     takes: Takes = lambda at: float(at["length"]) / 1024  # noqa: E731
-    (time,) = run(LENGTHS[2], reference=takes, takes={"a": takes}, measure=Beside())["a"][:1]
+    (time,) = run(LENGTHS[2], reference=takes, takes={"a": takes}, source=Beside())["a"][:1]
     assert (time.samples, time.reference) == ([40 / 1024] * 5, [10 / 1024] * 5)
-    assert time.at == LENGTHS[2]
+    assert time.coordinates == LENGTHS[2]
 
 
 # In several processes.
@@ -187,10 +187,10 @@ def test_the_first_process_decides_who_is_left_out() -> None:
 def test_a_longer_call_of_as_many_tokens_is_tried_where_the_shorter_was_in_time() -> None:
     places: list[Place] = [{"length": n, "batch": 80 // n, "tokens": 80} for n in (10, 80)]
     found = times(run(*places, takes={"a": lambda at: 0.125}, call_seconds=0.5)["a"])
-    assert all(reading.samples for reading in found)
+    assert all(measurement.samples for measurement in found)
     takes: dict[str, Takes] = {"a": lambda at: 0.125 if at["length"] == 10 else 0.75}
     late = times(run(*places, {**places[1], "length": 160}, takes=takes, call_seconds=0.5)["a"])
-    assert [bool(reading.samples) for reading in late] == [True, False, False]
+    assert [bool(measurement.samples) for measurement in late] == [True, False, False]
 
 
 def test_a_process_that_dies_is_told_and_the_others_stand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,5 +201,5 @@ def test_a_process_that_dies_is_told_and_the_others_stand(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sessions, "in_child", here)
     found = times(run(LENGTHS[0], takes={"a": QUICK}, processes=3)["a"])
-    assert [reading.session for reading in found] == ["0", "2"]
-    assert all(reading.samples for reading in found)
+    assert [measurement.session for measurement in found] == ["0", "2"]
+    assert all(measurement.samples for measurement in found)

@@ -21,7 +21,7 @@ from ablations.commands.pages import print_answers
 from ablations.plan.document import merge_into
 from ablations.plan.wanted import Plan, make_plan
 from ablations.spec import experiments, find, find_profile, read_experiment
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES
 
@@ -128,14 +128,14 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
 
 
 def test_a_plan_tells_the_time_of_its_timing_sessions(say: Say, ask: Ask) -> None:
-    file = ask(measures=["quality", "throughput"])
+    file = ask(sources=["quality", "throughput"])
     plan = planned(say, file, "--jobs", "4")
     # Processes, warm-up and blocks of the profile, and its shortest sample.
     a_candidate = 3 * (2 + 5) * 0.002
     assert plan["timing"] == pytest.approx(4 * a_candidate)  # two, the reference and its twin
     assert plan["seconds"] == pytest.approx(plan["training"] + plan["timing"])
     more = {"throughput": {"length": [4, 8], "pass": ["forward", "training"]}}
-    plan = planned(say, ask(measures=["quality", "throughput"], benchmarks=more), "--jobs", "4")
+    plan = planned(say, ask(sources=["quality", "throughput"], benchmarks=more), "--jobs", "4")
     assert plan["timing"] == pytest.approx(4 * 4 * a_candidate)  # at four places
 
 
@@ -204,15 +204,15 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
         code = want.code if want is not wants[7] else {"model/norms.py": "other"}
         results.write(
             Record(
-                want.trial,
+                want.id,
                 status,
                 want.config,
                 reason=reason,
                 env={"code": code},
-                measures={name: want.measure_code(name) for name in want.measures},
+                sources={name: want.measure_code(name) for name in want.sources},
             )
         )
-    results.path(wants[8].trial).write_text("{")
+    results.path(wants[8].id).write_text("{")
     return results
 
 
@@ -229,8 +229,8 @@ def test_a_plan_of_what_is_done_measures_nothing(
 ) -> None:
     monkeypatch.setattr("ablations.plan.estimate.rate_of", None)
     for want in plan.wanted.values():
-        taken = {name: want.measure_code(name) for name in want.measures}
-        folder.write(Record(want.trial, "ok", want.config, env={"code": want.code}, measures=taken))
+        taken = {name: want.measure_code(name) for name in want.sources}
+        folder.write(Record(want.id, "ok", want.config, env={"code": want.code}, sources=taken))
     words = ("plan", ask(), "--profile", "smoke", "--seeds", "0,1,2,3,4")
     found = document(say, *words, "--results", str(folder.root))
     assert (found["trials"], found["done"], found["seconds"]) == (10, 10, 0)
@@ -243,19 +243,21 @@ def scored(tmp_path: Path, plan: Plan, scores: dict[str, float]) -> Results:
     merge_into(results, plan)
     for table in plan.tables.values():
         for cell in table.cells:
-            want = plan.wanted[cell.trial]
-            value = scores[cell.label] + 0.001 * (cell.seed - 300)
-            value += 0.0004 * (cell.seed % 2) * (cell.label == "without")
-            reading = Reading("per", "edits/phone", value, "test", {"step": 4}, measure="quality")
+            want = plan.wanted[cell.id]
+            value = scores[cell.variant] + 0.001 * (cell.seed - 300)
+            value += 0.0004 * (cell.seed % 2) * (cell.variant == "without")
+            measurement = Measurement(
+                "per", "edits/phone", value, "test", {"step": 4}, source="quality"
+            )
             results.write(
                 Record(
-                    cell.trial,
+                    cell.id,
                     "ok",
                     want.config,
                     env={"code": want.code},
                     data=want.data,
-                    measures={name: want.measure_code(name) for name in want.measures},
-                    readings=[reading],
+                    sources={name: want.measure_code(name) for name in want.sources},
+                    measurements=[measurement],
                 )
             )
     return results

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ablations.evaluations.calibration import BINS, reliability
 from ablations.measurement import discover
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from model.batch import IGNORE, Batch
 
@@ -52,11 +52,11 @@ def classes(labels: Tensor) -> Given:
     return Given(*(Batch(label_B, source=row_B1) for label_B, row_B1 in pieces))
 
 
-def taken(model: nn.Module, task: Task) -> dict[str, Reading]:
+def taken(model: nn.Module, task: Task) -> dict[str, Measurement]:
     taken = discover().build("calibration").measure(model, task, CPU, 17)
-    readings, examples = taken.readings, taken.examples
+    measurements, examples = taken.measurements, taken.examples
     assert not examples
-    return {reading.metric: reading for reading in readings}
+    return {measurement.metric: measurement for measurement in measurements}
 
 
 def by_hand(logits: Sequence[Sequence[float]], labels: Sequence[int]) -> dict[str, Any]:
@@ -123,5 +123,5 @@ def test_a_bin_holds_its_upper_edge_and_not_its_lower_one() -> None:
 
 def test_a_model_that_answers_with_no_number_is_null_with_a_reason() -> None:
     found = taken(Known(torch.full((3, 2), math.nan)), classes(torch.tensor([0, 1, 0])))
-    assert all(reading.value is None for reading in found.values())
-    assert all("not finite" in (reading.reason or "") for reading in found.values())
+    assert all(measurement.value is None for measurement in found.values())
+    assert all("not finite" in (measurement.reason or "") for measurement in found.values())

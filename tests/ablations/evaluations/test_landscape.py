@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ablations.evaluations import landscape
 from ablations.evaluations.landscape import DIRECTIONS, PLACES, Landscape, direction, mean_loss
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.batch import Batch
@@ -21,10 +21,13 @@ from model.layers import evaluating
 CPU = torch.device("cpu")
 
 
-def taken(model: nn.Module, task: Task) -> dict[str, Reading]:
-    readings = Landscape().measure(model, task, CPU, 17).readings
-    assert all((r.split, r.unit, r.at) == ("valid", "nats/token", {"step": 17}) for r in readings)
-    return {reading.metric: reading for reading in readings}
+def taken(model: nn.Module, task: Task) -> dict[str, Measurement]:
+    measurements = Landscape().measure(model, task, CPU, 17).measurements
+    assert all(
+        (r.split, r.unit, r.coordinates) == ("valid", "nats/token", {"step": 17})
+        for r in measurements
+    )
+    return {measurement.metric: measurement for measurement in measurements}
 
 
 class Small(nn.Module):

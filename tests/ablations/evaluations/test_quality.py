@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ablations.evaluations import quality
 from ablations.evaluations.maps import single
 from ablations.evaluations.quality import ENDS, FEWEST, Ambiguity, Lengths
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks.scoring import METRICS, score
 from ablations.tasks.task import Task
 from model.batch import PAD, Batch
@@ -40,8 +40,11 @@ class Told(Task):
 
 def test_it_is_the_rate_of_words_with_several_less_that_of_words_with_one() -> None:
     task = Told(([3, 4], [[3, 5]]), ([3, 3, 3], [[4, 3, 3, 4], [3, 3, 4]]))
-    (reading,) = Ambiguity().measure(nn.Identity(), task, CPU, 7).readings
-    assert (reading.at, reading.value) == ({"step": 7}, pytest.approx(1 / 3 - 1 / 2))
+    (measurement,) = Ambiguity().measure(nn.Identity(), task, CPU, 7).measurements
+    assert (measurement.coordinates, measurement.value) == (
+        {"step": 7},
+        pytest.approx(1 / 3 - 1 / 2),
+    )
 
 
 class Wearies(nn.Module):
@@ -56,16 +59,16 @@ class Wearies(nn.Module):
         return torch.where(right == 1, chance, (1 - chance) / 49).log()
 
 
-def taken(model: nn.Module, task: Any) -> list[Reading]:
-    readings = Lengths().measure(model, task, CPU, 17).readings
-    for reading in readings:
-        assert (reading.metric, reading.unit) == ("loss_at_source", "nats/token")
-        assert (reading.split, reading.at["step"]) == ("test", 17)
-    return readings
+def taken(model: nn.Module, task: Any) -> list[Measurement]:
+    measurements = Lengths().measure(model, task, CPU, 17).measurements
+    for measurement in measurements:
+        assert (measurement.metric, measurement.unit) == ("loss_at_source", "nats/token")
+        assert (measurement.split, measurement.coordinates["step"]) == ("test", 17)
+    return measurements
 
 
 def by_end(model: nn.Module, task: Any) -> dict[int, float]:
-    return {int(r.at["source"]): r.value or 0.0 for r in taken(model, task)}
+    return {int(r.coordinates["source_length"]): r.value or 0.0 for r in taken(model, task)}
 
 
 def sources(length: int, number: int, width: int, target: int | None = 3) -> Batch:

@@ -35,12 +35,12 @@ def plan(ask: Ask) -> Plan:
 
 def assert_alike(ours: Record, theirs: Record) -> None:
     """To rounding, and but for how long it took."""
-    assert (ours.trial, ours.config, ours.data) == (theirs.trial, theirs.config, theirs.data)
-    assert (ours.status, ours.measures) == (theirs.status, theirs.measures)
+    assert (ours.id, ours.config, ours.data) == (theirs.id, theirs.config, theirs.data)
+    assert (ours.status, ours.sources) == (theirs.status, theirs.sources)
     assert (ours.parameters, ours.attempts) == (theirs.parameters, theirs.attempts)
-    places = [(r.measure, r.metric, r.split, r.at) for r in ours.readings]
-    assert places == [(r.measure, r.metric, r.split, r.at) for r in theirs.readings]
-    for one, other in zip(ours.readings, theirs.readings, strict=True):
+    places = [(r.source, r.metric, r.split, r.coordinates) for r in ours.measurements]
+    assert places == [(r.source, r.metric, r.split, r.coordinates) for r in theirs.measurements]
+    for one, other in zip(ours.measurements, theirs.measurements, strict=True):
         if one.metric in ("loss", "gradient_norm", "lr"):
             assert one.value == pytest.approx(other.value, rel=1e-3), one.metric
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ablations.signals import Terminated, exit_code, stoppable, undisturbed
+from ablations.signals import Terminated, defer_signals, exit_code, stoppable
 from ablations.train.stopping import Stopped, catching_sigterm
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -36,7 +36,7 @@ def test_the_first_signal_raises_and_no_later_one_does(number: signal.Signals, c
 
 def test_without_a_signal_all_is_as_before() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
-    with stoppable(), undisturbed():
+    with stoppable(), defer_signals():
         assert set(SIGNALS) <= signal.pthread_sigmask(signal.SIG_BLOCK, ())
         assert [signal.getsignal(number) for number in SIGNALS] != before
     assert [signal.getsignal(number) for number in SIGNALS] == before
@@ -47,7 +47,7 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with stoppable():
         signal.raise_signal(signal.SIGINT)
-        with undisturbed():
+        with defer_signals():
             signal.raise_signal(signal.SIGINT)
 
 
@@ -60,7 +60,7 @@ def test_a_signal_is_put_off_to_the_end_of_what_must_be_whole(
     whole: list[int] = []
 
     def disturb() -> None:
-        with undisturbed(), undisturbed():
+        with defer_signals(), defer_signals():
             os.kill(os.getpid(), number)
             whole.extend(sum(range(1000)) for _ in range(1000))
 

@@ -25,7 +25,7 @@ VARIANTS = {
 def found(ask: Ask) -> Callable[[str, str], Any]:
     def answer(one: str, other: str) -> Any:
         (table,) = make_plan([ask(variants=VARIANTS)], "smoke", {}, [0]).tables.values()
-        cells = {cell.label: cell for cell in table.cells}
+        cells = {cell.variant: cell for cell in table.cells}
         return difference(cells[one], cells[other])
 
     return answer

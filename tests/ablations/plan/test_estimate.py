@@ -32,7 +32,7 @@ def never() -> float:
 def made_here(want: Want, status: str = "ok", **env: Any) -> Record:
     env = {"code": want.code, "device": device_name(CPU), **env}
     reason = None if status == "ok" else "full"
-    return Record(want.trial, status, want.config, reason, env=env, data=want.data)
+    return Record(want.id, status, want.config, reason, env=env, data=want.data)
 
 
 def test_trials_side_by_side_take_no_less_than_the_longest() -> None:
@@ -72,7 +72,7 @@ def test_a_time_that_says_nothing_of_a_training_here_is_passed_over(
     ]:
         results.write(made_here(first, status, **env))
         assert seconds_each(others, plan, results, CPU, lambda: None) == [None, None], (status, env)
-    results.path(first.trial).write_text("{")
+    results.path(first.id).write_text("{")
     assert seconds_each(others, plan, results, CPU, lambda: None) == [None, None]
 
 
@@ -80,7 +80,7 @@ def test_what_no_memory_holds_has_no_time_and_what_is_not_trained_takes_none(
     ask: Ask, results: Results
 ) -> None:
     huge = make_plan([ask(variants={"with": {"model.d_model": 1_000_000}})], "smoke", {}, [0])
-    probed = make_plan([ask(measures=["share"], metric="time_share")], "smoke", {}, None)
+    probed = make_plan([ask(sources=["share"], metric="time_share")], "smoke", {}, None)
     for plan, seconds in ((huge, None), (probed, 0.0)):
         each = seconds_each(list(plan.wanted.values()), plan, results, CPU, lambda: 1e-9)
         assert set(each) == {seconds}

@@ -69,11 +69,11 @@ def test_a_variant_outranks_the_command_line_where_it_alone_replaces_more(ask: A
 
 def test_seeds_come_last_and_move_nothing_else(ask: Ask) -> None:
     four = cells(ask(), seeds=(3, 5))
-    assert [(cell.label, cell.seed) for cell in four] == [
+    assert [(cell.variant, cell.seed) for cell in four] == [
         ("with", 3), ("with", 5), ("without", 3), ("without", 5),
     ]  # fmt: skip
     assert {**four[0].config, "seed": 5} == four[1].config
-    assert len({cell.trial for cell in four}) == 4
+    assert len({cell.id for cell in four}) == 4
 
 
 def test_a_part_that_replaces_leaves_no_option_of_the_old_one(ask: Ask) -> None:
@@ -102,12 +102,12 @@ ACROSS = {"size": {"small": {"model.depth": 1}, "large": {"model.depth": 2, "mod
 def test_every_variant_is_crossed_with_every_level(ask: Ask) -> None:
     found = cells(ask(factors={**ACROSS, "rate": {"plain": None}}), seeds=(0, 1))
     assert len(found) == 8
-    assert {(cell.label, cell.across["size"]) for cell in found} == {
+    assert {(cell.variant, cell.factors["size"]) for cell in found} == {
         (label, size) for label in ("with", "without") for size in ("small", "large")
     }
     for cell in found:
-        assert cell.config["model"]["depth"] == (1 if cell.across["size"] == "small" else 2)
-        assert cell.across["rate"] == "plain"
+        assert cell.config["model"]["depth"] == (1 if cell.factors["size"] == "small" else 2)
+        assert cell.factors["rate"] == "plain"
 
 
 def test_what_a_question_varies_cannot_be_set(ask: Ask) -> None:

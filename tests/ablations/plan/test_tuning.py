@@ -28,7 +28,7 @@ from ablations.plan.tuning import (
 )
 from ablations.plan.wanted import Plan, make_plan
 from ablations.spec import read_experiment, read_profile
-from ablations.store.record import Reading, Record
+from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from model.config import ConfigError
 
@@ -181,8 +181,8 @@ def test_the_control_of_every_task_has_the_rate_that_tuning_chose(ask: Ask) -> N
 def test_a_setting_is_tried_by_the_loss_of_the_weights_that_are_kept(
     ask: Ask, select: str, loss: float
 ) -> None:
-    curve = [Reading("loss", "nats", each, "valid", {"step": each}) for each in (3.0, 1.0, 2.0)]
-    record = Record("0", "ok", {"train": {"select": select}}, readings=curve)
+    curve = [Measurement("loss", "nats", each, "valid", {"step": each}) for each in (3.0, 1.0, 2.0)]
+    record = Record("0", "ok", {"train": {"select": select}}, measurements=curve)
     arm, stored = arms(ask(tune={RATE: RATES}))[0], Results("nowhere")
     stored.read = lambda _: record  # type: ignore[method-assign]
     found = tuning.tried(trials_of(arm, {RATE: RATES}), arm, stored)
@@ -198,11 +198,11 @@ def test_what_no_claim_compares_may_run_untuned_beside_what_is_tuned(
     ablation, _ = read_experiment(Path(file))
     results = Results(tmp_path / "run")
     for known, kind in (("rms", "fixed"), ("with", "fixed"), ("without", "tuned")):
-        (arm,) = [each for each in arms(file) if each.label == known]
+        (arm,) = [each for each in arms(file) if each.variant == known]
         keep_choices(results, "small", [choose(arm, ablation, "smoke", tried((2, 2), (1, 1)))])
         if known == "rms":
             results.root.joinpath("tuned/small.yaml").unlink()
         (table,) = make_plan([file], "smoke", {}, [300], results=results).tables.values()
         assert table.arms == kind
-    rates = {c.label: c.config["train"]["optimizer"]["lr"] for c in table.cells}
+    rates = {c.variant: c.config["train"]["optimizer"]["lr"] for c in table.cells}
     assert rates == {"with": 3e-3, "without": 3e-3, "rms": 1e-2}

@@ -31,7 +31,7 @@ def first(ask: Ask, **overrides: object) -> Want:
 def test_a_trial_is_trained_alone_for_a_reason(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(overrides, can_pack(first(ask, **overrides))) for overrides, _ in REASONS]
     assert found == REASONS
-    untrained = ask(measures=["share"], metric="time_share", settings=SETTINGS)
+    untrained = ask(sources=["share"], metric="time_share", settings=SETTINGS)
     (want, *_) = make_plan([untrained], "smoke", {}, None).wanted.values()
     assert can_pack(want) == "untrained"
 
@@ -39,5 +39,5 @@ def test_a_trial_is_trained_alone_for_a_reason(ask: Ask, monkeypatch: pytest.Mon
         """A user's own."""
 
     Mine.__module__ = "my_parts"
-    monkeypatch.setitem(POSITION.parts, "mine", Mine)
+    monkeypatch.setitem(POSITION.components, "mine", Mine)
     assert can_pack(first(ask, **{"model.position": "mine"})) == "own"

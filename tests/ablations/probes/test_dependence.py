@@ -25,8 +25,8 @@ ROUNDING, SEEN = 1e-12, 1e-3
 
 
 def read(probe: Any, config: dict[str, Any], task: Any = TEXT) -> float:
-    (reading,) = probe().measure(config, task, CPU).readings
-    return float(reading.value)
+    (measurement,) = probe().measure(config, task, CPU).measurements
+    return float(measurement.value)
 
 
 def encoder(**changes: Any) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def blind(mixer: str, seed: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def weight(settings: dict[str, Any], letters: Any) -> float:
-    (reading,) = Diagonal().measure(settings, letters, CPU).readings
-    return reading.value
+    (measurement,) = Diagonal().measure(settings, letters, CPU).measurements
+    return measurement.value
 
 
 def test_no_token_stands_twice_in_a_sequence_and_none_is_a_sign() -> None:
@@ -141,8 +141,8 @@ def test_the_mean_is_over_the_blocks_of_both_stacks(copies: Copy) -> None:
     (batch,) = next(copies.steps(0, Budget(BATCH_TOKENS)))
     changes = relative_changes(model, batch)
     assert len(changes) == 6
-    (reading,) = Fresh().measure(settings, copies, CPU).readings
-    assert reading.value == pytest.approx(sum(changes) / 6)
+    (measurement,) = Fresh().measure(settings, copies, CPU).measurements
+    assert measurement.value == pytest.approx(sum(changes) / 6)
 
 
 def test_padding_does_not_count_and_would_if_the_lengths_were_not_told(copies: Copy) -> None:
@@ -198,8 +198,8 @@ def test_what_is_read_is_the_model_of_that_depth(
     text: Text, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(initialisation, "DEPTHS", (2, 4))
-    readings = Gradients().measure(trained(seed=3), text, CPU).readings
-    found = {(r.metric, r.at["depth"]): r.value for r in readings}
+    measurements = Gradients().measure(trained(seed=3), text, CPU).measurements
+    found = {(r.metric, r.coordinates["depth"]): r.value for r in measurements}
     (batch,) = next(text.steps(3, Budget(initialisation.GRADIENT_TOKENS)))
     for depth in initialisation.DEPTHS:
         logs = torch.zeros(depth)
@@ -220,9 +220,9 @@ def scaled(scale: Any, seed: int = 0) -> dict[str, Any]:
 
 
 def read(scale: Any, seed: int = 0) -> dict[tuple[str, Any], float]:
-    readings = Scores().measure(scaled(scale, seed), None, torch.device("cpu")).readings
-    assert all(reading.value is not None for reading in readings)
-    return {(r.metric, r.at["d_head"]): float(r.value or 0.0) for r in readings}
+    measurements = Scores().measure(scaled(scale, seed), None, torch.device("cpu")).measurements
+    assert all(measurement.value is not None for measurement in measurements)
+    return {(r.metric, r.coordinates["d_head"]): float(r.value or 0.0) for r in measurements}
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def test_the_peak_is_that_of_one_step_though_the_parent_held_more(of: str) -> No
 def test_every_length_is_read_of_layer_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "LENGTHS", (16, 128))
     learned = transformer(position={"name": "learned"}, max_len=64)
-    readings = Memory().measure(learned, TEXT, CPU).readings
-    read = {(r.metric, r.at["of"], r.at["length"]): r for r in readings}
-    assert len(read) == len(readings) == 2 * 2 * 2
+    measurements = Memory().measure(learned, TEXT, CPU).measurements
+    read = {(r.metric, r.coordinates["of"], r.coordinates["length"]): r for r in measurements}
+    assert len(read) == len(measurements) == 2 * 2 * 2
     assert read["saved_bytes", MODEL, 16].value
     too_long = read["saved_bytes", MODEL, 128]
     assert too_long.value is None

@@ -100,11 +100,15 @@ class Garden(nn.Module):
 def test_the_measure_of_a_beam_finds_what_greed_does_not() -> None:
     task = G2P(G2P.Config(words=10, valid_words=10, test_words=10))
     (greed, *_), _ = task.scores(Garden(), "test", "cpu")
-    readings = Beam().measure(Garden(), task, torch.device("cpu"), step=7).readings
-    (found, *_) = readings
-    assert (found.metric, found.split, found.at) == (greed.metric, "test", {"step": 7, "beam": 4})
+    measurements = Beam().measure(Garden(), task, torch.device("cpu"), step=7).measurements
+    (found, *_) = measurements
+    assert (found.metric, found.split, found.coordinates) == (
+        greed.metric,
+        "test",
+        {"step": 7, "beam": 4},
+    )
     assert found.value != greed.value
-    assert {reading.metric for reading in readings} == set(task.metrics)
+    assert {measurement.metric for measurement in measurements} == set(task.metrics)
 
 
 @pytest.mark.parametrize(("pronunciations", "split"), [("first", "valid"), ("all", "test")])

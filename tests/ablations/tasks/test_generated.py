@@ -78,7 +78,7 @@ def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> N
     strings = make("copy", test_lengths=[16, 17, 30])
     model = fresh(strings, position="learned", max_len=strings.longest)
     scores, _ = strings.scores(model, "valid", "cpu")
-    at = {score.at["length"]: score for score in scores if score.at}
+    at = {score.coordinates["length"]: score for score in scores if score.coordinates}
     assert at[16].value is not None
     assert at[30].value is None
     assert "max_len=18" in at[30].reason
@@ -94,14 +94,14 @@ def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> N
 def test_what_each_example_had_in_it_adds_up_to_the_score(name: str) -> None:
     task = make(name, examples=50)
     scores, _ = task.scores(fresh(task), "test", "cpu")
-    told = {score.metric: score.items for score in scores if not score.at}
+    told = {score.metric: score.per_example for score in scores if not score.coordinates}
     assert set(told) == set(task.metrics)
     symbols = sum(len(truth) for rows in task.asked("test") for truth in task.truths(rows))
     for score in scores:
-        if score.items is not None:
-            assert len(score.items) == 50
+        if score.per_example is not None:
+            assert len(score.per_example) == 50
             over = symbols if score.metric == "token_error" else 50
-            assert score.value == pytest.approx(sum(score.items) / over)
+            assert score.value == pytest.approx(sum(score.per_example) / over)
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [

@@ -127,7 +127,7 @@ def test_accuracy_is_taken_at_each_distance(tokens: str) -> None:
         Score("accuracy", 1.0, {"distance": 6}),
         Score("accuracy", 1.0, {"distance": 0}),
     ]
-    assert scores[3].at == {"distance": 20}
+    assert scores[3].coordinates == {"distance": 20}
     assert scores[3].value == pytest.approx(1 / 8, abs=0.1)  # always the same value
 
 

@@ -44,7 +44,7 @@ def test_pieces_come_back_as_they_were_though_learned_from_another_text(
     assert pieces.spelling(text) == 0
 
 
-@pytest.mark.parametrize("name", TOKENS.parts)
+@pytest.mark.parametrize("name", TOKENS.components)
 def test_a_reader_sees_each_token_as_one_word(name: str) -> None:
     tokens = TOKENS.build(name, text=VERSE)
     shown = tokens.show(tokens.encode("a\t light\n (it "))

@@ -36,7 +36,7 @@ def state(step: int) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         "model:flag": torch.tensor(True),
         "model:none": torch.empty(0),
     }
-    return tensors, {"step": step, "readings": [{"value": 0.1 + 0.2, "reason": None}]}
+    return tensors, {"step": step, "measurements": [{"value": 0.1 + 0.2, "reason": None}]}
 
 
 def keep(folder: Path, *steps: int) -> Checkpointer:

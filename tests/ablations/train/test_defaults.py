@@ -52,7 +52,7 @@ def test_a_training_is_this_when_nobody_says_otherwise() -> None:
     ids=["optimizer", "schedule"],
 )
 def test_a_part_that_is_named_bare_has_these_options(family: Any, table: dict[str, Any]) -> None:
-    bare = {name: family.resolve({"name": name}) for name in family.parts}
+    bare = {name: family.resolve({"name": name}) for name in family.components}
     assert bare == {name: {"name": name, **options} for name, options in table.items()}
 
 

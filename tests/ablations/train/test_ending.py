@@ -52,7 +52,7 @@ def test_a_training_told_to_stop_in_its_last_step_ends_and_keeps_nothing(tmp_pat
     trainer = Trainer(small_model(), Backwards(), config, 0, CPU)
     keeper = Checkpointer(tmp_path / "kept", {}, is_stopping=lambda: trainer.step == 3)
     training = trainer.run(lambda *_: None, keeper)
-    assert [reading.at["step"] for reading in training.losses("valid")] == [0, 3]
+    assert [measurement.coordinates["step"] for measurement in training.losses("valid")] == [0, 3]
     assert not list(tmp_path.iterdir())
 
 
@@ -68,7 +68,9 @@ def trained(task: Backwards, **options: Any) -> tuple[torch.nn.Module, Training]
 
 def on_test(training: Training) -> dict[tuple[str, float], float | None]:
     return {
-        (r.metric, float(r.at["step"])): r.value for r in training.readings if r.split == "test"
+        (r.metric, float(r.coordinates["step"])): r.value
+        for r in training.measurements
+        if r.split == "test"
     }
 
 
@@ -84,7 +86,7 @@ def test_at_two_thirds_the_scores_are_those_of_a_training_that_ends_there(
         ("error", 13): score.value,
         ("loss", 13): validate(model, task, CPU, "test"),
     }
-    assert {r.unit for r in long.readings if r.metric == "error"} == {"errors/label"}
+    assert {r.unit for r in long.measurements if r.metric == "error"} == {"errors/label"}
 
 
 @pytest.mark.parametrize(("steps", "at"), [(1, set()), (2, set()), (3, {2}), (4, {3}), (6, {4})])
@@ -97,7 +99,7 @@ def test_being_scored_changes_nothing_of_what_is_learned(monkeypatch: pytest.Mon
     model, training = trained(Backwards(), steps=15, average=0.9)
     monkeypatch.setattr(Trainer, "score", lambda _: None)
     other, unscored = trained(Backwards(), steps=15, average=0.9)
-    assert [r for r in training.readings if r.split != "test"] == unscored.readings
+    assert [r for r in training.measurements if r.split != "test"] == unscored.measurements
     assert all(torch.equal(w, copied(other)[name]) for name, w in copied(model).items())
 
 
@@ -108,4 +110,4 @@ def test_a_task_that_cannot_be_scored_is_learned_all_the_same() -> None:
 
     _, training = trained(Mute(), steps=6)
     assert set(on_test(training)) == {("loss", 4)}
-    assert training.losses("valid")[-1].at == {"step": 6}
+    assert training.losses("valid")[-1].coordinates == {"step": 6}

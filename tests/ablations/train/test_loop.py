@@ -57,7 +57,9 @@ def trained(task: Task, seed: int = 0, **changes: Any) -> tuple[nn.Module, Train
 
 
 def losses(training: Training, split: str) -> dict[float, float | None]:
-    return {reading.at["step"]: reading.value for reading in training.losses(split)}
+    return {
+        measurement.coordinates["step"]: measurement.value for measurement in training.losses(split)
+    }
 
 
 @torch.no_grad()
@@ -122,7 +124,7 @@ def test_a_variant_and_its_control_start_from_equal_weights(task: G2P, name: str
     for arm in arms_of(ablation, source, read_profile("smoke"), {}):
         (cell,) = arm.cells([0])
         model = build(cell.config["model"], task.source_size, task.target_size, cell.seed)
-        first[cell.label] = {each: weight for each, weight, _ in logical_parameters(model)}
+        first[cell.variant] = {each: weight for each, weight, _ in logical_parameters(model)}
     ours = first[ablation.baseline]
     for label, theirs in first.items():
         shared = [
@@ -181,7 +183,7 @@ def test_the_parts_of_a_step_give_the_gradient_of_one_batch(task: G2P) -> None:
 def test_the_rate_of_each_step_is_written_down(task: G2P) -> None:
     schedule = {"name": "linear", "warmup": 2}
     training = count_labels(task, steps=5, schedule=schedule, optimizer={"name": "adam", "lr": 8})
-    rates = {r.at["step"]: r.value for r in training.readings if r.metric == "lr"}
+    rates = {r.coordinates["step"]: r.value for r in training.measurements if r.metric == "lr"}
     assert rates == pytest.approx({1: 4, 2: 8, 3: 6, 4: 4, 5: 2})
 
 
@@ -233,7 +235,9 @@ def test_a_loss_that_is_no_number_diverges_at_its_own_step(
     training = train(Poisoned(task.target_size), task, config, 0, CPU, lambda *_: None)
     assert training.status == "diverged"
     assert training.reason == f"loss nan at step {step}"
-    assert max(reading.at["step"] for reading in training.readings) == noted  # and no further
+    assert (
+        max(measurement.coordinates["step"] for measurement in training.measurements) == noted
+    )  # and no further
     assert training.losses("train")[-1].value is None
 
 
@@ -265,7 +269,7 @@ def test_a_model_that_beats_the_trivial_one_is_ok(task: G2P) -> None:
     model, training = trained(task, train__steps=40, train__optimizer__lr=1e-2)
     assert validate(model, task, CPU) < task.trivial("valid")["loss"]
     assert (training.status, training.reason) == ("ok", None)
-    (trivial,) = [r for r in training.readings if r.metric == "trivial_loss"]
+    (trivial,) = [r for r in training.measurements if r.metric == "trivial_loss"]
     assert (trivial.value, trivial.split) == (task.trivial("valid")["loss"], "valid")
 
 

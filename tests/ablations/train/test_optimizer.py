@@ -131,7 +131,10 @@ def test_noam_at_its_peak_rate_is_the_papers_rate(steps: int, warmup: int, d_mod
         (OPTIMIZER, {"name": "adamw", "beta2": 1.0}, "beta2=1.0: must be from 0 to below 1"),
         (OPTIMIZER, {"name": "sgd", "weight_decay": -0.1}, "weight_decay=-0.1: must not be neg"),
         (OPTIMIZER, {"name": "sgd", "nesterov": True, "momentum": 0.0}, "set momentum above 0"),
-        *((SCHEDULE, {"name": name, "warmup": -1}, "warmup=-1: must") for name in SCHEDULE.parts),
+        *(
+            (SCHEDULE, {"name": name, "warmup": -1}, "warmup=-1: must")
+            for name in SCHEDULE.components
+        ),
         (SCHEDULE, {"name": "noam", "warmup": 0}, "warmup=0: must be at least 1"),
         (SCHEDULE, {"name": "cosine", "floor": 1.1}, "floor=1.1: must be from 0 to 1"),
     ],

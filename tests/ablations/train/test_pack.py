@@ -88,10 +88,10 @@ def assert_as_alone(
     expected, found = alone(copies, task, settings), together(models, task, settings)
     for ours, theirs in zip(found, expected, strict=True):
         assert (ours.status, ours.reason) == (theirs.status, theirs.reason)
-        places = [(r.metric, r.unit, r.split, r.at) for r in ours.readings]
-        assert places == [(r.metric, r.unit, r.split, r.at) for r in theirs.readings]
+        places = [(r.metric, r.unit, r.split, r.coordinates) for r in ours.measurements]
+        assert places == [(r.metric, r.unit, r.split, r.coordinates) for r in theirs.measurements]
         numbers = len(places) - (3 if ours.status == "diverged" else 0)  # the last point is none
-        for one, other in zip(ours.readings[:numbers], theirs.readings, strict=False):
+        for one, other in zip(ours.measurements[:numbers], theirs.measurements, strict=False):
             near = pytest.approx(other.value or 0.0, rel=max(rtol, 1e-6))
             assert one.value == (None if other.value is None else near)
     for model, other, training in zip(models, copies, found, strict=True):
@@ -163,11 +163,11 @@ def test_a_seed_that_diverges_does_so_at_its_own_step_and_touches_no_other(
     found = assert_as_alone(task, models, settings, rtol=1e-6)
     assert found[1].status == "diverged"
     assert (found[1].reason or "").endswith(f"at step {step}")
-    assert found[1].readings[-1].at == {"step": told}
+    assert found[1].measurements[-1].coordinates == {"step": told}
     undisturbed = together(healthy, task, settings)
     for seed in (0, 2):
         assert found[seed].status != "diverged"
-        assert found[seed].readings == undisturbed[seed].readings
+        assert found[seed].measurements == undisturbed[seed].measurements
 
 
 def test_a_pack_that_is_told_to_stop_stops_at_the_next_step() -> None:

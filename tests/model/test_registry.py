@@ -9,10 +9,10 @@ import pytest
 
 from model.build import FAMILIES
 from model.config import ConfigError
-from model.family import Family, choice
+from model.registry import Registry, choice
 
-WHEEL = Family("wheel")
-CAR = Family("car")
+WHEEL = Registry("wheel")
+CAR = Registry("car")
 
 
 @WHEEL.register("wood")
@@ -195,5 +195,5 @@ def test_a_bare_name_means_what_is_written_here() -> None:
     for family in FAMILIES:
         if family.word != "model":
             known = DEFAULTS.get(family.word, {})
-            for name in family.parts:
+            for name in family.components:
                 assert family.resolve(name) == {"name": name, **known.get(name, {})}, family.word
