@@ -14,12 +14,17 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
 from ablations.store.files import open_file, read_file
 from ablations.store.identity import canonical_json
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source, parse_value, parse_yaml
 
 FOLDER = Path(__file__).parent
+_EXAMPLE = "${model.d_model}"
+_REFERENCE = re.compile(r"""(?<=['"])\$\{[A-Za-z_][\w.]*\}(?=['"])""")  # as a whole text
 _PATH = 200  # characters; no setting is that far down
 _HINT = re.compile(r"Did you mean '([\w-]+)'\?")
 _WRONG = re.compile(r"([\w.-]+): no such (?:option|section)\. ")
@@ -93,6 +98,50 @@ def _levels(path: str, text: str) -> dict[str, Any]:
         problem = "a list of different values" if "" not in levels else "a value between commas"
         raise ConfigError([f"{path}={text[:80]}: expected {problem}, such as {path}=1,2"])
     return dict(zip(levels, values, strict=True))
+
+
+# Layers.
+
+
+def lay(tree: DictConfig, path: str, value: Any) -> None:
+    """Replace what is at a path, whole: no option of a component that was there before stays.
+
+    A component that is only named keeps its name when it is given an option.
+    """
+    for dot in re.finditer(r"\.", path):
+        above = path[: dot.start()]
+        if isinstance(name := OmegaConf.select(tree, above), str):
+            OmegaConf.update(tree, above, {"name": name}, merge=False)
+    OmegaConf.update(tree, path, value, merge=False)
+
+
+def interpolated(value: Any, tree: DictConfig, path: str) -> Any:
+    """The value of a path with each text `${path}` in it replaced by what the tree has there.
+
+    Everything else with `${` is refused: a resolver could read the environment.
+    """
+    if "${" not in (text := repr(value)):
+        return value
+    try:
+        if text.count("${") > len(_REFERENCE.findall(text)):
+            raise KeyError(path)
+        filled: Any = OmegaConf.create({"value": value}, parent=tree)
+        return OmegaConf.to_container(filled, resolve=True)["value"]  # type: ignore[call-overload, index]
+    except (KeyError, OmegaConfBaseException):
+        raise ConfigError([f"{path}: {text[:80]} refers to nothing; write {_EXAMPLE}"]) from None
+
+
+def override(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the tree with each {path: value} laid over it."""
+    config = OmegaConf.create(dict(tree))
+    for path, value in settings.items():
+        lay(config, path, value)
+    return plain(config)
+
+
+def plain(tree: DictConfig) -> dict[str, Any]:
+    """The tree as dictionaries and lists."""
+    return OmegaConf.to_container(tree)  # type: ignore[return-value]
 
 
 # One trial.

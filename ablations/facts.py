@@ -1,4 +1,6 @@
-"""What a plan must know of tasks and models: read from the data or built once a process."""
+"""What a plan must know of tasks and models, read from the data or built once a process: sizes,
+and which source files decide their numbers.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from functools import cache
 from typing import Any
 
 from ablations.store.identity import canonical_json, decisive, identity
-from ablations.store.stamp import is_counted
+from ablations.store.stamp import Stamp, is_counted, stamp
 from ablations.tasks import TASK
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from model.config import ConfigError
 
 
@@ -148,12 +150,58 @@ def identity_of(config: Mapping[str, Any], trained: bool = True) -> str:
     return identity(decisive(config, task.digest(), task.files, trained), config["seed"])
 
 
+# Which source files decide a trial's numbers.
+
+# Where training's numbers go and how they are scored, not where they come from.
+_NOT_COUNTED = ("ablations.store", "ablations.tasks.scoring", "ablations.signals", "model.generate")
+_JOINT = "model.build"  # which decides how components are joined, and imports all, used or not
+# How several seeds, or several devices, train as one: what they import is not all used.
+_SHARED = ("ablations.train.pack", "ablations.train.ddp")
+
+
+@cache
+def training_code(frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
+    """The files that the built model, the task and the trainer come from, and all that they use.
+
+    A component that the trial does not use does not count; one from a user's own module counts
+    with its own file.
+    """
+    from ablations.train.config import OPTIMIZER, SCHEDULE
+    from model.init import INIT
+
+    written, train = json.loads(frozen_model), json.loads(frozen_train)
+    choices = [(OPTIMIZER, train["optimizer"]), (SCHEDULE, train["schedule"])]
+    choices += [(INIT, written["init"])] if "init" in written else []
+    roots = set(model_facts(frozen_model, frozen_task).modules)
+    roots = {name for name in roots if name.split(".")[0] not in ("torch", "builtins")}
+    roots |= {family.component(choice["name"]).__module__ for family, choice in choices}
+    roots |= {"ablations.train.loop", "model.init", *task_facts(frozen_task).modules}
+    roots = {name for name in roots if not _is_not_counted(name)}
+    return stamp(roots, _is_not_counted) | stamp([_JOINT, *_SHARED], lambda _: True)
+
+
+def _is_not_counted(module: str) -> bool:
+    return any(f"{module}.".startswith(f"{name}.") for name in _NOT_COUNTED)
+
+
+@cache
+def source_code(source: str, frozen_model: str, frozen_task: str, frozen_train: str) -> Stamp:
+    """The files of an evaluation, probe or benchmark, besides those that training depends on."""
+    from ablations.measurement import discover, is_benchmark
+
+    roots = {discover().component(source).__module__, task_facts(frozen_task).module}
+    roots |= {"ablations.benchmarks.session"} if is_benchmark(source) else set()
+    trained_by = training_code(frozen_model, frozen_task, frozen_train)
+    found = stamp(roots, lambda name: name == _JOINT or name.startswith("ablations.store."))
+    return {name: digest for name, digest in found.items() if name not in trained_by}
+
+
 # Components of the user's own: a mistake in one is one line, before anything trains.
 
 
 def _all_parts_are_ours() -> bool:
     """Whether every registered component is this project's: the user has imported none."""
-    from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+    from ablations.train.config import OPTIMIZER, SCHEDULE
     from model.build import FAMILIES
 
     return all(

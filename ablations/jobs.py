@@ -14,11 +14,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations.config import FOLDER
+from ablations.estimate import PROCESS, memory_of
+from ablations.expand import Timings, Trial
 from ablations.launch import Job, Outcome
 from ablations.leases import HOST
-from ablations.plan.estimate import PROCESS, memory_of
-from ablations.plan.missing import Missing, Timings, is_beside, missing, owed_measures, untimed
-from ablations.plan.wanted import Plan, Want
+from ablations.missing import Missing, is_timed_with, missing, missing_sources, untimed
+from ablations.plan import Plan
 from ablations.store.identity import canonical_json
 from ablations.store.record import TRAINED, Measurement, Record
 from ablations.store.results import Results
@@ -83,10 +84,10 @@ class TrainingJob:
     they fail each goes on alone.
     """
 
-    def __init__(self, trials: Sequence[Want], setting: Setting) -> None:
+    def __init__(self, trials: Sequence[Trial], setting: Setting) -> None:
         first = trials[0]
         self.id, self.trained = first.id, first.trained
-        self.settings = str(first.frozen)
+        self.settings = str(first.sections)
         """Equal where trainings differ in their seeds alone."""
         self.title = first.title + (f" and {len(trials) - 1} more" if len(trials) > 1 else "")
         self.trials, self.leases = list(trials), tuple(trial.id for trial in trials)
@@ -121,12 +122,12 @@ class TrainingJob:
             reads=todo[0].files,
         )
 
-    def _asked(self, trial: Want) -> dict[str, Any] | None:
+    def _asked(self, trial: Trial) -> dict[str, Any] | None:
         """What a worker is told of a trial; None where nothing of it is left to do."""
         setting, results = self._setting, self._setting.results
         # What was to be made anew has been, if the file is another one now.
         is_same = self._file(trial.id) == self._files[trial.id]
-        alone = replace(setting.plan, wanted={trial.id: trial})
+        alone = replace(setting.plan, trials={trial.id: trial})
         lacks = missing(alone, results, setting.rerun if is_same else None)
         for line in set_aside(lacks, results):
             setting.say(line)
@@ -134,14 +135,14 @@ class TrainingJob:
         if not lacks.work:
             return None
         record = lacks.measure[0][1] if lacks.measure else None
-        owed = trial.sources if record is None else owed_measures(trial, record)
+        owed = trial.sources if record is None else missing_sources(trial, record)
         return {
             "trial": trial.id,
             "config": trial.config,
             "trained": trial.trained,
             "counts": trial.counts,
             "code": trial.code,
-            "sources": {name: trial.measure_code(name) for name in owed},
+            "sources": {name: trial.source_code(name) for name in owed},
             "record": None if record is None else record.to_dict(),
         }
 
@@ -160,7 +161,7 @@ class TrainingJob:
             ended.append(Ended(trial.id, trial.title, status, seconds, note))
         return ended
 
-    def _save(self, trial: Want, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
+    def _save(self, trial: Trial, outcome: Outcome, holds: Holds, again: bool) -> tuple[str, str]:
         results, name = self._setting.results, trial.id
         if not holds(name) or self._file(name) != self._files[name]:
             return "dropped", "another sweep has taken this trial over"
@@ -174,7 +175,7 @@ class TrainingJob:
             return self._fail(trial, held, failed, again)
         if before := _attempts_of(held):
             record.attempts, record.env["earlier"] = len(before) + 1, before
-        is_whole = not owed_measures(trial, record)
+        is_whole = not missing_sources(trial, record)
         if is_whole and outcome.status == "done":
             record.failures.pop(MEASURING, "")
         results.write(record)
@@ -184,7 +185,7 @@ class TrainingJob:
         return record.status if is_whole else "error", _headline(record)
 
     def _fail(
-        self, trial: Want, held: Record | None, outcome: Outcome, again: bool
+        self, trial: Trial, held: Record | None, outcome: Outcome, again: bool
     ) -> tuple[str, str]:
         """Keep a failure; where the trial has a good record, only as a note to that."""
         reason = outcome.reason or outcome.status
@@ -233,14 +234,14 @@ class BenchmarkJob:
         self, measure: str, reference: str, trials: Iterable[str], setting: Setting
     ) -> None:
         self.id = self.settings = f"{measure}:{reference}"
-        self._measure, self._reference = measure, setting.plan.wanted[reference]
+        self._measure, self._reference = measure, setting.plan.trials[reference]
         self.trials, self._setting = list(trials), setting
         self.trained = self._reference.trained
         self.title = f"{measure} of {len(self.trials)} beside {self._reference.title}"
         self.leases = (self.id, TIMING, *self.trials)
 
     def job(self) -> Job | None:
-        setting, wanted = self._setting, self._setting.plan.wanted
+        setting, wanted = self._setting, self._setting.plan.trials
         lacking = {name: self._lacking(name, setting.results.read(name)) for name in self.trials}
         candidates = {name: wanted[name].config for name in self.trials if lacking[name]}
         if not candidates:
@@ -251,7 +252,7 @@ class BenchmarkJob:
         payload = {
             **setting.told,
             "measure": self._measure,
-            "code": self._reference.measure_code(self._measure),
+            "code": self._reference.source_code(self._measure),
             "models": {file: digest for each in timed for file, digest in each.code.items()},
             "against": self._reference.id,
             "reference": self._reference.config,
@@ -292,11 +293,11 @@ class BenchmarkJob:
     def nothing_left(self) -> list[Ended]:
         return [Ended(self.id, self.title, NOTHING_LEFT)]
 
-    def _lacking(self, trial: str, record: Record | None) -> list[Place]:
+    def _lacking(self, trial: str, record: Record | None) -> Sequence[Place]:
         """Where a trial has not been timed beside the reference."""
-        wanted = self._setting.plan.wanted
+        wanted = self._setting.plan.trials
         pair = self._measure, self._reference.id
-        return untimed(wanted[trial], record, wanted).get(pair, [])
+        return untimed(wanted[trial], record, wanted).get(pair, ())
 
     def _timed(self, record: Record, taken: dict[str, Any]) -> Record:
         """A record with the times that a session took of its trial."""
@@ -307,11 +308,11 @@ class BenchmarkJob:
         for measurement in measurements:
             own = "" if measurement.session is None else f".{measurement.session}"  # its process
             measurement.session, measurement.baseline = f"{taken['session']}{own}", against
-        made_by = self._setting.plan.wanted[record.id].measure_code(self._measure)
+        made_by = self._setting.plan.trials[record.id].source_code(self._measure)
         if record.sources.get(self._measure) == made_by:
             taken_now = {canonical_json(measurement.coordinates) for measurement in measurements}
             # Elsewhere beside the reference as it is now: beside an older one it is out of date.
-            is_current = is_beside(record, self._measure, self._reference, against)
+            is_current = is_timed_with(record, self._measure, against, self._reference)
             measurements += [  # beside other references those stay
                 each
                 for each in record.measurements
@@ -321,7 +322,7 @@ class BenchmarkJob:
                     or (is_current and canonical_json(each.coordinates) not in taken_now)
                 )
             ]
-        session = taken["env"] | {"source": self._measure, "baseline": against}
+        session = taken["env"] | {"measure": self._measure, "against": against}
         sessions = {**record.env.get("sessions", {}), taken["session"]: session}
         timed = replace(record, env={**record.env, "sessions": sessions})
         timed.take(self._measure, made_by, measurements)

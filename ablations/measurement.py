@@ -15,7 +15,7 @@ from torch import nn
 from ablations.store.record import Measurement
 from ablations.tasks.task import Example, Task
 from ablations.tasks.task import Metric as Metric
-from model.registry import Registry
+from model.config import Registry
 
 MEASUREMENT = Registry("measurement")
 PACKAGES = ("ablations.evaluations", "ablations.probes", "ablations.benchmarks")
@@ -105,8 +105,9 @@ def is_benchmark(name: str) -> bool:
     return issubclass(discover().component(name), Benchmark)
 
 
-def is_probe(name: str) -> bool:
-    return issubclass(discover().component(name), Probe)
+def needs_weights(names: Iterable[str]) -> bool:
+    """Whether one of these evaluations and probes measures a trained model."""
+    return any(not issubclass(discover().component(name), Probe) for name in names)
 
 
 def metrics_by_name(names: Iterable[str]) -> dict[str, Metric]:

@@ -28,7 +28,7 @@ RETIRED = {
     "role": "does not belong here: list it under 'require'",
 }
 _KEYS = {"coordinates": "at"}  # field → as it is written
-_OURS = ("kind", "role", "variants", "arms")
+_OURS = ("kind", "role", "variants")
 _EXPECTED = {
     "float_type": "expected a number",
     "finite_number": "expected a finite number",
@@ -46,7 +46,6 @@ def read_prediction(
     metric: str,
     baseline: str,
     role: str = "predicts",
-    tuned: bool = False,
 ) -> Prediction:
     """A prediction as its YAML writes it; ConfigError lists all that is wrong with it."""
     if not isinstance(written, Mapping):
@@ -65,7 +64,6 @@ def read_prediction(
     of = [str(name) for name in (subject if isinstance(subject, list) else [subject])]
     fields = KINDS[word].model_fields
     plain = {"metric": metric, **given, "kind": word, "role": role, "variants": of}
-    plain["arms"] = "tuned" if tuned else "fixed"
     if "than" in fields:
         plain.setdefault("than", baseline)
     problems += _wrong_names(plain, place, variants, factors)

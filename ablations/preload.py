@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 
 import ablations.worker  # noqa: F401 (what jobs call)
-from ablations.tasks.cache import announced, load_task
+from ablations.tasks.task import announced, load_task
 
 for frozen in announced():
     with contextlib.suppress(Exception):

@@ -12,6 +12,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 
+from ablations.estimate import may_fit
+from ablations.expand import Trial
+from ablations.facts import model_facts
 from ablations.jobs import (
     NOTHING_LEFT,
     TIMING,
@@ -24,11 +27,9 @@ from ablations.jobs import (
 )
 from ablations.launch import Changed, Event, Launcher, Outcome, Progress
 from ablations.leases import HOST, Leases
-from ablations.plan.document import merge_into
-from ablations.plan.estimate import may_fit
-from ablations.plan.missing import missing
-from ablations.plan.wanted import Plan, Want
-from ablations.plan.ways import can_pack
+from ablations.missing import missing
+from ablations.plan import Plan
+from ablations.plan_document import merge_into
 from ablations.progress import Display
 from ablations.signals import Terminated, defer_signals
 from ablations.store.results import Results
@@ -86,9 +87,9 @@ def run(
                     f"{len(lacks.stale)} records were made by other code and count as stale; "
                     "--rerun stale makes them anew"
                 )
-            tried = {want.id for want in lacks.train}
-            left = {want.id for want in lacks.failed} - tried
-            proven = {w.trained for w in plan.wanted.values() if w.id not in tried | left}
+            tried = {trial.id for trial in lacks.train}
+            left = {trial.id for trial in lacks.failed} - tried
+            proven = {w.trained for w in plan.trials.values() if w.id not in tried | left}
             work = passes.of(lacks.work, tried, setting)
             timed = sorted(benchmarks(lacks.timings, setting), key=lambda each: each.trained)
             # What cannot be trained here takes no time, whatever its size.
@@ -131,33 +132,47 @@ class Passes:
     """Which pass each seed of what is trained belongs to, from 1; a pass holds `pack` seeds."""
 
     def __init__(self, plan: Plan, pack: int) -> None:
-        trained = [want for want in plan.wanted.values() if want.trained]
-        seeds = list(dict.fromkeys(want.config["seed"] for want in trained))
+        trained = [trial for trial in plan.trials.values() if trial.trained]
+        seeds = list(dict.fromkeys(trial.config["seed"] for trial in trained))
         self.pack, self.count = pack, -(-len(seeds) // pack)
         self._number = {
             seed: 1 + rank * self.count // len(seeds) for rank, seed in enumerate(seeds)
         }
 
     def of(
-        self, wants: Iterable[Want], tried: set[str], setting: Setting
+        self, trials: Iterable[Trial], tried: set[str], setting: Setting
     ) -> dict[int, list[TrainingJob]]:
         """Pass → its trainings, in the order of the plan; 0: what needs no training.
 
         Of those that are to be trained (`tried`) the seeds of a variant are one training, each
         where its first stands; a trial that has a checkpoint goes on from it, alone.
         """
-        groups: dict[tuple[int, str], list[Want]] = {}
-        for want in wants:
-            number = self._number[want.config["seed"]] if want.trained else 0
-            is_begun = setting.results.unfinished(want.id).exists()
-            is_packed = self.pack > 1 and want.id in tried and not is_begun
-            is_packed = is_packed and can_pack(want) is None
-            group = str(want.frozen) if is_packed else want.id
-            groups.setdefault((number, group), []).append(want)
+        groups: dict[tuple[int, str], list[Trial]] = {}
+        for trial in trials:
+            number = self._number[trial.config["seed"]] if trial.trained else 0
+            is_begun = setting.results.unfinished(trial.id).exists()
+            is_packed = self.pack > 1 and trial.id in tried and not is_begun
+            is_packed = is_packed and can_pack(trial)
+            group = str(trial.sections) if is_packed else trial.id
+            groups.setdefault((number, group), []).append(trial)
         found: dict[int, list[TrainingJob]] = {}
         for (number, _), some in groups.items():
             found.setdefault(number, []).append(TrainingJob(some, setting))
         return found
+
+
+def can_pack(trial: Trial) -> bool:
+    """Whether it can be trained as one model with its other seeds."""
+    from ablations.train.config import OPTIMIZER
+
+    model, train = trial.config["model"], trial.config["train"]
+    if any(share for option, share in model.items() if option.endswith("dropout")):
+        return False  # its random numbers would be others
+    modules = model_facts(trial.sections["model"], trial.sections["task"]).modules
+    packages = {name.split(".")[0] for name in modules}
+    packages |= {OPTIMIZER.component(train["optimizer"]["name"]).__module__.split(".")[0]}
+    is_ours = packages <= {"torch", "model", "ablations"}  # whether others' replicas mix is unknown
+    return trial.trained and not train["compile"] and is_ours
 
 
 class _Runner:

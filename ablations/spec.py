@@ -23,7 +23,7 @@ from model.config import ConfigError, is_number, nearest, validate
 from model.strict_yaml import Source
 
 if TYPE_CHECKING:
-    from ablations.benchmarks.timing import TimingConfig
+    from ablations.benchmarks.session import TimingConfig
     from ablations.measurement import Place
 
 AXES = ("positions", "norm", "heads", "scale", "smoothing", "rnn")
@@ -43,6 +43,8 @@ RETIRED = {
     "equal": "write step_times, the measured ratio of each variant's step time to the baseline's",
     "seeds_from": "reported seeds are the same for every experiment",
     "chapter": "an experiment is of the chapter in whose folder its file is",
+    "name": "an experiment is called by its file",
+    "source": "claims.yaml says who makes a claim",
 }
 """Keys that were, and what to do instead."""
 
@@ -164,6 +166,9 @@ class Experiment:
     """Of each claim that is decided here its id, and what it `predicts`."""
     chapter: Any = None
     """The Chapter whose variants these are; None where they are its own."""
+    name: str = ""
+    source: Any = None
+    """The Source of its file."""
 
     def __post_init__(self) -> None:
         if self.baseline not in self.variants:
@@ -209,6 +214,7 @@ class Experiment:
 
     @property
     def sources(self) -> list[str]:
+        """What yields its measurements."""
         return [*self.evaluations, *self.probes, *self.benchmarks]
 
     @property
@@ -216,8 +222,8 @@ class Experiment:
         """Whether its models are trained: to count, probe or time them needs no training."""
         return bool(self.evaluations) or not (self.probes or self.benchmarks)
 
-    def check_measures(self) -> None:
-        """ConfigError where a measure is unknown, or is listed as one of another kind."""
+    def check_sources(self) -> None:
+        """ConfigError where one of them is unknown, or is listed as one of another kind."""
         from ablations.measurement import Benchmark, Evaluation, Probe, discover
 
         kinds = {"evaluations": Evaluation, "probes": Probe, "benchmarks": Benchmark}
@@ -262,9 +268,7 @@ class Experiment:
                 continue
             for index, each in enumerate(given):
                 try:
-                    found = read_prediction(
-                        each, f"{place}.{key}.{index}", *asked, role, bool(self.tune)
-                    )
+                    found = read_prediction(each, f"{place}.{key}.{index}", *asked, role)
                 except ConfigError as error:
                     problems += error.problems
                 else:
@@ -281,10 +285,10 @@ class Experiment:
         """Whether a claim looks at this variant at these levels."""
         return any(p.looks_at(label, levels) for _, each in self.predictions for p in each)
 
-    def written_in(self, label: str, source: Source) -> tuple[str, Source]:
+    def written_in(self, label: str) -> tuple[str, Source]:
         """Where a variant's settings are written: the path above them, and the file."""
         if self.chapter is None:
-            return f"variants.{label}.", source
+            return f"variants.{label}.", self.source
         return f"variants.{label}.set.", self.chapter.source
 
     @property
@@ -344,7 +348,7 @@ def find(word: str) -> dict[str, Path]:
     if word in CHAPTERS:
         return {name: path for name, path in known.items() if name.startswith(f"{word}/")}
     if word.endswith((".yaml", ".yml")):
-        return {re.sub(r"[^\w.-]", "_", Path(word).stem)[:100]: Path(word)}
+        return {_name(Path(word)): Path(word)}
     word = word[:100]
     if inside := [name for name in known if name.endswith(f"/{word}")]:
         hint = f"Did you mean one of {listed(inside)}?" if inside[1:] else nearest(word, inside)
@@ -361,23 +365,31 @@ def chosen(words: Collection[str], profile: str) -> tuple[list[str], list[str]]:
     left_out: dict[str, None] = {}
     for word in words or CHAPTERS:
         for name, path in find(word).items():
-            is_in = word not in CHAPTERS or read_experiment(path)[0].is_for(profile)
+            is_in = word not in CHAPTERS or read_experiment(path).is_for(profile)
             (asked if is_in else left_out)[name if word in CHAPTERS else word] = None
     return list(asked), [name for name in left_out if name not in asked]
 
 
-def read_experiment(path: Path) -> tuple[Experiment, Source]:
-    return _experiment(*yaml_text(path), read_chapter(path.parent))
+def read_experiment(path: Path) -> Experiment:
+    return _experiment(_name(path), *yaml_text(path), read_chapter(path.parent))
+
+
+def _name(path: Path) -> str:
+    """Of one of our experiments with its chapter; of a user's file without its folder."""
+    if path.is_relative_to(FOLDER / "experiments"):
+        return "/".join(path.with_suffix("").parts[-2:])
+    return re.sub(r"[^\w.-]", "_", path.stem)[:100]
 
 
 @lru_cache(maxsize=512)
-def _experiment(text: str, name: str, chapter: Chapter | None) -> tuple[Experiment, Source]:
-    source = parsed(text, name)
+def _experiment(name: str, text: str, file: str, chapter: Chapter | None) -> Experiment:
+    source = parsed(text, file)
     if gone := [key for key in RETIRED if key in source.values]:
         raise ConfigError([f"{source.place(key)}: {key} is gone: {RETIRED[key]}" for key in gone])
     try:
         values, chapter = _with_variants(source.values, chapter)
-        return replace(validate(Experiment, values, ""), chapter=chapter), source
+        read = validate(Experiment, values, "")
+        return replace(read, name=name, chapter=chapter, source=source)
     except ConfigError as error:
         raise located(error, [("", source)]) from None
 

@@ -19,24 +19,21 @@ import torch
 import torch._dynamo  # every optimizer loads it: here that happens once, in the server
 from torch import nn
 
-from ablations.benchmarks.session import Watch, time_session
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.session import TimingConfig, Watch, time_session
 from ablations.facts import identity_of
 from ablations.launch import Changed
-from ablations.measurement import Probe, discover
-from ablations.plan.missing import needs_weights
+from ablations.measurement import Probe, discover, needs_weights
+from ablations.signals import Stopped, StopRequest, catching_sigterm
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement, Record
 from ablations.store.stamp import changed, loaded_otherwise, note_loaded, short
-from ablations.tasks.cache import load_task
-from ablations.tasks.task import Task
+from ablations.tasks.task import Task, load_task
 from ablations.train.checkpoint import Checkpointer, load_weights, save_weights, stamp_for
 from ablations.train.config import TrainConfig
 from ablations.train.ddp import SharedCheckpointer, ranks_on, run_together
 from ablations.train.device import device_name, numerics, own_device
 from ablations.train.loop import Training, train
 from ablations.train.pack import Pack
-from ablations.train.stopping import Stopped, StopRequest, catching_sigterm
 from model.build import build
 from model.config import ConfigError
 

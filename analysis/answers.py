@@ -18,6 +18,7 @@ from analysis.wording import (
     short,
 )
 
+SIZED = ("differs", stats.UNFINISHED, stats.FEW)  # marks of which the size is said
 SHOWN = 4  # an answer names this many variants that differ; the table has the rest
 INPUTS, VARIANTS, LONGEST = 3, 4, 160  # of examples: inputs, variants, characters
 
@@ -40,8 +41,8 @@ def answer(evidence: Evidence, experiment: str) -> str:
         if done == planned:  # read at several places, or timed: no one number stands for a variant
             return f"No single {rows[0]['metric_title']} is compared; the tables have all of them."
         return f"Not run yet: {done} of {planned} trials done."
-    told = by_mark.pop("differs", []) + by_mark.pop(stats.FEW, [])
-    ranked = sorted(told, key=lambda row: (row["mark"] == stats.FEW, -abs(row["difference"])))
+    known = [row for mark in SIZED for row in by_mark.pop(mark, [])]
+    ranked = sorted(known, key=lambda row: (row["mark"] == stats.FEW, -abs(row["difference"])))
     clauses = [_difference(row, i == 0) for i, row in enumerate(ranked[:SHOWN])]
     if len(ranked) > SHOWN:
         clauses.append(f"and {len(ranked) - SHOWN} more in the table")
@@ -103,14 +104,15 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
     waiting, missing = int(outcomes.get(WAITING, 0)), int(trials["owed"].sum())
     stale = len(set(trials["trial"]) & loaded.stale)
     edges = dict.fromkeys(named(tuned["variant"]) for tuned in entry["tuning"] if tuned["at_edge"])
+    is_tuned = any(cell["tuned"] for cell in loaded.planned(experiment))
     moves = entry.get("changes") not in (None, "", "nothing")
     speeds = evidence.speeds[evidence.speeds["experiment"] == experiment]
     sentences = {
         f"{', '.join(facts)}: it says nothing of others.": True,
         "Learning rate, schedule and the other settings are the baseline's: a variant may lose "
-        "only because they do not suit it.": trained and entry["arms"] == "fixed",
+        "only because they do not suit it.": trained and not is_tuned,
         "Each variant chose among the same few settings; a finer grid may choose others, and this "
-        "choice is in no interval.": entry["arms"] == "tuned",
+        "choice is in no interval.": is_tuned,
         f"The best setting stood at the edge of the grid for {joined([*edges] or [''])}.": edges,
         f"Not held fixed: {entry.get('moves')}.": moves,
         f"Of {outcomes.sum()} trials: {', '.join(failed)}. Means are over the rest.": failed,

@@ -88,9 +88,9 @@ def _verdict(loaded: Loaded, name: str, claim: Row) -> Verdict:
     every = [case for each in predictions for case in cases(loaded, name, each)]
     found = [finding(case) for case in every]
     is_trained = any(not case.is_timed and not case.is_fact for case in every)
-    if predictions[0].arms == "tuned" != loaded.experiments[name]["arms"]:
-        word, reason = NOT_RUN, "its variants are not tuned here: run it with --tune"
-        remedy = "the experiment with --tune"
+    if loaded.lacks_tuning(name):
+        word, reason = NOT_RUN, "its variants are not tuned here"
+        remedy = f"`ablations tune {loaded.experiments[name]['name']}`"
     elif is_trained and (why := undertrained(loaded, name)) and any(f.n for f in found):
         word, reason = UNDECIDED, f"undertrained: {why}"
         remedy = "more steps, until the baseline knows its task"

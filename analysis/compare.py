@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats as scipy_stats
 
 from ablations.store.record import Record
 from analysis import provenance, stats
 from analysis.claims import NOT_RUN, claims, strict_json
-from analysis.contrasts import Evidence, Scored, scored
+from analysis.contrasts import Evidence, variant_of, word_of
 from analysis.load import Loaded, Row, Variant
 from analysis.timing import SAME
 from analysis.wording import after_number, bounds, first_few, number, printable, short
@@ -38,7 +39,12 @@ def compare(a: Evidence, b: Evidence) -> Row:
     if not both:
         raise ValueError("the two folders have no experiment in common")
     ones, others = (
-        {each.key: each for name in both for each in scored(side.loaded, name)} for side in (a, b)
+        {
+            variant_of(row): row
+            for row in side.variants.to_dict("records")
+            if row["experiment"] in both
+        }
+        for side in (a, b)
     )
     document: Row = {"a": _side(a), "b": _side(b), "experiments": both}
     document["scores"] = [_score(a, b, own, others[k]) for k, own in ones.items() if k in others]
@@ -65,11 +71,11 @@ def _side(evidence: Evidence) -> Row:
     return {**found, "done": done, "planned": planned, "stale": len(loaded.stale)}
 
 
-def _score(a: Evidence, b: Evidence, one: Scored, other: Scored) -> Row:
+def _score(a: Evidence, b: Evidence, one: Row, other: Row) -> Row:
     """One variant on both sides: paired where three seeds have scores on both, else unpaired."""
-    metric = b.loaded.experiments[one.key[0]]["metric"]
-    unlike = _unlike(a.loaded, b.loaded, one.key)
-    ones, others = one.scores, other.scores
+    metric = b.loaded.experiments[one["experiment"]]["metric"]
+    unlike = _unlike(a.loaded, b.loaded, variant_of(one))
+    ones, others = one["scores"], other["scores"]
     seeds = [seed for seed in ones if seed in others]
     paired = len(seeds) >= stats.LEAST
     n, change, ends = _unpaired([*ones.values()], [*others.values()])
@@ -86,21 +92,13 @@ def _score(a: Evidence, b: Evidence, one: Scored, other: Scored) -> Row:
     elif metric.get("repeats") == "nothing":
         word = DIFFERS
     low, high = NOTHING if word else ends
-    key = dict(zip(("experiment", "variant", "factors"), one.key, strict=True))
-    a_mean, b_mean = (stats.mean_of([*held.values()]).value for held in (ones, others))
     return {
-        **{**key, "metric": metric["name"], "where": "", "unit": other.unit or one.unit},
-        **{
-            "a": a_mean,
-            "b": b_mean,
-            "change": change,
-            "low": low,
-            "high": high,
-            "n": n,
-            "paired": paired,
-        },
-        **{"mark": word or _word(n, low, high, metric), "unlike": unlike},
-        **{"failures_a": one.failures, "failures_b": other.failures},
+        **{key: one[key] for key in ("experiment", "variant", "factors")},
+        **{"metric": metric["name"], "where": "", "unit": other["unit"] or one["unit"]},
+        **{"a": one["mean"], "b": other["mean"], "change": change, "low": low, "high": high},
+        **{"n": n, "paired": paired, "unlike": unlike},
+        "mark": word or word_of(n, low, high, other["better"], other["matters"]),
+        **{"failures_a": one["failures"], "failures_b": other["failures"]},
     }
 
 
@@ -114,15 +112,6 @@ def _unpaired(a: Sequence[float], b: Sequence[float]) -> tuple[int, float, tuple
         warnings.simplefilter("ignore", RuntimeWarning)  # one side may have no spread
         ends = scipy_stats.ttest_ind(b, a, equal_var=False).confidence_interval(stats.LEVEL)
     return n, value, (float(ends.low), float(ends.high))
-
-
-def _word(n: int, low: float, high: float, metric: Row) -> str:
-    if n < stats.LEAST:
-        return stats.FEW
-    if low > 0 or high < 0:
-        return stats.BETTER if (high < 0) == (metric["better"] == "lower") else stats.WORSE
-    matters = metric.get("matters") or 0.0
-    return stats.TIE if -matters < low and high < matters else stats.NOT_RESOLVED
 
 
 def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
@@ -151,7 +140,7 @@ def _facts(record: Record) -> dict[str, dict[str, str]]:
     return {
         "data": {"": str(record.data.get("sha256"))[:12]},
         "settings": _flat({**record.config, "seed": None}),
-        "torch": _flat({"": record.env.get("numerics") or record.env.get("torch")}),
+        "torch": {"": str(record.env.get("numerics") or record.env.get("torch"))},
         "code": {file: digest for files in code for file, digest in files.items()},
     }
 
@@ -159,17 +148,18 @@ def _facts(record: Record) -> dict[str, dict[str, str]]:
 def _changes(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """`train.steps 600 → 300`; of code only the file."""
     changed = sorted(name for name in {**one, **other} if one.get(name) != other.get(name))
-    values = [f" {one.get(name, 'unset')} → {other.get(name, 'unset')}" for name in changed]
-    pairs = zip(changed, values, strict=True)
-    return [printable(name + value * (not name.endswith(".py"))).strip() for name, value in pairs]
+    return [
+        name if name.endswith(".py") else printable(
+            f"{name} {one.get(name, 'unset')} → {other.get(name, 'unset')}".strip()
+        )
+        for name in changed
+    ]  # fmt: skip
 
 
-def _flat(config: Mapping[str, Any], above: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in config.items():
-        path = f"{above}.{name}" if above else str(name)
-        found |= _flat(value, path) if isinstance(value, dict) else {path: str(value)[:60]}
-    return found
+def _flat(config: Mapping[str, Any]) -> dict[str, str]:
+    """Path → value of every setting."""
+    flat = pd.json_normalize(dict(config)).to_dict("records")
+    return {path: str(value)[:60] for row in flat for path, value in row.items()}
 
 
 def _times(a: Evidence, b: Evidence) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Each variant against its baseline, seed by seed, and the mark of each difference.
+"""Each variant's scores, its difference from the baseline seed by seed, and the mark of each.
 
 A difference is taken over the seeds where both sides were trained to the end with status ok. What
 failed is counted and never averaged away.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,106 +19,121 @@ from numpy.typing import NDArray
 
 from ablations.store.record import TRAINED
 from analysis import stats
-from analysis.load import FINE, WAITING, Loaded, Row, Variant, load, scores
+from analysis.load import FINE, WAITING, Loaded, Row, Variant, crossing, load, scores
 from analysis.timing import speeds
 from analysis.wording import variant_name
 
 HIGHER, LOWER = "higher", "lower"
 """Of untrained models: a number read off first weights is neither good nor bad."""
 DIFFERS = (stats.BETTER, stats.WORSE, HIGHER, LOWER)
-COLUMNS = [
-    *("experiment", "task", "variant", "factors", "name", "baseline"),
-    *("metric", "split", "metric_title", "unit", "better", "trained", "matters"),
-    *("parameters", "flops_per_token", "baseline_parameters", "baseline_flops_per_token"),
-    *("mean", "mean_low", "mean_high", "mean_n"),
-    *("baseline_mean", "baseline_low", "baseline_high", "baseline_n"),
-    *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd"),
-    *("failures", "baseline_failures", "mark", "note"),
+OF_VARIANT = [
+    *("parameters", "flops_per_token", "mean", "mean_low", "mean_high", "mean_n"),
+    *("failures", "tuned_to"),
+]
+"""What a contrast also says of its baseline, as `control_mean` and so on."""
+VARIANTS = [
+    *("experiment", "variant", "factors", "name", "baseline", "task"),
+    *("metric", "split", "metric_title", "unit", "better", "matters"),
+    *OF_VARIANT,
+    *("planned", "outcomes", "scores", "steps", "numerics", "trained", "settings", "trial"),
+]
+CONTRASTS = [
+    *VARIANTS[:12],
+    *("trained", *OF_VARIANT, *(f"baseline_{name}" for name in OF_VARIANT)),
+    *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd", "mark", "note"),
 ]
 Difference = stats.Estimate | stats.SeedAndItemEstimate
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A results folder with its contrasts of scores and of times."""
+    """A results folder with its scores, their contrasts, and the ratios of its times."""
 
     loaded: Loaded
+    variants: pd.DataFrame
     contrasts: pd.DataFrame
     speeds: pd.DataFrame
+
+    @classmethod
+    def of(cls, loaded: Loaded) -> Evidence:
+        """Every variant of a folder compared with its baseline."""
+        of_each = variants(loaded)
+        return cls(loaded, of_each, contrasts(loaded, of_each), speeds(loaded))
 
 
 def gather(root: str | Path) -> Evidence:
     """Read a results folder and compare every variant with its baseline."""
-    loaded = load(root)
-    return Evidence(loaded, contrasts(loaded), speeds(loaded))
+    return Evidence.of(load(root))
 
 
-@dataclass(frozen=True)
-class Scored:
-    """One variant at one level of the factors: its seeds, their outcomes and final scores."""
-
-    key: Variant
-    outcomes: dict[int, str]
-    """By seed."""
-    scores: dict[int, float]
-    """By seed, of trials that ended well and have the metric."""
-    unit: str
-    steps: frozenset[float]
-    parameters: float
-    flops_per_token: float
-    numerics: frozenset[str]
-    """What the last digits depend on besides the code."""
-    trained: bool
-    """Or its numbers are read off first weights."""
-
-    @property
-    def name(self) -> str:
-        return variant_name(*self.key[1:])
-
-    @property
-    def failures(self) -> str:
-        """`2 of 3 diverged`, or nothing."""
-        counts = Counter(self.outcomes.values())
-        failed = [kind for kind in counts if kind not in (FINE, WAITING)]
-        return ", ".join(f"{counts[kind]} of {counts.total()} {kind}" for kind in failed)
-
-    @property
-    def is_undertrained(self) -> bool:
-        """Whether most of its seeds learnt nothing: the budget is too small to compare."""
-        ended = [outcome for outcome in self.outcomes.values() if outcome != WAITING]
-        return 2 * ended.count("stuck") > len(ended)
-
-    def ended(self, *outcomes: str) -> bool:
-        return any(outcome in outcomes for outcome in self.outcomes.values())
+def variants(loaded: Loaded) -> pd.DataFrame:
+    """A row for each variant at each level of the factors, the baseline's among them."""
+    return pd.DataFrame(
+        [row for name in loaded.experiments for row in _variants(loaded, name)], columns=VARIANTS
+    )
 
 
-def scored(loaded: Loaded, experiment: str) -> list[Scored]:
-    """The variants of one experiment in the order of the plan, the baseline among them."""
-    cells = loaded.cells[loaded.cells["experiment"] == experiment]
-    metric = loaded.experiments[experiment]["metric"]
+def _variants(loaded: Loaded, experiment: str) -> list[Row]:
+    entry = loaded.experiments[experiment]
+    metric = entry["metric"]
+    matters = metric.get("matters", entry["metrics"].get(metric["name"], {}).get("matters"))
+    tuned = {(c["variant"], crossing(c["factors"])): c["tuned"] for c in loaded.planned(experiment)}
+    shared = {
+        **{
+            "experiment": experiment,
+            "baseline": str(entry["baseline"]),
+            "task": str(entry["task"]),
+        },
+        **{"metric": metric["name"], "metric_title": str(metric["title"])},
+        **{"split": metric["split"], "better": metric["better"]},
+        "matters": math.nan if matters is None else float(matters),
+    }
     final = final_scores(loaded, experiment, metric["name"], metric["split"])
     final = final[final["status"] == FINE]
     by_variant = dict(list(final.groupby(["variant", "factors"], sort=False)))
+    cells = loaded.cells[loaded.cells["experiment"] == experiment]
     found = []
     for (label, across), rows in cells.groupby(["variant", "factors"], sort=False):
         own = by_variant.get((label, across), final[:0])
-        units = list(dict.fromkeys(own["unit"]))
+        units = list(dict.fromkeys(own["unit"]))  # scores in another unit are none
         own = own[own["unit"].isin(units[:1])]
+        held = dict(zip(own["seed"], own["value"].astype(float), strict=True))
         records = [loaded.records[trial] for trial in rows["trial"] if trial in loaded.records]
+        mean = stats.mean_of(list(held.values()))
+        low, high = mean.ends()
+        outcomes = dict(zip(rows["seed"], rows["outcome"], strict=True))
         found.append(
-            Scored(
-                key=(experiment, str(label), str(across)),
-                outcomes=dict(zip(rows["seed"], rows["outcome"], strict=True)),
-                scores=dict(zip(own["seed"], own["value"].astype(float), strict=True)),
-                unit=str(units[0]) if units else "",
-                steps=frozenset(own["step"].dropna()),
-                parameters=float(pd.to_numeric(rows["parameters"]).max()),
-                flops_per_token=float(pd.to_numeric(rows["flops_per_token"]).max()),
-                numerics=frozenset(rows[rows["outcome"] == FINE]["numerics"].dropna()),
-                trained=any(record.trained for record in records),
-            )
+            {
+                **shared,
+                **{"variant": str(label), "factors": str(across)},
+                "name": variant_name(str(label), str(across)),
+                "unit": str(units[0]) if units else "",
+                "parameters": float(pd.to_numeric(rows["parameters"]).max()),
+                "flops_per_token": float(pd.to_numeric(rows["flops_per_token"]).max()),
+                **{"mean": mean.value, "mean_low": low, "mean_high": high, "mean_n": mean.n},
+                **{"outcomes": outcomes, "scores": held, "planned": len(outcomes)},
+                "failures": failures(outcomes.values()),
+                "steps": frozenset(own["step"].dropna()),
+                "numerics": frozenset(rows[rows["outcome"] == FINE]["numerics"].dropna()),
+                "trained": any(record.trained for record in records),
+                "tuned_to": tuned.get((label, across), {}),
+                **{"settings": rows["settings"].iloc[0], "trial": rows["trial"].iloc[0]},
+            }
         )
     return found
+
+
+def failures(outcomes: Iterable[str]) -> str:
+    """`2 of 3 diverged`, or nothing."""
+    counts = Counter(outcomes)
+    failed = [kind for kind in counts if kind not in (FINE, WAITING)]
+    return ", ".join(f"{counts[kind]} of {counts.total()} {kind}" for kind in failed)
+
+
+def mostly_stuck(outcomes: Iterable[str]) -> bool:
+    """Whether most seeds learnt nothing: the budget is too small to compare with them."""
+    ended = [outcome for outcome in outcomes if outcome != WAITING]
+    return 2 * ended.count("stuck") > len(ended)
 
 
 def final_scores(loaded: Loaded, experiment: str, metric: str, split: str) -> pd.DataFrame:
@@ -130,51 +145,40 @@ def final_scores(loaded: Loaded, experiment: str, metric: str, split: str) -> pd
     return own.drop_duplicates(["variant", "factors", "seed"], keep="last")
 
 
-def contrasts(loaded: Loaded) -> pd.DataFrame:
-    """One row per variant and factors, compared with the baseline at the same factors."""
-    rows: list[Row] = []
-    for name, entry in loaded.experiments.items():
-        variants = scored(loaded, name)
-        baselines = {each.key[2]: each for each in variants if each.key[1] == entry["baseline"]}
-        rows += [
-            _contrast(loaded, entry, each, baselines.get(each.key[2]))
-            for each in variants
-            if each.key[1] != entry["baseline"]
-        ]
-    return pd.DataFrame(rows, columns=COLUMNS)
+def contrasts(loaded: Loaded, of_each: pd.DataFrame) -> pd.DataFrame:
+    """A row for each variant at each level of the factors, against the baseline at the same."""
+    rows = of_each.to_dict("records")
+    baselines = {(r["experiment"], r["factors"]): r for r in rows if r["variant"] == r["baseline"]}
+    compared = [
+        _contrast(loaded, row, baselines.get((row["experiment"], row["factors"])))
+        for row in rows
+        if row["variant"] != row["baseline"]
+    ]
+    return pd.DataFrame(compared, columns=CONTRASTS)
 
 
-def _contrast(loaded: Loaded, entry: Row, variant: Scored, baseline: Scored | None) -> Row:
-    experiment, label, across = variant.key
-    metric = entry["metric"]
-    held = baseline.scores if baseline and baseline.unit == variant.unit else {}
-    seeds = [seed for seed in variant.scores if seed in held]
-    pair = variant.key, (experiment, entry["baseline"], across)
-    found = difference(loaded, pair, metric["name"], metric["split"], {}, seeds)
+def _contrast(loaded: Loaded, variant: Row, baseline: Row | None) -> Row:
+    held = baseline["scores"] if baseline and baseline["unit"] == variant["unit"] else {}
+    seeds = [seed for seed in variant["scores"] if seed in held]
+    pair = variant_of(variant), (variant["experiment"], variant["baseline"], variant["factors"])
+    found = difference(loaded, pair, variant["metric"], variant["split"], {}, seeds)
     low, high = found.ends()
-    matters = metric.get("matters", entry["metrics"].get(metric["name"], {}).get("matters"))
-    matters = math.nan if matters is None else float(matters)
+    beside = baseline or {**dict.fromkeys(OF_VARIANT, math.nan), "failures": "", "tuned_to": {}}
     return {
-        **{"experiment": experiment, "variant": label, "factors": across, "name": variant.name},
-        **{"task": str(entry["task"]), "baseline": str(entry["baseline"])},
-        **{key: metric[key] for key in ("split", "better")},
-        **{"metric": metric["name"], "metric_title": str(metric["title"]), "matters": matters},
-        "trained": variant.trained,
-        "unit": variant.unit or (baseline.unit if baseline else ""),
-        "parameters": variant.parameters,
-        "flops_per_token": variant.flops_per_token,
-        **_mean("mean", "mean", variant),
-        **_mean("baseline_mean", "baseline", baseline),
-        "baseline_parameters": baseline.parameters if baseline else math.nan,
-        "baseline_flops_per_token": baseline.flops_per_token if baseline else math.nan,
-        "failures": variant.failures,
-        "baseline_failures": baseline.failures if baseline else "",
-        **{"n": len(seeds), "planned": len(variant.outcomes), "seeds": seeds},
-        "differences": [variant.scores[seed] - held[seed] for seed in seeds],
+        **variant,
+        "unit": variant["unit"] or (baseline["unit"] if baseline else ""),
+        **{f"baseline_{name}": beside[name] for name in OF_VARIANT},
+        **{"n": len(seeds), "seeds": seeds},
+        "differences": [variant["scores"][seed] - held[seed] for seed in seeds],
         **{"difference": found.value, "low": low, "high": high, "sd": found.sd},
-        "mark": mark(variant, baseline, found, metric["better"], matters),
+        "mark": mark(variant, baseline, found),
         "note": _note(variant, baseline, found, low),
     }
+
+
+def variant_of(row: Mapping[str, Any]) -> Variant:
+    """Which variant a row is about."""
+    return row["experiment"], row["variant"], row["factors"]
 
 
 def difference(
@@ -215,62 +219,56 @@ def _items(counts: list[float | None] | None, score: float) -> NDArray[np.float6
     return errors * (score / mean) if mean else errors
 
 
-def mark(
-    variant: Scored, baseline: Scored | None, found: Difference, better: str, matters: float
-) -> str:
-    """Better or worse where the 95 % interval excludes 0, a tie where it lies within what matters,
-    else not resolved."""
-    sides = [side for side in (variant, baseline) if side]
-    if len(sides) < 2 or any(set(side.outcomes.values()) <= {WAITING} for side in sides):
+def word_of(n: int, low: float, high: float, better: str, matters: float) -> str:
+    """The mark of a difference: better or worse where its 95 % interval excludes 0, a tie where it
+    lies within what matters, else not resolved."""
+    if n < stats.LEAST:
+        return stats.FEW
+    if low > 0 or high < 0:
+        return stats.BETTER if (high < 0) == (better == "lower") else stats.WORSE
+    return stats.TIE if max(-low, high) < matters else stats.NOT_RESOLVED
+
+
+def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
+    """The mark of a variant: what its interval says, unless seeds failed or are to be run yet."""
+    sides = [side["outcomes"].values() for side in (variant, baseline) if side]
+    if baseline is None or any(set(outcomes) <= {WAITING} for outcomes in sides):
         return stats.NOT_RUN
-    assert baseline is not None
-    if baseline.is_undertrained or (found.n == 0 and (variant.failures or baseline.failures)):
+    is_failed = found.n == 0 and (variant["failures"] or baseline["failures"])
+    if is_failed or mostly_stuck(baseline["outcomes"].values()):
         return stats.FAILED
     if found.n == 0:
         return stats.NOT_RUN
-    if found.n < stats.LEAST:
-        return stats.FEW
     low, high = found.ends()
-    word = stats.NOT_RESOLVED
-    if low > 0 or high < 0:
-        is_better = (high < 0) == (better == "lower")
-        word = stats.BETTER if is_better else stats.WORSE
-    elif max(-low, high) < matters:
-        word = stats.TIE
+    word = word_of(found.n, low, high, variant["better"], variant["matters"])
     # Seeds that broke down are missing because they were bad: what is left flatters that side.
-    is_lost, is_baseline_lost = (side.ended(*TRAINED[1:]) for side in (variant, baseline))
+    is_lost, is_baseline_lost = (bool({*outcomes} & {*TRAINED[1:]}) for outcomes in sides)
     if (is_lost and word in (stats.BETTER, stats.TIE)) or (
         is_baseline_lost and word in (stats.WORSE, stats.TIE)
     ):
         return stats.FAILED
-    if word in DIFFERS and not variant.trained:
+    if word != stats.FEW and any(WAITING in outcomes for outcomes in sides):
+        return stats.UNFINISHED  # judged once, when every planned seed is there
+    if word in DIFFERS and not variant["trained"]:
         return HIGHER if low > 0 else LOWER
     return word
 
 
-def _mean(name: str, prefix: str, variant: Scored | None) -> Row:
-    found = stats.mean_of(list(variant.scores.values()) if variant else [])
-    low, high = found.ends()
-    return {name: found.value, f"{prefix}_low": low, f"{prefix}_high": high, f"{prefix}_n": found.n}
-
-
-def _note(variant: Scored, baseline: Scored | None, found: Difference, low: float) -> str:
+def _note(variant: Row, baseline: Row | None, found: Difference, low: float) -> str:
     notes = []
     if found.n > 1 and math.isnan(low):
         same = "no difference" if found.value == 0 else "the same difference"
         notes.append(f"{same} in every seed, so its spread cannot be estimated")
-    finished = sum(outcome == FINE for outcome in variant.outcomes.values())
-    if len(variant.scores) < finished:
-        missing = finished - len(variant.scores)
+    finished = [*variant["outcomes"].values()].count(FINE)
+    if missing := finished - len(variant["scores"]):
         notes.append(f"{missing} of {finished} ok trials have no score from this code")
-    if baseline and baseline.is_undertrained:
-        notes.append(f"the baseline is undertrained: {baseline.failures}")
-    if baseline and variant.scores and baseline.scores:
-        if variant.unit != baseline.unit:
-            notes.append(f"units differ: {variant.unit} against {baseline.unit}")
-        if len(variant.numerics | baseline.numerics) > 1:
-            found_in = "; ".join(sorted(variant.numerics | baseline.numerics))
-            notes.append(f"trained in different environments: {found_in}")
-        if variant.steps != baseline.steps:
+    if baseline and mostly_stuck(baseline["outcomes"].values()):
+        notes.append(f"the baseline is undertrained: {baseline['failures']}")
+    if baseline and variant["scores"] and baseline["scores"]:
+        if variant["unit"] != baseline["unit"]:
+            notes.append(f"units differ: {variant['unit']} against {baseline['unit']}")
+        if len(environments := variant["numerics"] | baseline["numerics"]) > 1:
+            notes.append(f"trained in different environments: {'; '.join(sorted(environments))}")
+        if variant["steps"] != baseline["steps"]:
             notes.append("variant and baseline were trained for different numbers of steps")
     return "; ".join(notes)

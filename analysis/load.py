@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ablations.store.record import TRAINING, Measurement, Record
+from ablations.store.record import TRAINING, Measurement, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp, changed
@@ -61,12 +61,22 @@ class Loaded:
 
     @cached_property
     def experiments(self) -> dict[str, dict[str, Any]]:
-        """The experiments that report something; tuning alone does not."""
-        return {
-            name: entry
-            for name, entry in self.plan["experiments"].items()
-            if any(cell["role"] == "report" for cell in entry["trials"]) or not entry["trials"]
-        }
+        """The experiments of the plan, by title."""
+        return dict(self.plan["experiments"])
+
+    def planned(self, experiment: str) -> list[dict[str, Any]]:
+        """The planned trials of an experiment."""
+        return list(self.experiments[experiment]["trials"])
+
+    def lacks_tuning(self, experiment: str) -> bool:
+        """Whether its variants are to be tuned, and some are not."""
+        entry = self.experiments[experiment]
+        return bool(entry["grid"]) and not all(cell["tuned"] for cell in self.planned(experiment))
+
+    def title(self, experiment: str, metric: str) -> str:
+        """What a metric is called in a sentence or on an axis."""
+        known = self.experiments[experiment]["metrics"].get(metric, {})
+        return known.get("title") or metric.replace("_", " ")
 
     def done(self, experiment: str | None = None) -> tuple[int, int]:
         """Distinct trials that have a usable record, and distinct trials planned."""
@@ -74,6 +84,15 @@ class Loaded:
         cells = cells if experiment is None else cells[cells["experiment"] == experiment]
         trials = set(cells["trial"])
         return len(trials & set(self.records)), len(trials)
+
+    def passes(self, experiments: Collection[str] | None = None) -> tuple[int, int]:
+        """How many passes are complete, and how many are planned: a pass is one seed of all."""
+        cells = self.cells
+        if experiments is not None:
+            cells = cells[cells["experiment"].isin(experiments)]
+        rank = cells.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
+        is_open = cells["outcome"].isin((WAITING, UNREADABLE)).groupby(rank).any().sort_index()
+        return int((~is_open.cummax().astype(bool)).sum()), len(is_open)
 
     def held(self, experiment: str) -> list[Record]:
         """The records of an experiment, each once."""
@@ -121,7 +140,7 @@ class Loaded:
 
     @cached_property
     def timings(self) -> dict[tuple[str, ...], list[list[Row]]]:
-        """Variant and metric → for each trial, place and session one measurement a process."""
+        """Variant and metric → for each trial, place and session a measurement of each process."""
         frame = self.measurements
         timed = frame[frame["session"].notna() & frame["value"].isna()]
         groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -131,9 +150,9 @@ class Loaded:
                 self.experiments[row["experiment"]]["baseline"],
                 row["factors"],
             )
-            beside = self.trials.get(baseline, {}).get(row["seed"])
-            if isinstance(row["baseline_trial"], str) and row["baseline_trial"] != beside:
-                continue  # timed beside the baseline of another experiment
+            known = self.trials.get(baseline, {}).get(row["seed"])
+            if isinstance(row["baseline_trial"], str) and row["baseline_trial"] != known:
+                continue  # timed together with the baseline of another experiment
             key = *(row[name] for name in CELL), row["metric"], row["where"]
             groups.setdefault((*key, session_of(row["session"])), []).append(row)
         found: dict[tuple[str, ...], list[list[Row]]] = {}
@@ -144,10 +163,9 @@ class Loaded:
 
 def _by_seed(cells: pd.DataFrame, column: str) -> dict[Variant, dict[int, str]]:
     found: dict[Variant, dict[int, str]] = {}
-    for *variant, seed, value in cells[[*VARIANT, "seed", column]].itertuples(
-        index=False, name=None
-    ):
-        found.setdefault((variant[0], variant[1], variant[2]), {})[seed] = value
+    columns = cells[[*VARIANT, "seed", column]]
+    for name, label, across, seed, value in columns.itertuples(index=False, name=None):
+        found.setdefault((name, label, across), {})[seed] = value
     return found
 
 
@@ -203,19 +221,18 @@ def picture(
 ) -> Loaded:
     """A plan and its records as frames."""
     faults = dict(unreadable or {})
-    changes = cache(lambda stamp: bool(changed(dict(stamp))))  # records share their stamps
+    by_files = cache(lambda files: changed(dict(files)))  # records share their stamps
+
+    def check(stamp: Mapping[str, str]) -> list[str]:
+        return list(by_files(frozenset(stamp.items())))
+
     outcomes: list[Row] = []
     taken: list[tuple[Row, list[Measurement]]] = []
     stale: set[str] = set()
     for cell, measures in _planned(plan):
-        record = records.get(cell["trial"])
-        fault = faults.get(cell["trial"])
+        record, fault = records.get(cell["trial"]), faults.get(cell["trial"])
         if record is not None:
-            made_by = [
-                record.env.get("code") or {},
-                *(record.sources.get(m, {}) for m in measures),
-            ]
-            if any(changes(frozenset(stamp.items())) for stamp in made_by):
+            if is_stale(record, measures, check):
                 stale.add(cell["trial"])
             fault = _mismatch(cell, record)
         known = None if fault else record
@@ -225,35 +242,26 @@ def picture(
             own = [each for each in known.measurements if each.source in asked]
             taken.append(({**cell, "status": known.status}, own))
     measurements = _tidy(taken)
-    is_other = _of_other_code(
-        measurements, records, lambda stamp: changes(frozenset(stamp.items()))
-    )
     return Loaded(
         root=root,
         plan=plan,
         records=records,
         unreadable=faults,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
-        measurements=measurements[~is_other].reset_index(drop=True),
+        measurements=measurements[~_of_other_code(measurements, records, check)].reset_index(
+            drop=True
+        ),
         stale=frozenset(stale),
     )
 
 
 def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
-    """Each trial that is reported, as the frames have it, and the measures that it needs."""
+    """Each trial of the plan, as the frames have it, and the measures that it needs."""
     for name, entry in plan["experiments"].items():
         for cell in entry["trials"]:
-            if cell["role"] == "report":
-                own = {key: cell[key] for key in ("variant", "seed", "settings")}
-                yield (
-                    {
-                        **own,
-                        "trial": cell["id"],
-                        "experiment": name,
-                        "factors": crossing(cell["factors"]),
-                    },
-                    cell["sources"],
-                )
+            own = {key: cell[key] for key in ("variant", "seed", "settings")}
+            own |= {"trial": cell["id"], "experiment": name}
+            yield {**own, "factors": crossing(cell["factors"])}, cell["sources"]
 
 
 def _mismatch(cell: Row, record: Record) -> str | None:
@@ -281,7 +289,7 @@ def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> R
 
 
 def _of_other_code(
-    frame: pd.DataFrame, records: Mapping[str, Record], is_changed: Callable[[Stamp], bool]
+    frame: pd.DataFrame, records: Mapping[str, Record], check: Callable[[Stamp], list[str]]
 ) -> pd.Series:
     """Which measurements were taken by other code than the rest of their experiment."""
     wrong: set[tuple[str, str, str]] = set()
@@ -293,14 +301,12 @@ def _of_other_code(
             trial: {**(record.env.get("code") or {}), **record.sources.get(measure, {})}
             for trial, record in held.items()
         }
-        wrong |= {(name, measure, trial) for trial in other_code(stamps, is_changed)}
-    if not wrong:
-        return pd.Series(False, index=frame.index)
-    keys = zip(frame["experiment"], frame["source"], frame["trial"], strict=True)
-    return pd.Series([key in wrong for key in keys], index=frame.index)
+        wrong |= {(name, measure, trial) for trial in _outnumbered(stamps, check)}
+    keys = pd.MultiIndex.from_frame(frame[["experiment", "source", "trial"]])
+    return pd.Series(keys.isin(wrong) if wrong else False, index=frame.index)
 
 
-def other_code(stamps: Mapping[str, Stamp], is_changed: Callable[[Stamp], bool]) -> set[str]:
+def _outnumbered(stamps: Mapping[str, Stamp], check: Callable[[Stamp], list[str]]) -> set[str]:
     """The trials whose stamp contradicts that of others, so that they cannot be compared.
 
     Two stamps contradict each other where they have one file with two digests. Then those that are
@@ -313,8 +319,7 @@ def other_code(stamps: Mapping[str, Stamp], is_changed: Callable[[Stamp], bool])
     disputed = sorted(file for file, found in digests.items() if len(found) > 1)
     if not disputed:
         return set()
-    of_now = {trial for trial, made_by in stamps.items() if not is_changed(made_by)}
-    if of_now:
+    if of_now := {trial for trial, made_by in stamps.items() if not check(made_by)}:
         return stamps.keys() - of_now
     versions = {trial: tuple(map(made_by.get, disputed)) for trial, made_by in stamps.items()}
     most, _ = Counter(versions.values()).most_common(1)[0]

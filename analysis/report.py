@@ -15,10 +15,10 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from ablations.store.files import write_atomic
-from analysis import answers, plots, provenance, tables
-from analysis.claims import VERDICTS, claims, expected_errors, finding_text
+from analysis import answers, chapters, plots, provenance, tables
+from analysis.claims import VERDICTS, claims, expected_errors, finding_text, verdict_counts
 from analysis.contrasts import Evidence
-from analysis.load import UNREADABLE, WAITING, Loaded, Row
+from analysis.load import Row
 from analysis.plots import Panel
 from analysis.wording import CLOSE, OPEN, duration, safe
 
@@ -26,42 +26,6 @@ PAGE = Path("report") / "index.html"
 TEMPLATES = Path(__file__).parent / "templates"
 ONLY_IN_FILES = ("parameters", "FLOPs/token", "tokens/s", "noise floor")  # columns
 FIRST_SEED = 300  # reported seeds start here; lower ones were chosen under an earlier rule
-CHAPTERS = {
-    "positions": "Positions",
-    "norm": "Norm placement",
-    "heads": "Heads",
-    "scale": "√d scaling",
-    "smoothing": "Label smoothing",
-    "rnn": "RNN in its place",
-    "speed": "Speed",
-    "training": "Training",
-    "lectures": "What else the lectures say",
-}
-
-SKEWED = (
-    "A t-interval assumes symmetric noise. Tried with the truth on the edge of the prediction, "
-    "where 5 % may be wrong: 3 to 6 % are wrong with symmetric noise, and 3 to 5 % with pairs of "
-    "150 trained models that differ in their seed alone. Where a variant's noise is lognormal and "
-    "its baseline's is small, 14 to 19 % are."
-)
-METHODS = (
-    "A verdict is read off the 95 % interval that is shown: inside what was predicted, supported; "
-    "outside, refuted; across its edge, undecided. Of several predictions, all supported: "
-    "supported; all refuted: refuted; one of each: mixed; otherwise undecided.",
-    "Seeds are fixed beforehand and judged once. Until they are complete, the page shows intervals "
-    "and how many passes are done; a pass is one seed of everything.",
-    "Scores: t-interval of the differences to the baseline, paired by seed, which counts seeds and "
-    "test items. Success rates: exact interval of their paired difference; the rate of one side "
-    "alone is shown and never judged. Times: t-interval of log ratios over processes, widened to "
-    "the interval of the baseline timed against itself, and true of this machine.",
-    "A seed that failed is counted and never averaged away: it leaves a claim about scores "
-    "undecided.",
-    SKEWED,
-)
-OLD_SEEDS = (
-    "Some seeds here were drawn under an earlier rule of decision. Their verdicts are by today's "
-    "rule on those old seeds; fresh seeds have not been run yet."
-)
 
 
 def write(evidence: Evidence, processes: int = 1) -> list[Path]:
@@ -89,8 +53,8 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
     loaded = evidence.loaded
     done, planned = loaded.done()
     decided = claims(evidence)
-    chapters = _chapters(evidence, decided, panels)
-    sections = [section for chapter in chapters for section in chapter["sections"]]
+    shown = _chapters(evidence, decided, panels)
+    sections = [section for chapter in shown for section in chapter["sections"]]
     is_old = any(isinstance(seed, int) and seed < FIRST_SEED for seed in loaded.cells["seed"])
     script, look = (
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css")
@@ -110,19 +74,20 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
         profile=loaded.plan.get("profile", ""),
         done=done,
         planned=planned,
-        passes=passes(loaded),
+        passes=loaded.passes(),
         stale=len(loaded.stale),
         missing=int(loaded.cells.groupby("trial")["owed"].max().sum()),
         verdicts=VERDICTS,
-        claims=[claim for chapter in chapters for claim in chapter["claims"]],
+        claims=[claim for chapter in shown for claim in chapter["claims"]],
         errors=expected_errors(decided, evidence.contrasts),
-        chapters=chapters,
+        chapters=shown,
         sections=sections,
         anchors={section["name"]: section["anchor"] for section in sections},
         overview=[_figure(each, loaded.root) for each in panels if each.experiment is None],
         timed=[section for section in sections if len(section["tables"]) > 1],
         marks=tables.CAPTION,
-        methods=[*METHODS, *([OLD_SEEDS] if is_old else [])],
+        is_old=is_old,
+        counts=verdict_counts(decided),
         failures=provenance.failures(loaded.cells),
         outcomes=list(outcomes.items()),
         machines=provenance.counted(records, provenance.machine),
@@ -154,51 +119,39 @@ def set_apart(sentence: str) -> Markup:
     return Markup(str(escape(sentence)).replace(OPEN, "<code>").replace(CLOSE, "</code>"))
 
 
-def passes(loaded: Loaded, experiment: str | None = None) -> tuple[int, int]:
-    """How many passes are complete, and how many are planned: a pass is one seed of everything."""
-    cells = loaded.cells
-    cells = cells if experiment is None else cells[cells["experiment"] == experiment]
-    rank = cells.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
-    waiting = cells["outcome"].isin([WAITING, UNREADABLE]).groupby(rank).any()
-    complete = waiting.sort_index().cummax()
-    return int((~complete.astype(bool)).sum()), len(complete)
-
-
-def chapter_of(entry: Mapping[str, Any]) -> str:
-    """The chapter of an experiment, which its name begins with; empty where it has none."""
-    chapter, slash, _ = str(entry["name"]).partition("/")
-    return chapter if slash and chapter in CHAPTERS else ""
-
-
 def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel]) -> list[Row]:
-    """What the page shows, chapter by chapter; experiments without a chapter come last."""
-    entries = evidence.loaded.experiments
-    by_chapter: dict[str, list[str]] = {chapter: [] for chapter in (*CHAPTERS, "")}
-    for name, entry in entries.items():
-        by_chapter[chapter_of(entry)].append(name)
-    views, number = tables.contrasts_views(evidence), 0
-    found: list[Row] = []
-    for chapter, names in by_chapter.items():
+    """What the page shows, chapter by chapter."""
+    views, found = tables.contrasts_views(evidence), []
+    claims_here = [{**claim, "anchor": f"claim-{i}"} for i, claim in enumerate(decided, start=1)]
+    for chapter, names in chapters.by_chapter(evidence.loaded).items():
         sections, own = [], []
         for name in names:
+            entry = evidence.loaded.experiments[name]
             figures = [_figure(each, evidence.loaded.root) for each in panels
                        if each.experiment == name]  # fmt: skip
-            claims_here = [
-                {**claim, "anchor": f"claim-{number + i}", "texts": _texts(claim, entries[name])}
-                for i, claim in enumerate(
-                    (each for each in decided if each["scope"]["experiment"] == name), start=1
-                )
+            mine = [
+                {**claim, "texts": _texts(claim, entry), "shown": _shown(claim)}
+                for claim in claims_here
+                if claim["scope"]["experiment"] == name
             ]
-            number += len(claims_here)
-            section = _section(evidence, name, claims_here, views[name], figures)
-            section["short"] = name.removeprefix(f"{chapter}/")
-            sections.append(section)
-            own += [{**claim, "section": section} for claim in claims_here]
-        if sections:
-            title = CHAPTERS.get(chapter, "Other experiments" if found else "Experiments")
-            anchor = f"chapter-{chapter or 'other'}"
-            found.append({"title": title, "anchor": anchor, "sections": sections, "claims": own})
+            section = _section(evidence, name, mine, views[name], figures)
+            sections.append({**section, "short": name.removeprefix(f"{chapter}/")})
+            own += [{**claim, "section": section} for claim in mine]
+        wide = chapters.wide_table(evidence, names) if chapter in chapters.AXES else pd.DataFrame()
+        found.append(
+            {
+                "title": chapters.CHAPTERS.get(chapter, "Other experiments"),
+                "anchor": f"chapter-{chapter or 'other'}",
+                "passes": evidence.loaded.passes(names),
+                **{"sections": sections, "claims": own, "wide": wide},
+            }
+        )
     return found
+
+
+def _shown(claim: Row) -> str:
+    """The verdict, or how many passes are done while planned seeds are still missing."""
+    return str(claim["reason"]) if claim["reason"].startswith("pass ") else str(claim["verdict"])
 
 
 def _texts(claim: Row, entry: Mapping[str, Any]) -> list[str]:
@@ -229,13 +182,12 @@ def _section(
     if (evidence.speeds["experiment"] == name).any():
         shown |= tables.curve_views(evidence, name)
     words = ["python", "-m", "ablations", "run", entry["name"], "--profile", entry["profile"]]
-    words += [*entry["overrides"], *(["--tune"] if entry["arms"] == "tuned" else [])]
+    words += entry["overrides"]
     return {
         "name": name,
         "anchor": f"experiment-{safe(name)}",
         "entry": entry,
-        "question": tables.question_of(entry),
-        "passes": passes(evidence.loaded, name),
+        "passes": evidence.loaded.passes([name]),
         "done": done,
         "planned": planned,
         "answer": answers.answer(evidence, name),

@@ -22,7 +22,7 @@ from scipy import special
 from scipy import stats as scipy_stats
 
 BETTER, WORSE, TIE, NOT_RESOLVED = "better", "worse", "tie", "not resolved"
-FAILED, FEW, NOT_RUN = "failed", "few seeds", "not run"
+FAILED, FEW, UNFINISHED, NOT_RUN = "failed", "few seeds", "unfinished", "not run"
 SLOWER, FASTER = "slower", "faster"
 LEVEL = 0.95
 LEAST = 3

@@ -16,9 +16,9 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from ablations.store.files import write_atomic
-from analysis.contrasts import Evidence
-from analysis.load import Loaded, Row, crossing
-from analysis.timing import CURVE, SAME, crossings, curves, exponents, on_curves
+from analysis.contrasts import Evidence, variant_of
+from analysis.load import Loaded, Row
+from analysis.timing import CURVE, crossings, curves, exponents, on_curves
 from analysis.wording import (
     after_heading,
     count,
@@ -26,9 +26,9 @@ from analysis.wording import (
     first_few,
     memory,
     number,
+    plus_minus,
     short,
     times,
-    variant_name,
     with_interval,
 )
 
@@ -39,8 +39,7 @@ CAPTION = (
     "few seeds: fewer than three, so numbers and no mark. failed: seeds broke down, so what is "
     "left would flatter that side."
 )
-SOMETIMES = ("tokens/s", "peak memory", "step time", "tuned to")
-"""Columns that a table has only where a variant has such a value."""
+NAN = math.nan
 MEASUREMENTS = "measurements.csv.gz"
 MEANINGS = {
     "experiment": "the experiment, as the plan names it",
@@ -75,13 +74,13 @@ def write(evidence: Evidence) -> list[Path]:
     entries = evidence.loaded.experiments
     views = {
         "contrasts": {
-            f"{name}: {question_of(entries[name])}": view
+            f"{name}: {entries[name]['question']}": view
             for name, view in contrasts_views(evidence).items()
         },
         "speed": {"Times at single places": speed_view(singles(evidence)), **curve_views(evidence)},
     }
     contents: dict[str, str | bytes] = {
-        "contrasts.csv": csv(contrasts_frame(evidence)),
+        "contrasts.csv": csv(evidence.contrasts),
         "speed.csv": csv(evidence.speeds),
     }
     for name, held in views.items():
@@ -96,12 +95,6 @@ def write(evidence: Evidence) -> list[Path]:
     for name, content in contents.items():
         write_atomic(folder / name, content)
     return [folder / name for name in contents]
-
-
-def question_of(entry: Mapping[str, Any]) -> str:
-    """An experiment's question; where variants are tuned, it says so."""
-    question = str(entry["question"])
-    return f"{question} (each variant tuned)" if entry["arms"] == "tuned" else question
 
 
 # --- forms
@@ -184,100 +177,60 @@ def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 # --- contrasts
 
 
-def contrasts_frame(evidence: Evidence) -> pd.DataFrame:
-    """The contrasts with how variants were set, and the time and memory of a training step where it
-    was timed at one place."""
-    entries = evidence.loaded.experiments
-    frame = evidence.contrasts.copy()
-    frame.insert(0, "question", frame["experiment"].map({k: e["name"] for k, e in entries.items()}))
-    frame.insert(2, "arms", frame["experiment"].map({k: e["arms"] for k, e in entries.items()}))
-    tuned = {
-        (name, cell["variant"], crossing(cell["factors"])): cell["tuned"]
-        for name, entry in entries.items()
-        for cell in entry["trials"]
-        if cell["role"] == "report"
-    }
-    steps = evidence.speeds[evidence.speeds["metric"] == "step_time"]
-    key = ["experiment", "variant", "factors"]
-    timed = _by(key, steps[~steps.duplicated(key, keep=False)])  # of several none stands for all
-    for prefix, label in (("", "variant"), ("baseline_", "baseline")):
-        variants = list(zip(frame["experiment"], frame[label], frame["factors"], strict=True))
-        frame[f"{prefix}tuned_to"] = [tuned.get(variant, {}) for variant in variants]
-        for name in ("tokens_per_second", "peak_memory"):
-            frame[f"{prefix}{name}"] = [timed.get(v, {}).get(name, math.nan) for v in variants]
-        if not prefix:
-            own = [timed.get(variant, {}) for variant in variants]
-    for name in ("ratio", "low", "high", "verdict"):
-        empty: Any = "" if name == "verdict" else math.nan
-        values = [empty if row.get("verdict") == SAME else row.get(name, empty) for row in own]
-        frame[f"step_time_{name}"] = values
-    return frame
-
-
 def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
-    """Each experiment's table to read: the baseline first, then every variant with its
-    difference."""
-    frame = contrasts_frame(evidence)
+    """Each experiment's table to read."""
+    of_each, differences = (
+        {str(name): own.to_dict("records") for name, own in frame.groupby("experiment", sort=False)}
+        for frame in (evidence.variants, evidence.contrasts)
+    )
     return {
-        name: contrasts_view(frame[frame["experiment"] == name].to_dict("records"))
+        name: contrasts_view(of_each.get(name, []), differences.get(name, []))
         for name in evidence.loaded.experiments
     }
 
 
-def contrasts_view(rows: list[Row]) -> pd.DataFrame:
-    lines: list[dict[str, str]] = []
-    seen: set[str] = set()
-    for row in rows:
-        if row["factors"] not in seen:
-            seen.add(row["factors"])
-            lines.append(_baseline_line(row))
-        lines.append(_variant_line(row))
-    # The last line is a variant's, and only variants have every column.
-    view = pd.DataFrame(lines, columns=list(lines[-1]) if lines else None).fillna("")
-    return view.drop(columns=[name for name in SOMETIMES if name in view and not view[name].any()])
+def contrasts_view(of_each: list[Row], differences: list[Row]) -> pd.DataFrame:
+    """At each level of the factors the baseline first, then every variant with its difference."""
+    compared = {variant_of(row): row for row in differences}
+    levels = list(dict.fromkeys(row["factors"] for row in differences))
+    rows = [row for row in of_each if row["factors"] in levels]
+    rows.sort(key=lambda row: (levels.index(row["factors"]), row["variant"] != row["baseline"]))
+    unit = next((row["unit"] for row in differences if row["unit"]), "")
+    view = pd.DataFrame([_line(row, compared.get(variant_of(row)), unit) for row in rows])
+    is_untuned = rows and (view["tuned to"] == "").all()
+    return view.drop(columns="tuned to") if is_untuned else view
 
 
-def _variant_line(row: Row) -> dict[str, str]:
+def _line(row: Row, compared: Row | None, unit: str) -> dict[str, str]:
+    """A variant with its difference from the baseline, which itself has none."""
+    known = compared or {
+        "mark": "",
+        "note": "",
+        **dict.fromkeys(("difference", "low", "high"), NAN),
+    }
     return {
-        "variant": short(row["name"]),
-        "mark": row["mark"],
-        **_scored(row, row),
-        "difference (95 % interval)": with_interval(row["difference"], row["low"], row["high"]),
-        "n": f"{row['n']} of {row['planned']}",
+        "variant": f"{short(row['name'])}{'' if compared else ' (baseline)'}",
+        "mark": known["mark"],
+        "parameters": count(row["parameters"]),
+        "FLOPs/token": count(row["flops_per_token"]),
+        f"{row['metric_title']}{after_heading(unit)}": score(row),
+        "difference (95 % interval)": difference(known),
+        "n": f"{known['n']} of {row['planned']}" if compared else str(row["mean_n"]),
         "failures": row["failures"],
-        "step time": times(row["step_time_ratio"], row["step_time_low"], row["step_time_high"]),
-        "tokens/s": count(row["tokens_per_second"]),
-        "peak memory": memory(row["peak_memory"], row["baseline_peak_memory"]),
-        "tuned to": _setting(row["tuned_to"]),
-        "note": row["note"],
+        "tuned to": tuned_to(row["tuned_to"]),
+        "note": known["note"],
     }
 
 
-def _baseline_line(row: Row) -> dict[str, str]:
-    own = {key.removeprefix("baseline_"): row[key] for key in row if key.startswith("baseline_")}
-    own |= {"mean_low": row["baseline_low"], "mean_high": row["baseline_high"]}
-    return {
-        "variant": f"{short(variant_name(row['baseline'], row['factors']))} (baseline)",
-        **_scored(row, own),
-        "n": str(own["n"]),
-        "failures": own["failures"],
-        "tokens/s": count(own["tokens_per_second"]),
-        "peak memory": memory(own["peak_memory"]),
-        "tuned to": _setting(own["tuned_to"]),
-    }
+def score(row: Mapping[str, Any]) -> str:
+    return with_interval(row["mean"], row["mean_low"], row["mean_high"])
 
 
-def _scored(row: Row, own: Row) -> dict[str, str]:
-    """What baseline and variant both have: size, work and score."""
-    heading = f"{row['metric_title']}{after_heading(row['unit'])}"
-    return {
-        "parameters": count(own["parameters"]),
-        "FLOPs/token": count(own["flops_per_token"]),
-        heading: with_interval(own["mean"], own["mean_low"], own["mean_high"]),
-    }
+def difference(row: Mapping[str, Any]) -> str:
+    return with_interval(row["difference"], row["low"], row["high"])
 
 
-def _setting(chosen: Mapping[str, Any]) -> str:
+def tuned_to(chosen: Mapping[str, Any]) -> str:
     """`lr=0.01`: the last word of each path is enough."""
     return ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in chosen.items())
 
@@ -292,7 +245,6 @@ def singles(evidence: Evidence) -> pd.DataFrame:
 
 def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
     """Timed points to read; several machines get a column that keeps them apart."""
-    rows = speeds.to_dict("records")
     view = pd.DataFrame(
         {
             "experiment": row["experiment"],
@@ -305,16 +257,17 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
             "seconds": number(row["seconds"]),
             "tokens/s": count(row["tokens_per_second"]),
             "time against baseline": times(row["ratio"], row["low"], row["high"]),
-            "noise floor": ""
-            if math.isnan(row["floor"])
-            else f"± {100 * (row['floor'] - 1):.2g} %",
+            "noise floor": plus_minus(row["floor"] - 1),
             "processes": str(row["n"]),
             "peak memory": memory(row["peak_memory"], row["baseline_peak_memory"]),
         }
-        for row in rows
+        for row in speeds.to_dict("records")
     )
-    same = ["baseline_trial"] * bool((speeds["baseline_trial"] == speeds["baseline"]).all())
-    return view.drop(columns=[*same, *["machine"] * (speeds["machine"].nunique() < 2)] * bool(rows))
+    if view.empty:
+        return view
+    is_one = {"baseline_trial": (speeds["baseline_trial"] == speeds["baseline"]).all()}
+    is_one["machine"] = speeds["machine"].nunique() < 2
+    return view.drop(columns=[name for name, is_so in is_one.items() if is_so])
 
 
 def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, pd.DataFrame]:
@@ -325,44 +278,39 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
     if experiment is not None:
         frame = frame[frame["experiment"] == experiment]
     keys = [*(key for key in CURVE if key != "along"), "variant"]
-    grows, crosses = (_by(keys, of(frame)) for of in (exponents, crossings))
+    grows, crosses = (of(frame).set_index(keys) for of in (exponents, crossings))
+    cells = frame.assign(
+        cell=list(map(time_cell, frame["value"], frame["ratio"], frame["reason"])),
+        column=frame["along"] + " " + frame["x"].map("{:g}".format),
+    )
     found = {}
-    for place, panel in frame.groupby(keys[:-1], sort=False):
-        name, across, metric, series = place
-        cells = panel.assign(
-            cell=[_curve_cell(row) for row in panel.to_dict("records")],
-            column=[f"{along} {x:g}" for along, x in zip(panel["along"], panel["x"], strict=True)],
-        )
-        view = cells.pivot(index="variant", columns="column", values="cell")
-        order = cells.sort_values("x")["column"].unique()
+    for (name, across, metric, series), panel in cells.groupby(keys[:-1], sort=False):
+        view = panel.pivot(index="variant", columns="column", values="cell")
+        order = panel.sort_values("x")["column"].unique()
         view = view.loc[panel["variant"].unique(), order].fillna("")
-        grown = [grows.get((*place, label), {}) for label in view.index]
-        ends = ("exponent", "low", "high")
-        view["exponent"] = [with_interval(*(g.get(end, math.nan) for end in ends)) for g in grown]
-        view["changes places at"] = [_crossing_cell(crosses.get((*place, v))) for v in view.index]
-        label = evidence.loaded.experiments[name]["metrics"].get(metric, {}).get("title") or metric
+        rows = [(name, across, metric, series, label) for label in view.index]
+        grown = grows.reindex(rows)[["exponent", "low", "high"]].itertuples(index=False)
+        view["exponent"] = [with_interval(*each) for each in grown]
+        view["changes places at"] = [
+            _crossing_cell(crosses.loc[row].to_dict() if row in crosses.index else None)
+            for row in rows
+        ]
         title = ", ".join(part for part in (name, across, series) if part)
         view.index = pd.Index([short(str(label)) for label in view.index], name="variant")
-        found[f"{title}: {label}"] = view.reset_index().rename_axis(columns=None)
+        title = f"{title}: {evidence.loaded.title(str(name), str(metric))}"
+        found[title] = view.reset_index().rename_axis(columns=None)
     return found
 
 
-def _by(keys: list[str], frame: pd.DataFrame) -> dict[tuple[Any, ...], Row]:
-    """The first row of each place."""
-    rows = frame.drop_duplicates(keys).to_dict("records") if len(frame) else []
-    return {tuple(row[key] for key in keys): row for row in rows}
-
-
-def _curve_cell(row: Row) -> str:
+def time_cell(seconds: float, ratio: float, reason: str) -> str:
     """`1.2 ms (0.54 ×)`, or why there is no time."""
-    if math.isnan(row["value"]):
-        return str(row["reason"]).partition(":")[0]
-    ratio = "" if math.isnan(row["ratio"]) else f" ({row['ratio']:.2f} ×)"
-    return f"{duration(row['value'])}{ratio}"
+    if math.isnan(seconds):
+        return reason.partition(":")[0]
+    return duration(seconds) + ("" if math.isnan(ratio) else f" ({ratio:.2f} ×)")
 
 
 def _crossing_cell(row: Row | None) -> str:
-    """Between which lengths, where that is shown; an end that no length closes stays open."""
+    """Between which lengths it crosses, where that is shown; an open end is three dots."""
     if row is None:
         return ""
     if not row["changes"]:

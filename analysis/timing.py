@@ -173,7 +173,7 @@ def _peak_memory(frame: pd.DataFrame) -> dict[tuple[Any, ...], float]:
     peaks: dict[tuple[Any, ...], float] = {}
     held = frame[(frame["metric"] == "peak_memory") & frame["value"].notna()]
     for row in held.to_dict("records"):
-        if row["coordinates"].get("variants", "model") == "model":
+        if row["coordinates"].get("of", "model") == "model":
             key = *(row[name] for name in CELL[:3]), row["coordinates"].get("length")
             peaks[key] = max(peaks.get(key, 0.0), row["value"])
     return peaks

@@ -140,6 +140,11 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 0.999e-3 else f"{seconds * 1e6:.3g} µs"
 
 
+def plus_minus(share: float) -> str:
+    """`± 1.2 %`."""
+    return "" if math.isnan(share) else f"± {100 * share:.2g} %"
+
+
 def after_number(unit: str) -> str:
     """A unit behind a number, ` nats/token`; a share or a ratio has none."""
     return "" if unit in UNITLESS else f" {unit}"

@@ -8,6 +8,8 @@ B: sequences, H: heads, T: queries, S: keys, K: width of a head.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -15,9 +17,74 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import Batch
-from model.config import ConfigError
-from model.layers import evaluating
-from model.registry import Registry
+from model.config import ConfigError, Registry
+from model.layers import evaluating, hooked
+
+SCALE = Registry("scale")
+
+
+class Scale(nn.Module):
+    """Queries in, queries and a plain factor out: a fixed scale costs nothing."""
+
+    factor: float = 1.0
+
+    def scaled(self, q_BHTK: Tensor) -> tuple[Tensor, float]:
+        return q_BHTK, self.factor
+
+
+@SCALE.register("sqrt_d_head")
+class SqrtHead(Scale):
+    """1/√d_head: random scores keep unit variance at any width (Vaswani et al. 2017, 3.2.1)."""
+
+    def __init__(self, d_head: int) -> None:
+        super().__init__()
+        self.factor = d_head**-0.5
+
+
+@SCALE.register("sqrt_d_model")
+class SqrtModel(Scale):
+    """1/√d_model, as some lectures write it."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.factor = d_model**-0.5
+
+
+@SCALE.register("linear")
+class LinearHead(Scale):
+    """1/d_head: right where queries and keys are aligned rather than random (Yang et al. 2021)."""
+
+    def __init__(self, d_head: int) -> None:
+        super().__init__()
+        self.factor = 1 / d_head
+
+
+@SCALE.register("none")
+class NoScale(Scale):
+    """1: the softmax meets the raw dot products."""
+
+
+@SCALE.register("learned")
+class LearnedScale(Scale):
+    """e^s with one s for each head (Henry et al. 2020)."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        start: float | None = None
+        """The scale before training. Left out: 1/√d_head."""
+
+        def __post_init__(self) -> None:
+            if self.start is not None and self.start <= 0:
+                raise ConfigError([f"start={self.start}: must be positive"])
+
+    def __init__(self, config: Config, n_heads: int, d_head: int) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.empty(n_heads))
+        self.roles = {"log": math.log(config.start or d_head**-0.5)}
+
+    def scaled(self, q_BHTK: Tensor) -> tuple[Tensor, float]:
+        return q_BHTK * self.log.exp()[:, None, None], 1.0
+
 
 PATH = Registry("path")
 MASK = Registry("mask")
@@ -79,7 +146,7 @@ class Zero(nn.Module):
 def visible(
     q_BHTK: Tensor, k_BHSK: Tensor, causal: bool, keep_BHTS: Tensor | None
 ) -> Tensor | None:
-    """Which keys a query may see: None for all. The last query stands at the last key."""
+    """Which keys a query may see: None for all. The last query is at the last key."""
     if not causal:
         return keep_BHTS
     T, S = q_BHTK.shape[-2], k_BHSK.shape[-2]
@@ -88,7 +155,7 @@ def visible(
 
 
 class Shown(nn.Module):
-    """B H T S: weights on their way, for whoever watches (`model.look`)."""
+    """B H T S: weights on their way, to be hooked by `attention`."""
 
     @property
     def is_watched(self) -> bool:
@@ -217,23 +284,13 @@ def attention(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
 
     A recurrent model's attention has one head.
     """
+    named = model.named_modules()
+    names: dict[nn.Module, str] = {part: name for name, part in named if isinstance(part, Shown)}
     found: dict[str, Tensor] = {}
 
-    def watch(name: str) -> Any:
-        def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:
-            found[name.removesuffix(".shown")] = weights_BHTS
+    def keep(module: nn.Module, given: Any, weights_BHTS: Tensor) -> None:
+        found[names[module].removesuffix(".shown")] = weights_BHTS
 
-        return keep
-
-    hooks = [
-        module.register_forward_hook(watch(name))
-        for name, module in model.named_modules()
-        if isinstance(module, Shown)
-    ]
-    try:
-        with evaluating(model):
-            model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with hooked(names, keep), evaluating(model):
+        model(batch)
     return found

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from model.attention import MASK, PATH, SIMILARITY
-from model.config import ConfigError
+from model.attention import MASK, PATH, SCALE, SIMILARITY
+from model.config import MODEL, ConfigError
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD, NoFeedForward
 from model.heads import HEAD, Head
@@ -17,12 +17,9 @@ from model.init import INIT, NoDraws, initialise
 from model.layers import Joint
 from model.mixers import MIXER, NoMixer, convolution, recurrences, window  # noqa: F401  (they register mixers)
 from model.mixers.attention import Attention
-from model.norms import NORM
 from model.positions import POSITION, Position
-from model.registry import MODEL
-from model.residual import RESIDUAL
+from model.residual import NORM, RESIDUAL
 from model.rnn import CELL, SCORE, BidirectionalEncoder, Layers, Recurrent, Seq2Seq
-from model.scale import SCALE
 from model.transformer import Block, Stack, Transformer
 
 FAMILIES = (

@@ -129,7 +129,7 @@ def _table(title: str, rows: list[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def _tree(description: Description) -> Iterator[str]:
-    """Each part once, with the weights that stand there first; blocks that are alike are one."""
+    """Each component once, with the weights it owns; equal blocks are folded into one line."""
     owned = {name: weight.numel() for name, weight in description.model.named_parameters()}
     names = {part: name for family in FAMILIES for name, part in family.components.items()}
     shown: set[nn.Module] = set()
@@ -142,9 +142,9 @@ def _tree(description: Description) -> Iterator[str]:
             members = [(f"{path}{name}", below)]
             if isinstance(below, nn.ModuleList):
                 members = [(f"{path}{name}.{key}", each) for key, each in below.named_children()]
-            for _, alike in groupby(members, lambda member: signature(member[1])):
-                group = list(alike)
-                # The last stands for all: the first may share what the others have themselves.
+            for _, same in groupby(members, lambda member: signature(member[1])):
+                group = list(same)
+                # Show the last: the first may share a table that the others own.
                 place, part = group[-1]
                 if part in shown or not (type(part) in names or list(part.parameters())):
                     continue

@@ -13,7 +13,7 @@ from model.positions import Position
 
 
 class Embedding(nn.Module):
-    """Looked up, scaled, told their segment and place, normed, dropped out."""
+    """Token vectors, scaled, with segment and position added, normed, dropped out."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Embedding(nn.Module):
         return self.dropout(x_BTD)
 
     def check(self, tokens_BT: Tensor, name: str) -> None:
-        """A clear word about tokens that are not there."""
+        """ValueError for tokens outside of the vocabulary."""
         if tokens_BT.numel() == 0:
             raise ValueError(f"{name} is empty: give at least one token")
         last = self.tokens.num_embeddings - 1

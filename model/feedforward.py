@@ -13,9 +13,8 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ConfigError
+from model.config import ConfigError, Registry
 from model.layers import Dropout, Joint
-from model.registry import Registry
 
 FEEDFORWARD = Registry("feedforward")
 

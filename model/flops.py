@@ -18,15 +18,40 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
+from model.config import Registry
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD
 from model.heads import Head
-from model.layers import keeping_modes
-from model.norms import NORM
+from model.layers import hooked, keeping_modes
 from model.positions import Position
-from model.registry import Registry
-from model.residual import Residual
+from model.residual import NORM, Residual
 from model.rnn import MLP, CellState, Layer
+
+
+@contextmanager
+def following(
+    model: nn.Module,
+    kinds: Mapping[nn.Module, str],
+    leaving: Callable[[str], None],
+    entering: Callable[[nn.Module, Any], None] = lambda module, given: None,
+) -> Iterator[list[str]]:
+    """The kinds of the modules at work, the innermost last; `leaving` is called with the innermost
+    whenever another begins or ends."""
+    at_work = [kinds[model]]
+
+    def enter(module: nn.Module, given: tuple[Any, ...]) -> None:
+        leaving(at_work[-1])
+        at_work.append(kinds[module])
+        entering(module, given)
+
+    def leave(module: nn.Module, given: tuple[Any, ...], answer: Any) -> None:
+        leaving(at_work.pop())
+
+    with ExitStack() as exits, hooked(model.modules(), leave):
+        for module in model.modules():
+            exits.callback(module.register_forward_pre_hook(enter).remove)
+        yield at_work
+
 
 KINDS = (
     "embedding", "positions", "projections", "mixing", "feedforward", "norms", "head", "other",
@@ -38,7 +63,7 @@ class Cost:
     """Of one forward pass over one sequence, or over one source and one target."""
 
     parameters: dict[str, int]
-    """By kind; a tied weight counts once, where it stands first."""
+    """By kind; a tied weight counts once, under its first name."""
     flops: dict[str, int]
     """By kind: matrix products and attention, a multiply and an add each; causal counts as full."""
     tokens: int
@@ -132,7 +157,7 @@ class Meter:
         self._model, self._kinds = model, kinds
         self._counter = FlopCounterMode(display=False)
         self._counted = 0  # of the counter's total
-        self._at_work = [kinds[model]]  # the innermost last
+        self._at_work: list[str] = []
         self._times = 1
         stored = [tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers())]
         self._seen = {storage._cdata: storage for storage in stored}
@@ -141,20 +166,20 @@ class Meter:
         with ExitStack() as exits:
             exits.enter_context(keeping_modes(self._model))
             for module in self._model.modules():
-                exits.callback(module.register_forward_pre_hook(self._enter).remove)
-                exits.callback(module.register_forward_hook(self._leave).remove)
                 if isinstance(module, Layer):
                     _replace(exits, module, "run", partial(self._run_steps, module))
                 if isinstance(module, RowByRow | Loop):  # the same products, one by one
                     for name in ("scores", "mix"):
                         _replace(exits, module, name, partial(getattr(Explicit, name), module))
+            following_all = following(self._model, self._kinds, self._flush, self._enter)
+            self._at_work = exits.enter_context(following_all)
             exits.enter_context(self._counter)
             exits.enter_context(_FusedAttention())
             keeping = torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
             exits.enter_context(keeping)
             exits.enter_context(torch.enable_grad())
             self._model.train()(batch)
-            self._flush()
+            self._flush(self._at_work[-1])
 
     def _run_steps(self, layer: Layer, x_BTD: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """As `Layer.run_steps` does, with the second step for all that follow."""
@@ -168,27 +193,21 @@ class Meter:
 
     @contextmanager
     def _repeated(self, times: int) -> Iterator[None]:
-        self._flush()
+        self._flush(self._at_work[-1])
         before, self._times = self._times, self._times * times
         yield
-        self._flush()
+        self._flush(self._at_work[-1])
         self._times = before
 
-    def _flush(self) -> None:
+    def _flush(self, kind: str) -> None:
         total = self._counter.get_total_flops()
-        self.flops[self._at_work[-1]] += (total - self._counted) * self._times
+        self.flops[kind] += (total - self._counted) * self._times
         self._counted = total
 
     def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
-        self._flush()
-        self._at_work.append(self._kinds[module])
         self.called.add(module)
         if isinstance(module, Embedding):
             self.tokens += given[0].numel()
-
-    def _leave(self, module: nn.Module, given: tuple[Any, ...], answer: Any) -> None:
-        self._flush()
-        self._at_work.pop()
 
     def _keep(self, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()

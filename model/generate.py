@@ -18,7 +18,7 @@ from model.layers import evaluating
 
 @dataclass(frozen=True)
 class Decoding:
-    """Where a generation stands: what the model keeps of the tokens so far."""
+    """The state of a generation: what the model keeps of the tokens so far."""
 
     start: int  # tokens so far
     states: Any  # nested tuples and lists of tensors, sequences first

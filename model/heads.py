@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.registry import Registry
+from model.config import Registry
 
 HEAD = Registry("head")
 

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from model.config import ConfigError
-from model.registry import Registry
+from model.config import ConfigError, Registry
 
 INIT = Registry("init")
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from torch import Tensor, nn
+
+
+@contextmanager
+def hooked(modules: Iterable[nn.Module], hook: Callable[..., Any]) -> Iterator[None]:
+    """A forward hook on each module for the block."""
+    with ExitStack() as exits:
+        for module in modules:
+            exits.callback(module.register_forward_hook(hook).remove)
+        yield
 
 
 class Dropout(nn.Dropout):

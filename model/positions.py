@@ -1,4 +1,4 @@
-"""How a model learns where a token stands: schemes with sites that do nothing by default.
+"""Position schemes: how a model learns the position of a token. Each hook does nothing by default.
 
 B: sequences, T: positions given now, S: positions of keys, H: heads, D: width of token vectors,
 W: width of position vectors, K: width of a head, F: pairs that turn, R: distances from each other.
@@ -14,15 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ConfigError
+from model.config import ConfigError, Registry
 from model.init import Spread
-from model.registry import Registry
 
 POSITION = Registry("position")
 
 
 class Position(nn.Module):
-    """A scheme overrides the sites it uses; positions are arguments, so a cache can go on."""
+    """A scheme overrides the hooks it uses; positions are arguments, so a cache can go on."""
 
     width = 0  # dimensions of d_model that `embed` appends rather than adds to
     every_layer = False  # whether `embed` is called again before every block but the first
@@ -30,7 +29,7 @@ class Position(nn.Module):
     reach: int | None = None  # positions it knows, where max_len sets an end; None: any number
 
     def check(self, end: int) -> None:
-        """A clear word where more positions are asked for than the scheme knows."""
+        """ValueError where more positions are needed than the scheme has."""
         if self.reach is not None and end > self.reach:
             raise ValueError(
                 f"{type(self).__name__.lower()} positions end at max_len={self.reach}, "
@@ -38,7 +37,7 @@ class Position(nn.Module):
             )
 
     def embed(self, x_BTD: Tensor, positions_T: Tensor) -> Tensor:
-        """At the input: vectors of tokens, told where they stand."""
+        """At the input: add positions to the vectors of tokens."""
         return x_BTD
 
     def rotate(self, q_BHTK: Tensor, k_BHTK: Tensor, positions_T: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,7 +66,7 @@ def angles(positions_T: Tensor, width: int, base: float) -> Tensor:
 
 @POSITION.register("none")
 class NoPosition(Position):
-    """The model is told nothing; only a causal mask can give order away."""
+    """No positions; only a causal mask gives order away."""
 
 
 class InputScheme(Position):
@@ -198,7 +197,7 @@ class Learned(FreeWidth):
     """A table of max_len vectors; there is no answer past its end (Gehring et al. 2017).
 
     How large a number is at the start (root mean square; d: d_model, w: width of the vectors, which
-    is d where they are added), beside what it is joined to:
+    is d where they are added), compared with what it is joined to:
 
     | initial       | tokens    | tokens with embedding_scale | sinusoids | learned, std left out |
     |---------------|-----------|-----------------------------|-----------|-----------------------|

@@ -15,13 +15,12 @@ from torch import Tensor, nn
 
 from model.attention import Shown
 from model.batch import Batch, positions
-from model.config import ConfigError, too_small
+from model.config import MODEL, ConfigError, Registry, choice, too_small
 from model.embedding import Embedding
 from model.generate import Decoding
 from model.heads import Head, last
 from model.init import INIT, Role
 from model.layers import Dropout, Joint
-from model.registry import MODEL, Registry, choice
 
 CELL = Registry("cell")
 SCORE = Registry("score")
@@ -265,7 +264,7 @@ class MemoryScore(nn.Module):
 
 @SCORE.register("none")
 class NoReading(MemoryScore):
-    """One vector a layer stands between source and target (Sutskever et al., Cho et al. 2014)."""
+    """The decoder reads one vector a layer of the source (Sutskever et al., Cho et al. 2014)."""
 
     reads = False
 

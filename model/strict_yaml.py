@@ -21,7 +21,7 @@ _DEEPEST = 100  # collections in each other; many more would break the C parser,
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML without its traps: `1e-3` is a number, `no` is a word, a key stands once."""
+    """YAML without its traps: `1e-3` is a number, `no` is a word, a key comes once."""
 
     name = ""
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (SafeLoader's own attribute)
@@ -51,7 +51,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
         key = str(loader.construct_object(key_node, deep=True))
         if key in seen:
             line = key_node.start_mark.line + 1
-            raise ConfigError([f"{loader.name}:{line}: '{key}' stands twice"])
+            raise ConfigError([f"{loader.name}:{line}: '{key}' comes twice"])
         seen[key] = loader.construct_object(value_node, deep=True)
     return seen
 
@@ -138,5 +138,5 @@ def _note_lines(node: yaml.Node, path: str, lines: dict[str, int]) -> None:
 
 
 def parse_value(text: str) -> Any:
-    """What stands behind the = of `path=value` on a command line, read as in a file."""
+    """The value behind the = of `path=value` on a command line, read as in a file."""
     return parse_yaml(f"value: {text}", "command line").values["value"]

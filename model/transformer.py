@@ -12,20 +12,17 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.attention import MASK, PATH, SIMILARITY
+from model.attention import MASK, PATH, SCALE, SIMILARITY
 from model.batch import Batch, positions
-from model.config import ConfigError, too_small
+from model.config import MODEL, ConfigError, choice, too_small
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD
 from model.generate import Decoding
 from model.heads import HEAD, Head
 from model.init import INIT
 from model.mixers import MIXER, Context, Mixer, MixerState
-from model.norms import NORM
 from model.positions import POSITION
-from model.registry import MODEL, choice
-from model.residual import RESIDUAL, Residual, Sublayer
-from model.scale import SCALE
+from model.residual import NORM, RESIDUAL, Residual, Sublayer
 
 BlockState: TypeAlias = tuple[MixerState, ...]  # one for each mixer of the block
 

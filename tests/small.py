@@ -24,15 +24,15 @@ SETTINGS = {
 }
 
 
-def question(sources: Sequence[str] = ("quality",), **changes: Any) -> dict[str, Any]:
-    """An experiment's YAML; its sources are listed by their kinds."""
+def question(measures: Sequence[str] = ("quality",), **changes: Any) -> dict[str, Any]:
+    """An experiment's YAML; its measures are listed by their kinds."""
     return {
         "question": "Does the model need positions?",
         "task": "g2p",
         "held_constant": "all else",
         "changes": "nothing",
         "metric": "per",
-        **_by_kind(sources),
+        **_by_kind(measures),
         "baseline": "with",
         "variants": {"with": {}, "without": {"model.position": "none"}},
         "settings": SETTINGS,
@@ -40,14 +40,14 @@ def question(sources: Sequence[str] = ("quality",), **changes: Any) -> dict[str,
     }
 
 
-def _by_kind(sources: Sequence[str]) -> dict[str, Any]:
-    if not sources or tuple(sources) == ("quality",):
-        return {"evaluations": [*sources]}
+def _by_kind(measures: Sequence[str]) -> dict[str, Any]:
+    if not measures or tuple(measures) == ("quality",):
+        return {"evaluations": [*measures]}
     from ablations.measurement import Benchmark, Probe, discover
 
     found: dict[str, Any] = {"evaluations": [], "probes": [], "benchmarks": {}}
-    for name in sources:
-        kind = discover().components.get(name, object)
+    for name in measures:
+        kind = discover().parts.get(name, object)
         if issubclass(kind, Benchmark):
             found["benchmarks"][name] = {}
         else:
@@ -87,11 +87,10 @@ def plan_document(
         "experiments": {
             name: {
                 "name": name,
-                "arms": "fixed",
                 "question": "Does it matter?",
                 "task": "g2p",
-                "baseline": "with",
-                "held_constant": "all else",
+                "control": "with",
+                "fixed": "all else",
                 "changes": "nothing",
                 "claims": [],
                 "tuning": [],
@@ -112,7 +111,7 @@ def plan_document(
 
 
 def _cell(given: Mapping[str, Any]) -> dict[str, Any]:
-    cell = {"variant": "with", "seed": 0, "factors": {}, "role": "report", "tuned": {},
+    cell = {"variant": "with", "seed": 0, "factors": {}, "tuned": {},
             "sources": [], "work": 1.0}  # fmt: skip
     cell |= given
     known = Record("0", "ok", config(cell["variant"], cell["seed"]), data=DATA)

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from ablations.commands import main, parse
-from ablations.plan.merge import arms_of
+from ablations.expand import expand
 from ablations.spec import experiments, read_experiment, read_profile
 from model import presets
 from model.build import FAMILIES
@@ -52,9 +52,10 @@ def imported_modules(path: Path) -> set[str]:
 
 
 ROOMS = (
-    *("store", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
-    *("facts", "config", "predictions", "spec", "plan"),
-    *("signals", "leases", "progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
+    *("store", "signals", "tasks", "train", "measurement", "benchmarks", "probes", "evaluations"),
+    *("facts", "config", "predictions", "spec", "expand", "tuning"),
+    *("plan", "missing", "estimate", "plan_document"),
+    *("leases", "progress", "launch", "worker", "preload", "jobs", "runner", "commands"),
 )
 """Of ablations/, from the ground up: one uses those below it, and never one above."""
 
@@ -120,7 +121,7 @@ def compares_a_name(node: Any, names: set[str]) -> bool:
 
 
 def test_no_code_but_build_asks_for_a_part_by_name() -> None:
-    names = {name for family in FAMILIES for name in family.components}
+    names = {name for family in FAMILIES for name in family.parts}
     for module, path in MODULES.items():
         # Also plain words of statistics and schedules, and the name of a reading.
         plain = {"none", "linear", "attention"} if module.startswith("analysis") else set()
@@ -195,21 +196,17 @@ PROFILES = sorted(path.stem for path in (ROOT / "ablations/profiles").glob("*.ya
 
 
 @cache
-def planned(profile: str) -> list[tuple[Any, list[Any]]]:
-    """Every experiment with all that it compares."""
-    read = [read_experiment(file) for file in experiments().values()]
-    return [
-        (ablation, arms_of(ablation, source, read_profile(profile), {}))
-        for ablation, source in read
-    ]
+def expanded(profile: str) -> list[tuple[Any, list[Any]]]:
+    """Every experiment with its trials of one seed."""
+    read = map(read_experiment, experiments().values())
+    return [(each, expand(each, read_profile(profile), {}, [0])) for each in read]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_experiment_resolves(profile: str) -> None:
-    for ablation, arms in planned(profile):
-        cells = [cell for arm in arms for cell in arm.cells([0])]
-        assert {cell.variant for cell in cells} == set(ablation.variants), ablation.name
-        assert len({cell.id for cell in cells}) == len(cells), f"{ablation.name}: two are one"
+    for experiment, trials in expanded(profile):
+        assert {trial.variant for trial in trials} == set(experiment.variants), experiment.name
+        assert len({trial.id for trial in trials}) == len(trials), f"{experiment.name}: two are one"
 
 
 def chosen_parts() -> set[tuple[str, str]]:
@@ -225,14 +222,14 @@ def chosen_parts() -> set[tuple[str, str]]:
 
     for name in presets.names():
         walk("model", presets.load(name).model)
-    for _, arms in planned("quick"):
-        for arm in arms:
-            walk("model", arm.config["model"])
+    for _, trials in expanded("quick"):
+        for trial in trials:
+            walk("model", trial.config["model"])
     return found
 
 
 def test_every_part_stands_in_an_ablation_or_a_preset() -> None:
-    registered = {(family.word, name) for family in FAMILIES for name in family.components}
+    registered = {(family.word, name) for family in FAMILIES for name in family.parts}
     owed = [
         f"{word} '{name}' stands nowhere: name it in a variant of a file of ablations/experiments, "
         "or in a preset in model/presets/"

@@ -1,1 +1,1 @@
-"""Benchmarks: what is timed, beside the baseline, alone on the machine."""
+"""Benchmarks: what is timed side by side with the baseline, alone on the machine."""

@@ -24,14 +24,14 @@ import torch
 
 from ablations.measurement import MEASUREMENT
 from ablations.tasks import TASK
-from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+from ablations.train.config import OPTIMIZER, SCHEDULE
 from model.build import FAMILIES
 
 Report = Callable[[float, str], None]
 
 cpu_seconds: dict[int, float] = {}
 """Process id → CPU seconds, of the processes that have ended and of their server."""
-_PRELOAD = ["torch._dynamo", "ablations.benchmarks.session", "ablations.probes.memory"]
+_PRELOAD = ["torch._dynamo", "ablations.benchmarks.session", "ablations.probes.complexity"]
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 

@@ -1,10 +1,14 @@
-"""A session of benchmarks: candidates beside a reference, timed in several fresh processes.
+"""A session of benchmarks: candidates beside a baseline, timed in several fresh processes.
 
-The reference is built and timed twice, under two names: the A/A pair shows the noise.
+A machine drifts, so no time means anything alone. Every block times each candidate once, in a new
+random order, and ratios are taken within blocks. The baseline is built and timed twice, under two
+names: the A/A pair shows the noise. Each process lays out its memory in its own way, which no
+number of blocks averages away: intervals are over processes.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
@@ -17,12 +21,110 @@ import psutil
 import torch
 
 from ablations.benchmarks.child import cpu_seconds, in_a_line, in_child
-from ablations.benchmarks.timing import Report, TimingConfig, Warm, run_blocks, warm_up
 from ablations.measurement import Benchmark, Place
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from ablations.train.device import device_name
+from model.config import ConfigError, too_small
+
+Call = Callable[[], None]
+Report = Callable[[float, str], None]
+
+SLOW = 0.2  # seconds: a call that takes longer is timed in fewer blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingConfig:
+    """How a timing session is run."""
+
+    processes: int = 3
+    blocks: int = 5
+    """In each process, of calls that are not slow."""
+    slow_blocks: int = 2
+    """The same of those that are, at most."""
+    warmup: int = 3
+    """Calls of each candidate before the first block; two of a slow call, whose first may only have
+    loaded or compiled."""
+    sample_seconds: float = 0.02
+    """A sample repeats a quick call until it takes about this long."""
+    cap_seconds: float = 60.0
+    """At one point no new block is begun after this, in all processes together."""
+    call_seconds: float = 10.0
+    """A call that takes longer is not timed: that point is a time-out."""
+    longest: int | None = None
+    """Points beyond this, along the coordinate that is walked, are left out."""
+    lengths: int | None = None
+    """So many points along it, the first and the last among them."""
+
+    def __post_init__(self) -> None:
+        problems = too_small(self, processes=1, warmup=1) + [
+            f"{name}={number}: must be at least 2"
+            for name in ("blocks", "lengths")
+            if (number := getattr(self, name)) is not None and number < 2
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+
+@dataclass(frozen=True)
+class Warm:
+    """Seconds of the calls before the first block."""
+
+    first: float
+    """The very first, with all that it loads or compiles."""
+    call: float
+    """The shortest."""
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has finished; the CPU always has."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def warm_up(call: Call, config: TimingConfig, device: torch.device) -> Warm:
+    first = clock(call, device)
+    others = min(config.warmup - 1, 1 if first > SLOW else config.warmup)
+    return Warm(first, min([first, *(clock(call, device) for _ in range(others))]))
+
+
+def run_blocks(
+    calls: Mapping[str, Call],
+    warm: Mapping[str, Warm],
+    config: TimingConfig,
+    device: torch.device,
+    seed: int = 0,
+    report: Report = lambda fraction, note: None,
+) -> dict[str, list[float]]:
+    """Seconds a call, one sample a block: sample i of all is from block i, and a slow candidate
+    has samples of the first blocks alone."""
+    repeats = {
+        name: max(1, math.ceil(config.sample_seconds / max(warm[name].call, 1e-9)))
+        for name in calls
+    }
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    shuffle = random.Random(seed)
+    begun = time.perf_counter()
+    for block in range(config.blocks):
+        if block >= 2 and time.perf_counter() - begun > config.cap_seconds / config.processes:
+            break
+        due = [n for n in sorted(calls) if block < config.slow_blocks or warm[n].call <= SLOW]
+        for name in shuffle.sample(due, len(due)):
+            samples[name].append(clock(calls[name], device, repeats[name]))
+        report((block + 1) / config.blocks, f"block {block + 1}")
+    return samples
+
+
+def clock(call: Call, device: torch.device, repeats: int = 1) -> float:
+    """Seconds a call."""
+    synchronise(device)
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    synchronise(device)
+    return (time.perf_counter() - start) / repeats
+
 
 REFERENCE, TWIN = "reference", "twin"  # as records call them
 TOKENS = "tokens"  # where it is a coordinate, the batch follows from it
@@ -151,7 +253,7 @@ class _Process:
     """(series, name) → how far along, and seconds of a call there."""
 
     def run(self, number: int, report: Report) -> list[Point]:
-        # Some bytes that stay, so that no two processes lay out their memory alike.
+        # Some bytes that stay, so that every process lays out its memory differently.
         ballast = bytes(random.Random(number).randrange(1 << 16))
         points = []
         for index, (at, left) in enumerate(zip(self.places, self.left, strict=True)):
@@ -213,7 +315,7 @@ def _reason(error: Exception) -> str:
 def _measurements(
     benchmark: Benchmark, trial: str, at: dict[str, Any], point: Point, process: str
 ) -> list[Measurement]:
-    """The times of one trial at one place in one process, beside those of the reference."""
+    """The times of one trial at one point in one process, with those of the baseline."""
     metric = next(iter(benchmark.metrics))
     unit = benchmark.metrics[metric].unit
     place: dict[str, Any] = {"at": at, "session": process}

@@ -1,58 +1,63 @@
-"""How long a whole model takes, in training or forward, and how long its layer that mixes tokens.
+"""What is timed: a model in training or forward, its first mixer, decoding, and padding.
 
-B: sequences, T: positions, D: d_model.
+B: sequences, T: target positions, S: source positions, D: d_model, V: vocabulary.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from ablations.measurement import MEASUREMENT, Benchmark, Metric, Place
-from ablations.tasks.task import Task
-from ablations.train.config import TrainConfig
+from ablations.tasks.task import Budget, Task
+from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import compiled, update
-from ablations.train.optimizer import OPTIMIZER
-from model.batch import BOS, Batch, positions
+from model.batch import BOS, IGNORE, PAD, Batch, positions
 from model.build import build
+from model.generate import Decoding
 from model.layers import evaluating
 from model.mixers import Context, Mixer
 from model.transformer import Stack
+
+KEPT, ANEW = "kept", "anew"  # the KV cache: on, or off, so that each token reads all before it
+SOURCE = 16  # tokens, where a task has a source
+PASSES: dict[str, tuple[str, ...]] = {"pass": ("forward", "training")}
+DECODING: dict[str, tuple[str, ...]] = {"cache": (KEPT, ANEW)}
+
+
+def seconds(label: str) -> Metric:
+    return Metric("s", "lower", label, repeats="processes")
 
 
 @MEASUREMENT.register("throughput")
 class Throughput(Benchmark):
     """Forward, backward and update, or forward alone, on random tokens; nothing is padded."""
 
-    metrics: ClassVar = {"step_time": Metric("s", "lower", "time of a step", repeats="processes")}
+    metrics: ClassVar = {"step_time": seconds("time of a step")}
     places: ClassVar = {"length": [16], "batch": [64], "pass": ["training"]}
-    words: ClassVar = {"pass": ("forward", "training")}
+    words = PASSES
 
     def prepare(
         self, config: dict[str, Any], task: Task, device: torch.device, at: Place
     ) -> Callable[[], None]:
-        model = build(config["model"], task.source_size, task.target_size, config["seed"])
-        model.to(device)
-        settings = TrainConfig(**config["train"])
+        model, settings = untrained(config, task, device), TrainConfig(**config["train"])
         forward = compiled(model, settings)
-        data = random_batch(task, int(at["length"]), int(at["batch"]))
-        moved = data.to(device)
+        batch = random_batch(task, int(at["length"]), int(at["batch"]))
+        tokens, batch = batch.tokens, batch.to(device)
         if at["pass"] == "forward":
-
-            def call() -> None:
-                with evaluating(model), torch.inference_mode():
-                    forward(moved)
-
-            return call
-        model.train()
-        optimizer = OPTIMIZER.build(settings.optimizer, parameters=model.parameters())
+            return partial(_read, model, lambda: forward(batch))
+        optimizer = OPTIMIZER.build(settings.optimizer, parameters=model.train().parameters())
 
         def step() -> None:
-            update(forward, [moved], data.tokens, optimizer, settings)
+            update(forward, [batch], tokens, optimizer, settings)
 
         return step
 
@@ -79,47 +84,168 @@ def random_batch(task: Task, length: int, batch: int) -> Batch:
 class LayerTime(Benchmark):
     """Forward alone, or forward and backward, of the first mixer on random vectors."""
 
-    metrics: ClassVar = {"layer_time": Metric("s", "lower", "time of a layer", repeats="processes")}
+    metrics: ClassVar = {"layer_time": seconds("time of a layer")}
     places: ClassVar = {"length": [64], "batch": [1], "pass": ["training"]}
-    words: ClassVar = {"pass": ("forward", "training")}
+    words = PASSES
 
     def prepare(
         self, config: dict[str, Any], task: Task, device: torch.device, at: Place
     ) -> Callable[[], None]:
-        layer = first_mixer(config, task).to(device).train(at["pass"] == "training")
+        layer = mixer_of(untrained(config, task, device)).train(at["pass"] == "training")
         generator = torch.Generator().manual_seed(0)
         shape = int(at["batch"]), int(at["length"]), config["model"]["d_model"]
         x_BTD = torch.randn(shape, generator=generator).to(device)
         context = Context(positions(shape[1], x_BTD), causal=True)
         if at["pass"] == "forward":
-
-            def forward() -> None:
-                with torch.inference_mode():
-                    layer(x_BTD, context)
-
-            return forward
+            return partial(_read, layer, lambda: layer(x_BTD, context))
         x_BTD.requires_grad_(True)
         weight_BTD = torch.ones_like(x_BTD)
 
         def both() -> None:
-            y_BTD, _ = layer(x_BTD, context)
-            y_BTD.backward(weight_BTD)
+            layer(x_BTD, context)[0].backward(weight_BTD)
             x_BTD.grad = None
-            for parameter in layer.parameters():
-                parameter.grad = None
+            layer.zero_grad(set_to_none=True)
 
         return both
 
 
-def first_mixer(config: dict[str, Any], task: Task, device: str = "cpu") -> Mixer:
-    """The mixer of the first block of a causal model, as the model has it."""
-    with torch.device(device):
-        model = build(config["model"], task.source_size, task.target_size, config["seed"])
-    return mixer_of(model)
-
-
 def mixer_of(model: nn.Module) -> Mixer:
+    """The mixer of the first block."""
     for stack in model.modules():
         if isinstance(stack, Stack) and stack.blocks[0].mixer is not None:
             return stack.blocks[0].mixer
     raise ValueError("this model has no layer that mixes: choose a transformer")
+
+
+@MEASUREMENT.register("decode")
+class Decode(Benchmark):
+    """One more token after `position` others.
+
+    `cache: anew` reads all of them for it, which is also what a prompt of that length takes.
+    """
+
+    metrics: ClassVar = {"latency": seconds("time of the next token")}
+    places: ClassVar = {"position": [32], "batch": [1], "cache": [KEPT]}
+    words = DECODING
+    along = "position"
+
+    def prepare(
+        self, config: dict[str, Any], task: Task, device: torch.device, at: Place
+    ) -> Callable[[], None]:
+        position, is_kept = int(at["position"]), at["cache"] == KEPT
+        model, begin, tokens_BT = _writer(config, task, device, position + 1, int(at["batch"]))
+        with evaluating(model), torch.inference_mode():
+            after = begin()
+            if is_kept and position:
+                _, after = model.step(tokens_BT[:, :position], after)
+        given_BT = tokens_BT[:, -1:] if is_kept else tokens_BT
+        return partial(_read, model, lambda: model.step(given_BT, after))
+
+
+@MEASUREMENT.register("generation")
+class Generation(Benchmark):
+    """A text of `length` tokens from nothing, the likeliest token each time and no early end; what
+    is written is not looked at on the way, so that a device is never waited for."""
+
+    metrics: ClassVar = {"generation_time": seconds("time of a text")}
+    places: ClassVar = {"length": [64], "batch": [1], "cache": [KEPT]}
+    words = DECODING
+
+    def prepare(
+        self, config: dict[str, Any], task: Task, device: torch.device, at: Place
+    ) -> Callable[[], None]:
+        length = int(at["length"])
+        model, begin, tokens_BT = _writer(config, task, device, length, int(at["batch"]))
+
+        def kept() -> None:
+            decoding, next_B1 = begin(), tokens_BT[:, :1]
+            for _ in range(length):
+                logits_BTV, decoding = model.step(next_B1, decoding)
+                next_B1 = logits_BTV[:, -1:].argmax(-1)
+
+        def anew() -> None:
+            written_BT = tokens_BT[:, :1]
+            for _ in range(length):
+                logits_BTV, _ = model.step(written_BT, begin())
+                written_BT = torch.cat((written_BT, logits_BTV[:, -1:].argmax(-1)), dim=1)
+
+        return partial(_read, model, kept if at["cache"] == KEPT else anew)
+
+
+def _writer(
+    config: dict[str, Any], task: Task, device: torch.device, capacity: int, batch: int
+) -> tuple[Any, Callable[[], Decoding], Tensor]:
+    """A model, a call that begins a text, and tokens to go on from."""
+    model = untrained(config, task, device)
+    generator = torch.Generator().manual_seed(0)
+
+    def tokens(size: int, length: int) -> Tensor:
+        return torch.randint(BOS, size, (batch, length), generator=generator).to(device)
+
+    source = None if task.source_size is None else tokens(task.source_size, SOURCE)
+    given_BT = tokens(task.target_size, capacity)
+    return model, lambda: model.begin(batch, capacity, source, None), given_BT
+
+
+OWN, LONGEST = "own", "longest"  # input of the batch, or of all the data
+TOKENS = 2048  # of a batch, about
+
+
+@MEASUREMENT.register("padding")
+class Padding(Benchmark):
+    """A pass over real training batches, padded to each one's own longest input or to that of all.
+
+    Both are timed with the baseline on batches padded to their own longest.
+    """
+
+    metrics: ClassVar = {"padded_time": seconds("time of a pass")}
+    places: ClassVar = {"batches": [4], "to": [OWN, LONGEST]}
+    words: ClassVar = {"to": (OWN, LONGEST)}
+    along = "batches"
+    beside: ClassVar = {"to": OWN}
+
+    def prepare(
+        self, config: dict[str, Any], task: Task, device: torch.device, at: Place
+    ) -> Callable[[], None]:
+        model, target = untrained(config, task, device), task.longest * (at["to"] == LONGEST)
+        some = itertools.islice(task.steps(0, Budget(TOKENS)), int(at["batches"]))
+        given = [padded(each, target, target).to(device) for step in some for each in step]
+        return partial(_read, model, lambda: [model(batch) for batch in given])
+
+
+def padded(batch: Batch, target: int, source: int) -> Batch:
+    """The same batch padded at least to these lengths, with its real lengths written out."""
+
+    def wider(x_BT: Tensor | None, length: int, fill: int = PAD) -> Tensor | None:
+        return (
+            None if x_BT is None else F.pad(x_BT, (0, max(0, length - x_BT.shape[1])), value=fill)
+        )
+
+    def real(lengths_B: Tensor | None, x_BT: Tensor | None) -> Tensor | None:
+        if lengths_B is not None or x_BT is None:
+            return lengths_B
+        return torch.full((len(x_BT),), x_BT.shape[1])
+
+    labels = batch.labels if batch.labels.dim() == 1 else wider(batch.labels, target, IGNORE)
+    assert labels is not None
+    return replace(
+        batch,
+        labels=labels,
+        inputs=wider(batch.inputs, target),
+        lengths=real(batch.lengths, batch.inputs),
+        source=wider(batch.source, source),
+        source_lengths=real(batch.source_lengths, batch.source),
+        segments=wider(batch.segments, source, 0),
+    )
+
+
+def untrained(config: dict[str, Any], task: Task, device: torch.device | str = "cpu") -> Any:
+    """The model of a trial before its first step."""
+    model = build(config["model"], task.source_size, task.target_size, config["seed"])
+    return model.to(device)
+
+
+def _read(model: nn.Module, call: Callable[[], Any]) -> None:
+    """The call in evaluation mode, without gradients and without an answer."""
+    with evaluating(model), torch.inference_mode():
+        call()

@@ -10,13 +10,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from ablations.commands import clean, describe, diff, listing, pages, plan, run, show, status
+from ablations.commands import clean, describe, diff, listing, pages, plan, run, show, status, tune
 from ablations.commands.terminal import BAD_INPUT, Parser, guarded
 from ablations.config import parse_overrides
 from ablations.signals import stoppable
 from model.config import ConfigError, nearest
 
-SETTABLE = ("plan", "run", "diff", "describe")  # these take path=value
+SETTABLE = ("plan", "run", "tune", "diff", "describe")  # these take path=value
 
 
 def parsers() -> tuple[Parser, Mapping[str, Parser]]:
@@ -56,6 +56,8 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
         "positions norm/g2p --profile smoke", "--claim position.needed --seeds 10",
         "heads/text --seeds 0-4 --results results/mine",
         "my_question.yaml --import my_parts")  # fmt: skip
+    add("tune", tune.act, tune.arguments, "choose each variant's settings, for later runs",
+        "norm/g2p", "positions --profile full --jobs 2")  # fmt: skip
     add("status", status.act, status.arguments, "what is done, failed, running, stale or waiting",
         "", "norm --profile smoke", "--json")  # fmt: skip
     add("show", show.act, show.arguments, "one trial: its outcome, settings and measurements",

@@ -12,12 +12,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from ablations.plan.tree import replaced
 from ablations.store.identity import canonical_json
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.tasks.cache import load_task
-from ablations.tasks.task import Task
+from ablations.tasks.task import Task, load_task
 from ablations.train.checkpoint import load_weights, stamp_for
 from model.attention import attention
 from model.batch import Batch
@@ -70,7 +68,7 @@ def answer(record: Record, results: Results, text: str) -> Reply:
         raise ConfigError([f"the input has {len(read)} tokens: write {LONGEST} at most"])
     written = record.config["model"]
     if "path" in written:  # the same weights and numbers, with nothing hidden
-        written = replaced(written, "path", {"name": "explicit"})
+        written = {**written, "path": {"name": "explicit"}}
     model = build(written, task.source_size, task.target_size, seed=None)
     load_weights(model, checkpoint, stamp_for(record))
     try:
@@ -102,7 +100,7 @@ def _write(model: nn.Module, task: Task, question: Question, read: list[str]) ->
     weights_TS = _looked_at(model, Batch(inputs, inputs=inputs, source=question.source))
     weights = None if weights_TS is None else weights_TS[first:, : len(read)].tolist()
     probability = math.exp(said.log_probability)
-    return Reply(task.tell(said.tokens), probability, read, written, weights)
+    return Reply(task.to_text(said.tokens), probability, read, written, weights)
 
 
 @torch.inference_mode()
@@ -113,7 +111,7 @@ def _read_off(model: nn.Module, task: Task, question: Question, read: list[str])
     batch = Batch(tokens, inputs=question.prompt, source=question.source)
     probability_V = model(batch).flatten(0, -2)[-1].softmax(dim=-1)
     (best, second), labels = (each.tolist() for each in probability_V.topk(2))
-    said, other = (task.tell([label]) for label in labels)
+    said, other = (task.to_text([label]) for label in labels)
     weights_TS, head = _looked_at(model, batch), getattr(model, "head", None)
     pool = head.pool if isinstance(head, Classes) else last
     weights = None if weights_TS is None else pool(weights_TS[None], None).tolist()

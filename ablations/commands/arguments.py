@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import os
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +24,7 @@ from model.config import ConfigError, nearest
 if TYPE_CHECKING:
     import torch
 
-    from ablations.plan.wanted import Plan
+    from ablations.plan import Plan
 
 
 def names(parser: ArgumentParser) -> None:
@@ -51,12 +53,15 @@ def trials(parser: ArgumentParser) -> None:
     """What decides which trials there are."""
     names(parser)
     results(parser)
-    parser.add_argument(
-        "--seeds", type=_seeds, metavar="N", help="the first N reported seeds, or 300-304, or 7,8"
-    )
     imports(parser)
     parser.add_argument("--rerun", choices=("stale", "failed"), help="run these again")
     parser.add_argument("--large", action="store_true", help="also more than 20,000 trials")
+
+
+def seeds(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--seeds", type=_seeds, metavar="N", help="the first N reported seeds, or 300-304, or 7,8"
+    )
 
 
 def imports(parser: ArgumentParser) -> None:
@@ -131,7 +136,7 @@ def names_of(options: Namespace) -> list[str]:
     find_profile(profile)
     deciding: dict[str, list[str]] = {}
     for name, path in experiments().items():
-        experiment, _ = read_experiment(path)
+        experiment = read_experiment(path)
         for claim, _ in experiment.predictions if experiment.is_for(profile) else ():
             deciding.setdefault(claim.id, []).append(name)
     for claim in options.claim:
@@ -152,22 +157,30 @@ def results_of(options: Namespace) -> Results:
     return Results(name)
 
 
-def plan_of(options: Namespace, tuning: bool = False) -> Plan:
-    """The plan of the named experiments; names are checked before anything heavy is loaded."""
+def plan_of(options: Namespace) -> Plan:
+    """The plan of the named experiments."""
+    results = results_of(options) if hasattr(options, "results") else None
+    with planning(options) as (asked, notes):
+        from ablations.plan import make_plan
+
+        settings = options.overrides, options.seeds, options.large, options.factors
+        plan = make_plan(asked, options.profile, *settings, results)
+    plan.notes += notes
+    return plan
+
+
+@contextlib.contextmanager
+def planning(options: Namespace) -> Iterator[tuple[list[str], list[str]]]:
+    """The named experiments, and a note where some are left out; names are checked before anything
+    heavy is loaded."""
     find_profile(options.profile)
     words = names_of(options)
     asked, left_out = chosen(words, options.profile)
-    results = results_of(options) if hasattr(options, "results") else None
     few = listed(dict.fromkeys(words)) if len(words) < 6 else f"{len(words)} experiments"
     with working(f"Planning {few or 'every experiment'}"):
         import_modules(options)
-        from ablations.plan.wanted import make_plan
-
-        settings = options.overrides, options.seeds, options.large, options.factors
-        plan = make_plan(asked, options.profile, *settings, results, tuning)
-    if left_out:
-        plan.notes.append(f"too long for {options.profile}, so left out: {listed(left_out)}")
-    return plan
+        note = f"too long for {options.profile}, so left out: {listed(left_out)}"
+        yield asked, [note] if left_out else []
 
 
 def import_modules(options: Namespace) -> None:

@@ -32,7 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def act(options: Namespace) -> int:
-    from ablations.plan.estimate import in_bytes
+    from ablations.estimate import in_bytes
 
     results = results_of(options)
     with contextlib.ExitStack() as held:

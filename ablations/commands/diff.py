@@ -6,13 +6,12 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from ablations.commands.arguments import imports, plan_of, profile
-from ablations.commands.status import variant_of
 from ablations.commands.terminal import print_table, working
 from ablations.store.words import listed, nearest_label, quoted
 from model.config import ConfigError
 
 if TYPE_CHECKING:
-    from ablations.plan.merge import Cell
+    from ablations.expand import Trial
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -33,15 +32,15 @@ def act(options: Namespace) -> int:
 
     if chapters := [word for word in words if word in CHAPTERS]:
         raise ConfigError([f"{chapters[0]} is a chapter: name one of {listed(find(chapters[0]))}"])
-    tables = plan_of(options).tables
-    cells = [
-        _cell(variant, tables[next(iter(find(word)))].cells)
+    planned = plan_of(options).experiments
+    trials = [
+        _trial(variant, planned[next(iter(find(word)))].trials)
         for variant, word in zip(variants, words, strict=True)
     ]
     with working("Building both models"):
-        from ablations.plan.difference import difference
+        from ablations.commands.difference import difference
 
-        found = difference(*cells)
+        found = difference(*trials)
     rows = [[path, *pair] for path, pair in found["settings"].items()]
     for title, key in (("parameters", "parameters"), ("FLOPs/token", "flops_per_token")):
         one, other = found[key]
@@ -52,11 +51,11 @@ def act(options: Namespace) -> int:
     return 0
 
 
-def _cell(variant: str, cells: list[Cell]) -> Cell:
+def _trial(variant: str, trials: list[Trial]) -> Trial:
     """`norm/g2p:post`, or with the levels of factors: `training/depth:1 block:30000`."""
     experiment, _, label = variant.partition(":")
     label = label.strip("'")  # as lists quote those with commas
-    known = {variant_of(vars(cell)): cell for cell in cells}
+    known = {trial.place: trial for trial in trials}
     if label not in known:
         hint = nearest_label(label, known)
         raise ConfigError([f"no variant '{label[:100]}' in {experiment}. {hint}"])

@@ -21,7 +21,7 @@ def act(options: Namespace) -> int:
     words, ours, rows = names_of(options) or CHAPTERS, experiments(), []
     found = {name: path for word in words for name, path in find(word).items()}
     for name, path in found.items():
-        experiment, _ = read_experiment(path)
+        experiment = read_experiment(path)
         rows.append(
             {
                 "name": name,

@@ -14,7 +14,7 @@ from ablations.commands.terminal import complain, print_json, print_lines, print
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from ablations.plan.wanted import Plan
+    from ablations.plan import Plan
     from ablations.store.results import Results
     from analysis.contrasts import Evidence
 
@@ -143,7 +143,7 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
     """The last words of a run: the table of each experiment, then its claims with their verdicts;
     only the claims where some were asked for."""
     with working("Judging the claims"):
-        from ablations.plan.document import titles
+        from ablations.plan_document import titles
         from analysis.claims import claims as judged
         from analysis.claims import lines
         from analysis.contrasts import gather

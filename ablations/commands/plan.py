@@ -12,15 +12,16 @@ from ablations.commands.arguments import (
     machine_of,
     plan_of,
     results_of,
+    seeds,
     trials,
 )
 from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.words import quoted
 
 if TYPE_CHECKING:
-    from ablations.plan.merge import Cell
-    from ablations.plan.missing import Missing
-    from ablations.plan.wanted import Plan
+    from ablations.expand import Trial
+    from ablations.missing import Missing
+    from ablations.plan import Plan
     from ablations.store.results import Results
 
 _COLUMNS = ("parameters", "steps", "s/trial", "seeds")
@@ -28,13 +29,14 @@ _COLUMNS = ("parameters", "steps", "s/trial", "seeds")
 
 def arguments(parser: ArgumentParser) -> None:
     trials(parser)
+    seeds(parser)
     machine(parser)
     as_json(parser)
 
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
-    from ablations.plan.missing import missing
+    from ablations.missing import missing
 
     on = machine_of(options)
     with working(f"Comparing with {results.root}"):
@@ -59,25 +61,24 @@ def price(
     plan: Plan, results: Results, lacks: Missing, on: Machine
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What the whole plan costs, and each variant."""
-    from ablations.plan.estimate import rate_of, seconds_each, seconds_timing, side_by_side
+    from ablations.estimate import rate_of, seconds_each, seconds_timing, side_by_side
 
     took = seconds_each(lacks.train, plan, results, on.device, lambda: rate_of(on.device))
-    each = {want.id: seconds for want, seconds in zip(lacks.train, took, strict=True)}
-    groups: dict[tuple[str, ...], list[Cell]] = {}  # by experiment, variant and levels: all seeds
-    for word, table in plan.tables.items():
-        for cell in table.cells:
-            groups.setdefault((word, cell.variant, *cell.factors.values()), []).append(cell)
+    each = {trial.id: seconds for trial, seconds in zip(lacks.train, took, strict=True)}
+    groups: dict[tuple[str, str], list[Trial]] = {}  # by experiment and place: all seeds
+    for name, expanded in plan.experiments.items():
+        for trial in expanded.trials:
+            groups.setdefault((name, trial.place), []).append(trial)
     rows: list[dict[str, Any]] = []
-    for (name, *variant), cells in groups.items():
-        trials = [cell.id for cell in cells]
-        want = plan.wanted[trials[0]]
+    for (name, variant), (trial, *others) in groups.items():
+        trials = [trial.id, *(other.id for other in others)]
         rows.append(
             {
                 "experiment": name,
-                "variant": ":".join(variant),
-                "baseline": cells[0].variant == plan.tables[name].ablation.baseline,
-                "parameters": want.parameters,
-                "steps": want.config["train"]["steps"] if want.trained else 0,
+                "variant": variant,
+                "baseline": trial.variant == plan.experiments[name].experiment.baseline,
+                "parameters": trial.parameters,
+                "steps": trial.config["train"]["steps"] if trial.trained else 0,
                 "seconds_per_trial": next((each[t] for t in trials if t in each), None),
                 "trials": trials,
                 "left": sum(trial in each for trial in trials),
@@ -86,8 +87,8 @@ def price(
     known = [seconds for seconds in each.values() if seconds is not None]
     training, timing = side_by_side(known, on.at_once), seconds_timing(plan, lacks)
     totals = {
-        "trials": len(plan.wanted),
-        "done": len(plan.wanted) - len(each),
+        "trials": len(plan.trials),
+        "done": len(plan.trials) - len(each),
         "unknown": len(each) - len(known),
         "seconds": training + timing,
         "training": training,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -16,19 +16,20 @@ from ablations.commands.arguments import (
     plan_of,
     results_of,
     seconds,
+    seeds,
     trials,
     whole,
 )
 from ablations.commands.pages import print_answers, write_page
 from ablations.commands.terminal import complain
-from ablations.spec import experiments
 from model.config import ConfigError
 
 if TYPE_CHECKING:
     import torch
 
     from ablations.launch import Launcher
-    from ablations.plan.wanted import Plan, PlannedTable
+    from ablations.plan import Plan
+    from ablations.runner import AfterPass
     from ablations.store.results import Results
 
 CLUSTER_OPTIONS = {"address": "ray", "trust_cluster": "ray", "cluster": "slurm"}
@@ -37,6 +38,12 @@ CLUSTER_OPTIONS = {"address": "ray", "trust_cluster": "ray", "cluster": "slurm"}
 
 def arguments(parser: ArgumentParser) -> None:
     trials(parser)
+    seeds(parser)
+    launch_arguments(parser)
+
+
+def launch_arguments(parser: ArgumentParser) -> None:
+    """Where trials run, and for how long at most."""
     machine(parser)
     parser.add_argument(
         "--devices",
@@ -47,9 +54,6 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--limit", type=seconds, metavar="SECONDS", help="a job that takes longer is ended"
-    )
-    parser.add_argument(
-        "--tune", action="store_true", help="choose each variant's settings anew, then run"
     )
     parser.add_argument(
         "--on",
@@ -74,11 +78,42 @@ def arguments(parser: ArgumentParser) -> None:
 
 def act(options: Namespace) -> int:
     plan, results = plan_of(options), results_of(options)
-    from ablations.runner import EARLIER, run
+    from ablations.runner import EARLIER
     from ablations.store.schema import FAILED
-    from ablations.tasks.cache import announce
 
-    def sweep(plan: Plan) -> Counter[str]:
+    def after_pass(number: int, of: int) -> None:
+        print(f"\nPass {number} of {of}")
+        with harmless():
+            write_page(results)
+
+    counts = run_plan(plan, results, options, after_pass)
+    earlier = counts.pop(EARLIER, 0)
+    ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+    summary = f"{len(plan.trials)} trials in {results.root}; {ended or 'nothing was left to run'}"
+    print(summary + f"; {earlier} failed earlier: --rerun failed tries them again" * bool(earlier))
+    if results.plan_file.exists():
+        with harmless():
+            print_answers(plan, results, options.claim)
+            page = results.root / "report" / "index.html"
+            is_old = not page.exists() or page.stat().st_mtime < results.plan_file.stat().st_mtime
+            if counts or is_old:
+                write_page(results)
+            else:
+                print(f"\nThe page: {page}")
+    return 1 if earlier or any(counts[status] for status in FAILED) else 0
+
+
+def run_plan(
+    plan: Plan, results: Results, options: Namespace, after_pass: AfterPass | None = None
+) -> Counter[str]:
+    """Run what the folder lacks where the options say; count how trials ended."""
+    from ablations.runner import run
+    from ablations.tasks.task import announce
+
+    with ExitStack() as held:
+        held.enter_context(announce(trial.config["task"] for trial in plan.trials.values()))
+        launcher, on = launcher_of(options, results)
+        held.enter_context(launcher)
         return run(
             plan,
             results,
@@ -91,36 +126,8 @@ def act(options: Namespace) -> int:
             workers=max(1, on.jobs // on.accelerators),
             devices=on.devices,
             pack=options.pack,
-            after_pass=after_pass,
+            after_pass=after_pass or (lambda number, of: None),
         )
-
-    def after_pass(number: int, of: int) -> None:
-        print(f"\nPass {number} of {of}")
-        with harmless():
-            write_page(results)
-
-    with ExitStack() as held:
-        held.enter_context(announce(want.config["task"] for want in plan.wanted.values()))
-        launcher, on = launcher_of(options, results)
-        held.enter_context(launcher)
-        if options.tune:
-            tune(plan, options, results, sweep)
-            plan = plan_of(options)
-        counts = sweep(plan)
-    earlier = counts.pop(EARLIER, 0)
-    ended = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
-    summary = f"{len(plan.wanted)} trials in {results.root}; {ended or 'nothing was left to run'}"
-    print(summary + f"; {earlier} failed earlier: --rerun failed tries them again" * bool(earlier))
-    if results.plan_file.exists():
-        with harmless():
-            print_answers(plan, results, options.claim)
-            page = results.root / "report" / "index.html"
-            is_old = not page.exists() or page.stat().st_mtime < results.plan_file.stat().st_mtime
-            if counts or is_old:
-                write_page(results)
-            else:
-                print(f"\nThe page: {page}")
-    return 1 if earlier or any(counts[status] for status in FAILED) else 0
 
 
 @contextlib.contextmanager
@@ -183,34 +190,3 @@ def remote_device(word: str, devices: int) -> torch.device:
     if devices > 1 and device.index is not None:
         raise ConfigError([f"--devices {devices}: say --device {device.type}, without a number"])
     return device
-
-
-def tune(
-    plan: Plan, options: Namespace, results: Results, sweep: Callable[[Plan], Counter[str]]
-) -> None:
-    """Tune every experiment of a plan that names a grid; ConfigError where none does."""
-    grids = [table.ablation.tune for table in plan.tables.values() if table.ablation.tune]
-    if not grids:
-        raise ConfigError(["--tune: none of these experiments names what to tune"])
-    if set_here := [path for grid in grids for path in grid if path in options.overrides]:
-        raise ConfigError([f"--tune: {set_here[0]} is set on the command line: leave one out"])
-    tried = plan_of(options, tuning=True)
-    sweep(tried)
-    for table in tried.tables.values():
-        _conclude(table, options, results)
-
-
-def _conclude(table: PlannedTable, options: Namespace, results: Results) -> None:
-    """Choose for every variant, keep the choices, and say what they are."""
-    from ablations.plan.tuning import choose, committed, in_words, keep_choices, tried
-
-    made = [
-        choose(arm, table.ablation, options.profile, tried(table.cells, arm, results))
-        for arm in table.tried
-    ]
-    path = keep_choices(results, table.question, made)
-    for choice in made:
-        complain(f"{table.question}: {in_words(choice)}")
-    complain(f"{table.question}: tuned settings kept in {path}")
-    if table.question in experiments() and not (options.overrides or options.factors):
-        complain(f"To go by them elsewhere: cp {path} {committed(table.question, options.profile)}")

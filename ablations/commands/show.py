@@ -132,8 +132,7 @@ def _of_variant(word: str, results: Results, seed: int | None) -> str:
         raise ConfigError([f"no experiment '{asked}' in {results.root}. {hint}"])
     trials: dict[str, dict[int, str]] = {}  # variant → seed → trial
     for cell in planned[titles[name]]["trials"]:
-        if cell["role"] == "report":
-            trials.setdefault(variant_of(cell), {})[cell["seed"]] = cell["id"]
+        trials.setdefault(variant_of(cell), {})[cell["seed"]] = cell["id"]
     variant = word.removeprefix(f"{name}:").replace("'", "")
     above, _, last = variant.rpartition(":")
     if variant not in trials and above in trials and last.isdecimal():

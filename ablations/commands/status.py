@@ -10,10 +10,9 @@ from typing import Any
 
 from ablations.commands.arguments import as_json, cores, names, names_of, results, results_of
 from ablations.commands.terminal import print_json, print_table, working
-from ablations.store.record import TRAINED, WHOLE, Record
+from ablations.store.record import TRAINED, WHOLE, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError
-from ablations.store.stamp import changed
 from ablations.store.words import listed, quoted
 from model.config import ConfigError, nearest
 
@@ -57,7 +56,7 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
         for cell in planned[title]["trials"]:
             trial = cell["id"]
             row = {"experiment": title, "variant": variant_of(cell), "seed": cell["seed"]}
-            rows.append(row | {"trial": trial, "role": cell["role"]})
+            rows.append(row | {"trial": trial})
             rows_of.setdefault(trial, []).append(rows[-1])
             asked.setdefault(trial, set()).update(cell["sources"])
             sizes[trial] = float(cell["work"])
@@ -68,17 +67,16 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
         record, why = _read(results, trial)
         reasons += why
         outcome = "running" if trial in running else record.status if record else "waiting"
-        is_stale = False
+        stale = False
         if record and outcome != "running":
-            made_by = [record.sources.get(each, {}) for each in measures]
-            is_stale = any(map(changed, [record.env.get("code") or {}, *made_by]))
+            stale = is_stale(record, measures)
             is_whole = measures <= record.sources.keys()
             found["unmeasured"] += record.status in TRAINED and not is_whole
             took[trial] = record.env.get("seconds") if record.status in WHOLE else None
-        found.update({outcome: 1, "stale": is_stale})
+        found.update({outcome: 1, "stale": stale})
         for row in rows_of[trial]:
             metric = planned[row["experiment"]]["metric"]
-            row |= {"outcome": outcome, "stale": is_stale, "unit": metric["unit"]}
+            row |= {"outcome": outcome, "stale": stale, "unit": metric["unit"]}
             row["score"] = score(record, metric) if record else None
     return {
         **dict.fromkeys((*STATES, "unmeasured"), 0),
@@ -155,7 +153,6 @@ def print_trials(rows: Sequence[Mapping[str, Any]], most: int) -> None:
     for row in rows[:most]:
         experiment, variant = names = row["experiment"], quoted(row["variant"])
         outcome = row["outcome"] + ", stale" * row["stale"]
-        outcome += "" if row["role"] == "report" else f" ({row['role']})"
         value = "—" if row["score"] is None else f"{row['score']:.4g} {row['unit']}"
         shown = ["" if experiment == above[0] else experiment, "" if names == above else variant]
         cells = [str(row["seed"]), row["trial"], outcome, value.removesuffix(" 1")]

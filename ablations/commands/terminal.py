@@ -30,6 +30,7 @@ GONE = {
     "--budget": "stop with Ctrl-C at any time; the same command goes on from there",
     "--follow": "use `watch ablations status`",
     "--figure": "try prints what each token looked at most",
+    "--tune": "use `ablations tune`, which keeps what it chooses; then `ablations run`",
     "--report": "use `ablations report` when the run has ended",
 }
 """Options that were removed, and what replaces them."""

@@ -11,7 +11,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric, Place
+from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from ablations.tasks.text import Text
 from model.batch import Batch, cross_entropy
@@ -43,47 +44,50 @@ class Beyond(Evaluation):
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         if not isinstance(task, Text):
             return self._nulls(step, "beyond reads on in running text: choose the task text")
-        trained = task.windows("train").length
-        stream_N = task.windows("test").stream_N
+        trained, stream_N = task.windows("train").length, task.windows("test").stream_N
         ends_B = stretches(len(stream_N), trained)
         if trained < 2 or not len(ends_B):
-            tokens = f"test has {len(stream_N) - 1} tokens"
-            least = 4 * max(2, trained)
-            return self._nulls(step, f"{tokens}: choose a text of at least {least}")
-        found: list[tuple[float, float | None, str | None]] = []
+            least = f"choose a text of at least {4 * max(2, trained)}"
+            return self._nulls(step, f"test has {len(stream_N) - 1} tokens: {least}")
+        measurements: list[Measurement] = []
+        first: tuple[float | None, str | None] | None = (
+            None  # of the band within the trained length
+        )
         for past, halves in BANDS.items():
+            value, reason = None, None
             try:
                 value = bits(model, stream_N, ends_B, trained, past, halves, device)
-                found.append((past, value, None))
             except ValueError as error:  # longer than its positions reach
-                found.append((past, None, str(error).splitlines()[0][:200]))
-        _, first, why = found[0]
-        measurements = []
-        for past, bits_at, reason in found:
-            at: dict[str, float | str] = {"step": step, "past": past}
-            measurements.append(self.measurement("bits_at", bits_at, at, reason=reason))
-            if past != found[0][0]:
-                ratio = _ratio(bits_at, first)
-                measurements.append(
-                    self.measurement("perplexity_ratio", ratio, at, reason=reason or why)
-                )
+                reason = str(error).splitlines()[0][:200]
+            at: Place = {"step": step, "past": past}
+            measurements.append(self.measurement("bits_at", value, at, reason=reason))
+            if first is None:
+                first = value, reason
+                continue
+            ratio = None if value is None or first[0] is None else _power(2.0, value - first[0])
+            reason = reason or first[1]
+            measurements.append(self.measurement("perplexity_ratio", ratio, at, reason=reason))
         return Measured(measurements)
 
     def _nulls(self, step: int, reason: str) -> Measured:
         """Null for every band, and the reason."""
-        first, *later = BANDS
-        where = [("bits_at", first), *((name, past) for past in later for name in self.metrics)]
+        where = [
+            (name, past)
+            for past in BANDS
+            for name in self.metrics
+            if name == "bits_at" or past != min(BANDS)
+        ]
         return Measured(
             [
-                self.measurement(name, None, {"step": step, "past": past}, reason=reason)
-                for name, past in where
+                self.measurement(name, None, {"step": step, "past": p}, reason=reason)
+                for name, p in where
             ]
         )
 
 
 def stretches(size: int, trained: int) -> Tensor:
-    """Ends, in the stream, of stretches of two trained lengths, spread over it and apart: with what
-    stands before them each fills a window of four. None where the stream is too short."""
+    """Ends, in the stream, of stretches of two trained lengths, spread over it and apart: each with
+    what comes before it fills a window of four. None where the stream is too short."""
     room = size - 1 - int(LAST * trained)
     if room < 0:
         return torch.arange(0)
@@ -106,21 +110,25 @@ def bits(
     halves of one, their last."""
     half = trained // 2
     length, targets = int(past * trained), halves * half
-    back = torch.arange(0, 4 * half, targets)
+    ends_N = (ends_B[:, None] - torch.arange(0, 4 * half, targets)).flatten()
+    windows_NL = stream_N[ends_N[:, None] + torch.arange(-length - 1, 0)].long()
+    return nats(model, windows_NL, targets, device) / math.log(2) / (len(ends_B) * 4 * half)
+
+
+@torch.inference_mode()
+def nats(model: nn.Module, window_BL: Tensor, targets: int, device: torch.device) -> float:
+    """Summed over the last `targets` tokens of every window."""
     total = 0.0
     with evaluating(model):
-        for each_B in (ends_B[:, None] - back).flatten().split(max(1, BATCH_TOKENS // length)):
-            window_BL = stream_N[each_B[:, None] + torch.arange(-length - 1, 0)]
-            batch = Batch.shifted(window_BL.long()).to(device)
+        for each_BL in window_BL.split(max(1, BATCH_TOKENS // (window_BL.shape[1] - 1))):
+            batch = Batch.shifted(each_BL).to(device)
             total += float(cross_entropy(model(batch)[:, -targets:], batch.labels[:, -targets:]))
-    return total / math.log(2) / (len(ends_B) * 4 * half)
+    return total
 
 
-def _ratio(bits: float | None, first: float | None) -> float | None:
-    """2^(bits − first); as a tensor, which has an infinity where a float would overflow."""
-    if bits is None or first is None:
-        return None
-    return float(torch.tensor(bits - first, dtype=torch.float64).exp2())
+def _power(base: float, exponent: float) -> float:
+    """As a tensor, which has an infinity where a float would overflow."""
+    return float(torch.tensor(base, dtype=torch.float64) ** exponent)
 
 
 WINDOWS = 4096
@@ -148,10 +156,8 @@ class Shuffled(Evaluation):
             tokens = f"test has {len(stream_N) - 1} tokens in windows of {trained}"
             reason = f"{tokens}: there is no past to shuffle; choose a length of at least 3"
             return self.nothing({"step": step}, reason)
-        kept, shuffled = (
-            loss(model, each_BL, device) for each_BL in (window_BL, shuffle(window_BL))
-        )
-        ratio = float(torch.tensor(shuffled - kept, dtype=torch.float64).exp())
+        before, after = (nats(model, each, 1, device) for each in (window_BL, shuffle(window_BL)))
+        ratio = _power(math.e, (after - before) / len(window_BL))
         return Measured([self.measurement("shuffled_ratio", ratio, {"step": step})])
 
 
@@ -171,14 +177,3 @@ def shuffle(window_BL: Tensor) -> Tensor:
     past_BL = window_BL[:, :-2]
     order_BL = torch.rand(past_BL.shape, generator=generator).argsort(dim=1)
     return torch.cat((past_BL.gather(1, order_BL), window_BL[:, -2:]), dim=1)
-
-
-@torch.inference_mode()
-def loss(model: nn.Module, window_BL: Tensor, device: torch.device) -> float:
-    """Nats of the target of a window, on average."""
-    total = 0.0
-    with evaluating(model):
-        for each_BL in window_BL.split(max(1, BATCH_TOKENS // window_BL.shape[1])):
-            batch = Batch.shifted(each_BL).to(device)
-            total += float(cross_entropy(model(batch)[:, -1], batch.labels[:, -1]))
-    return total / len(window_BL)

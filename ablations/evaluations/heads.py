@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ from ablations.tasks.task import Task
 from model.attention import Explicit, Infinity, attention
 from model.batch import Batch, cross_entropy, positions
 from model.init import INIT, initialise
-from model.layers import evaluating
+from model.layers import evaluating, hooked
 from model.mixers.attention import Heads
 
 TOKENS = 8192  # of a split that are read, padding too, about
@@ -37,17 +37,16 @@ Layers = Mapping[str, Heads]
 
 @MEASUREMENT.register("heads")
 class HeadsNeeded(Evaluation):
-    """What is lost with heads, whose answer is then 0, and how far apart their weights are.
+    """How much the model loses without a head, and how much the heads of a layer differ.
 
-    head_importance: E |∂loss / ∂mask| over sequences of valid, where loss is a sequence's nats and
-    a mask of 1 stands before each head (Michel et al. 2019, eq. 2; theirs is scaled in each layer,
-    this is not). pruned_ratio: perplexity without a share of all heads, to the nearest head, over
-    that of the whole model, nothing trained again; the least important first, or at random (the
-    geometric mean of three orders). head_divergence: between the weights of two heads of a layer
-    for one real query, as Jensen-Shannon has it: 0 alike, 1 disjoint; a mean over pairs and
-    queries, then layers.
+    head_importance: the mean over sequences of valid of |∂loss / ∂mask|, where each head is
+    multiplied by a mask of 1 (Michel et al. 2019, eq. 2, without their scaling by layer).
+    pruned_ratio: perplexity without a share of all heads over that with all, without retraining;
+    the least important first, or at random (the geometric mean of three orders).
+    head_divergence: Jensen-Shannon, between the weights of two heads of a layer for one query: 0
+    equal, 1 disjoint; the mean over pairs and queries, then over layers.
 
-    Of valid and of test every n-th sequence is read, about 8192 tokens, the same for all numbers.
+    All read every n-th sequence of valid and of test, about 8192 tokens.
     """
 
     metrics: ClassVar = {
@@ -104,7 +103,7 @@ class HeadsNeeded(Evaluation):
         ]
         ratio = trained / first if trained is not None and first else None
         if ratio is None:
-            reason = reason or "at first all heads of a layer are alike"
+            reason = reason or "at first all heads of a layer are equal"
         return [*measurements, self.measurement("divergence_ratio", ratio, at, reason=reason)]
 
 
@@ -120,18 +119,15 @@ def _importance(
 @contextmanager
 def masked(layers: Layers, masks: Mapping[str, Tensor]) -> Iterator[None]:
     """For the block, a layer's heads answer times its mask, B H or 1 H."""
+    by_path: dict[nn.Module, Tensor] = {layers[name].path: mask for name, mask in masks.items()}
 
-    def times(mask_BH: Tensor) -> Any:
-        def hook(path: nn.Module, given: Any, answer: tuple[Tensor, Tensor | None]) -> Any:
-            y_BHTK, weights = answer  # of a window, T is blocks and their queries
-            mask = mask_BH.reshape(*mask_BH.shape, *[1] * (y_BHTK.dim() - 2))
-            return y_BHTK * mask.to(y_BHTK.dtype), weights
+    def times(path: nn.Module, given: Any, answer: tuple[Tensor, Tensor | None]) -> Any:
+        y_BHTK, weights = answer  # of a window, T is blocks and their queries
+        mask_BH = by_path[path]
+        mask = mask_BH.reshape(*mask_BH.shape, *[1] * (y_BHTK.dim() - 2))
+        return y_BHTK * mask.to(y_BHTK.dtype), weights
 
-        return hook
-
-    with ExitStack() as exits:
-        for name, mask_BH in masks.items():
-            exits.callback(layers[name].path.register_forward_hook(times(mask_BH)).remove)
+    with hooked(by_path, times):
         yield
 
 
@@ -179,8 +175,8 @@ def unfused(model: nn.Module) -> nn.Module:
 def first_divergence(model: nn.Module, batches: Sequence[Batch]) -> float | None:
     """The mean over several draws of first weights.
 
-    A model's own are told by settings that a measure is not given, its seed and its rule: these are
-    by the rule of every base, and of the same kind.
+    An evaluation is not given the seed and the rule of the model's own first weights: these are by
+    the rule of every base.
     """
     fresh, drawn = deepcopy(model), []
     for seed in range(DRAWS):
@@ -238,5 +234,5 @@ def _shuffled(heads: Sequence[Head], seed: int) -> list[Head]:
 
 
 def _exp(x: float) -> float:
-    """∞ where it is too large, which a measurement tells of."""
+    """∞ where it is too large, which a measurement reports."""
     return float(torch.tensor(x, dtype=torch.float64).exp())

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from ablations.evaluations.heads import unfused
 from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
 from ablations.store.record import Measurement
-from ablations.tasks.data.tokens import Tokens
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.data.tokens import Tokens, Vocabulary
 from ablations.tasks.task import Task
 from model.attention import attention
 from model.batch import Batch
@@ -29,7 +28,7 @@ WHOLE = 32  # tokens: what is longer and has no source is shown by its first SHO
 DIGITS = 4
 MOST = 32  # positions
 READ_WITH = ("letters", "vocabulary", "tokens")
-"""Where a task keeps what the ids of its sources stand for."""
+"""The attributes in which a task keeps its sources' vocabulary."""
 
 
 @MEASUREMENT.register("maps")
@@ -80,7 +79,7 @@ def _map(
 
 
 def words(task: Task, batch: Batch, of_source: bool) -> list[Any]:
-    """Each token of one example for a reader's eye; where it stands, if the task cannot tell."""
+    """The tokens of one example as text, or their positions if the task cannot decode them."""
     tokens_BT = batch.source if of_source else batch.inputs
     assert tokens_BT is not None
     ids = tokens_BT[0].tolist()

@@ -1,7 +1,7 @@
-"""The seam between what to run and where it runs: jobs go in, progress and outcomes come out.
+"""What runs a job somewhere: jobs go in, progress and outcomes come out.
 
-Payloads and values cross the seam as JSON, so that a job means the same in a forked process as on
-another machine. This module is light: drivers and workers both import it.
+Payloads and values travel as JSON, so a job means the same in a forked process as on another
+machine. Runners and workers both import this module: it loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -16,27 +16,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from ablations.signals import defer_signals
-from ablations.train.stopping import Stopped
+from ablations.signals import Stopped, defer_signals
 
 Report = Callable[[float, str], None]
+_STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+_REASON, _DETAIL = 300, 20_000  # characters: a message may print a whole tensor
+_MOST_LOST = 20  # workers or machines lost under one job that may be accidents
 
 
 class Changed(Exception):
-    """What a job was ordered for is not there any more: its data or its code is another now."""
-
-
-_STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-_REASON = 300  # characters: one line for people
-_DETAIL = 20_000  # a message that prints a whole tensor must not fill a record
-_MOST_LOST = 20  # workers or machines lost under one job that may be accidents
+    """A job's data or code is no longer what it was planned for."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker runs: `call` names a `package.module:function`, called with (payload, report).
+    """A call of `package.module:function` with (payload, report); `seconds` is its time limit.
 
-    The id is unique among the jobs that wait or run; `seconds` is the time limit.
+    The id is unique among the jobs that wait or run.
     """
 
     id: str
@@ -44,22 +41,19 @@ class Job:
     payload: dict[str, Any]
     threads: int = 1
     seconds: float | None = None
-    accelerators: float = 0.0
-    """How many it needs; a fraction is a share of one."""
-    memory: int = 0
-    """Bytes that it takes, about; 0: not known."""
-    alone: bool = False
-    """Whether it times something, so that nothing else may run on its machine."""
+    accelerators: float = 0.0  # a fraction is a share of one
+    memory: int = 0  # bytes, an estimate; 0: not known
+    alone: bool = False  # it measures times, so nothing else may run on its machine
     files: tuple[str, ...] = ()
-    """Entries of the payload that name files of the driver's: what is there goes to the job, and
-    what the job writes there comes back, wherever it runs."""
+    """Entries of the payload that name files here: they travel to the job, and what it writes
+    there comes back."""
     reads: tuple[str, ...] = ()
-    """Other files of the driver's that it reads, such as a user's own data."""
+    """Other files here that it reads, such as a user's own data."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a running job has come, as it told `report(fraction, note)`."""
+    """What a running job reported."""
 
     job: str
     fraction: float
@@ -68,13 +62,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended: exactly one for each job submitted, after all of its progress.
+    """How a job ended: one for each job submitted, after all of its progress.
 
-    The status is done, error, oom, timeout, killed; or storage: what it had to keep could not be
-    written; or changed: its data or code is not what it was ordered for. No other job will fare
-    better with these two. A job that was told to stop and still
-    returned keeps its value, under the status timeout or killed; one that raised `Stopped` without
-    having been told by its launcher was killed, too.
+    The status is done, error, oom, timeout or killed; or one that every other job would share:
+    storage (the results cannot be written) and changed (data or code is not as planned). A job
+    that returned although it was told to stop keeps its value, under timeout or killed.
     """
 
     job: str
@@ -84,7 +76,7 @@ class Outcome:
     detail: str | None = None
     seconds: float = 0.0
     began: bool = True
-    """Whether its function was called at all; if not, nothing is wrong with the job itself."""
+    """Whether its function was called; if not, the job itself is not at fault."""
 
 
 Event = Progress | Outcome
@@ -93,8 +85,7 @@ Event = Progress | Outcome
 class Launcher(ABC):
     """Somewhere to run jobs, `capacity` at once; leaving its context ends what still runs.
 
-    This class keeps which jobs wait, which run and what is still to be told. A subclass starts jobs
-    (`_fill`), waits for them (`_wait`) and tells them to stop (`_stop`).
+    A subclass starts jobs (`_fill`), waits for them (`_wait`) and stops them (`_stop`).
     """
 
     def __init__(self, capacity: int) -> None:
@@ -108,16 +99,16 @@ class Launcher(ABC):
         self._is_open = True
 
     def submit(self, job: Job) -> None:
-        """Queue a job. It may be called while events are being read."""
+        """Queue a job, also while events are being read."""
         if not self._is_open:
             raise ValueError("this launcher is closed: make a new one")
         if job.id in self._waiting or job.id in self._running:
             raise ValueError(f"job {job.id!r} is already submitted: ids must differ")
-        # The payload is text in between, so nobody shares an object.
+        # Copied through JSON, so that nobody shares an object.
         self._waiting[job.id] = replace(job, payload=json.loads(json.dumps(job.payload)))
 
     def events(self) -> Iterator[Event]:
-        """Run what was submitted, telling of it as it happens, until nothing is left."""
+        """Run what was submitted until nothing is left."""
         while True:
             while self._ready:
                 yield self._ready.popleft()
@@ -128,14 +119,14 @@ class Launcher(ABC):
                 return
 
     def cancel(self, job_id: str | None = None) -> None:
-        """End one job, or all; each still has its outcome. An unknown id is no mistake."""
+        """End one job, or all; each still has its outcome. An unknown id is ignored."""
         for name in [each for each in self._waiting if job_id in (None, each)]:
             del self._waiting[name]
             self._ready.append(Outcome(name, "killed", reason="cancelled before it started"))
         self._stop([name for name in self._running if job_id in (None, name)])
 
     def close(self) -> None:
-        """End everything now and let go of it; outcomes not yet read are lost."""
+        """End everything now; outcomes not yet read are lost."""
         if self._is_open:
             with defer_signals():
                 self.cancel()
@@ -143,6 +134,12 @@ class Launcher(ABC):
                     pass
                 self._is_open = False
                 self._let_go()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @abstractmethod
     def _fill(self) -> None:
@@ -156,23 +153,17 @@ class Launcher(ABC):
     def _stop(self, names: Sequence[str]) -> None:
         """Tell these running jobs to stop."""
 
+    def _let_go(self) -> None:  # noqa: B027 (not every launcher holds something)
+        """Release what the launcher itself holds; nothing runs any more."""
+
     def _lose(self, job: Job, reason: str) -> None:
-        """Begin a job again whose worker or machine was lost: that is no failure of the job."""
+        """Queue a job again whose worker or machine was lost, unless that happens every time."""
         self._lost[job.id] += 1
         if self._lost[job.id] < _MOST_LOST:
             self._waiting[job.id] = job
         else:
             reason = f"{_MOST_LOST} workers were lost with it ({reason})"
             self._ready.append(Outcome(job.id, "killed", reason=reason))
-
-    def _let_go(self) -> None:  # noqa: B027 (not every launcher holds something)
-        """Give back what the launcher itself holds; nothing runs any more."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def resolve(call: str) -> Callable[[dict[str, Any], Report], Any]:
@@ -185,30 +176,21 @@ def resolve(call: str) -> Callable[[dict[str, Any], Report], Any]:
 
 def failure(job: str, error: BaseException) -> Outcome:
     """The outcome of a job whose function raised; call it where the exception was caught."""
+    names = [kind.__name__ for kind in type(error).__mro__]
     message = " ".join(str(error).split())
-    name = type(error).__name__
-    reason = f"{name}: {message}" if message else name
-    if len(reason) > _REASON:
-        reason = reason[: _REASON - 1] + "…"
-    trace = error.__traceback__
-    inner = trace.tb_next if trace else None  # without the frame that caught it
-    detail = "".join(traceback.format_exception(type(error), error, inner))
-    status = "oom" if _is_out_of_memory(error) else "error"
+    status, reason = "error", f"{names[0]}: {message}" if message else names[0]
     if isinstance(error, Stopped):
         status, reason = "killed", message or "SIGTERM"
-    if isinstance(error, Changed):
-        status, reason = "changed", str(error)
-    if isinstance(error, OSError) and error.errno in _STORAGE:
+    elif isinstance(error, Changed):
+        status, reason = "changed", message
+    elif isinstance(error, OSError) and error.errno in _STORAGE:
         status, reason = "storage", f"{error.strerror}: {error.filename or 'while writing'}"
+    # By name, since this module must not load torch; some backends raise a plain RuntimeError.
+    elif {"MemoryError", "OutOfMemoryError"} & {*names} or (
+        isinstance(error, RuntimeError) and any(each in message.lower() for each in _NO_MEMORY)
+    ):
+        status = "oom"
+    reason = reason if len(reason) <= _REASON else f"{reason[: _REASON - 1]}…"
+    trace = error.__traceback__ and error.__traceback__.tb_next  # without the frame that caught it
+    detail = "".join(traceback.format_exception(type(error), error, trace))
     return Outcome(job, status, reason=reason, detail=detail[-_DETAIL:])
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Torch's own class is known by its name, since this module must not load torch.
-
-    Its CPU allocator and some backends raise a plain RuntimeError.
-    """
-    if any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__):
-        return True
-    phrases = ("can't allocate memory", "not enough memory", "out of memory")
-    return isinstance(error, RuntimeError) and any(p in str(error).lower() for p in phrases)

@@ -1,4 +1,4 @@
-"""Jobs on this machine: a fresh process for each, forked from a server that has torch loaded.
+"""Jobs on this machine: a process for each, forked from a server that has torch loaded.
 
 Each worker leads a session of its own, so that Ctrl-C reaches the driver alone and a time limit
 ends the worker with everything it started. A worker dies with its driver, whatever kills it.
@@ -24,28 +24,25 @@ import types
 from collections.abc import Callable, Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
 
 from ablations.launch import Event, Job, Launcher, Outcome, Progress, failure, resolve
 from ablations.signals import defer_signals
-from model.config import ConfigError
 
-PULSE = 0.2  # seconds
+_PULSE = 0.2  # seconds
 _TAIL = 2_000  # characters of a failed job's output that are kept
-_ROUNDING = 1e-9  # of shares: three thirds are one
 _SERVER_LOST = 255  # multiprocessing's exit code for a process whose server is gone
+_CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class LocalLauncher(Launcher):
     """Up to `capacity` jobs at once on this machine, started while `events` is being read.
 
     `preload` names the modules that the server loads once for all; `grace` is how many seconds a
-    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint.
-
-    Jobs share `devices` accelerators as far as what they say they need allows. `settle` names a
-    function that a worker calls with the number of its first one, to make it its own.
+    worker has between SIGTERM and SIGKILL: enough for a training step and a checkpoint. Jobs share
+    `devices` accelerators; `settle` names a function that a worker calls with the number of its
+    first one, to select it.
     """
 
     _open: ClassVar[set[LocalLauncher]] = set()
@@ -59,44 +56,29 @@ class LocalLauncher(Launcher):
         settle: str | None = None,
     ) -> None:
         super().__init__(capacity)
-        self._is_stopping: Callable[[], bool] | None = None
-        self._grace = grace
+        self._preload, self._grace = [__name__, *preload], grace
         self._devices, self._settle = devices, settle
-        self._preload = [__name__, *preload]
-        self._context = multiprocessing.get_context("forkserver")
+        self._is_stopping: Callable[[], bool] | None = None
         self._running: dict[str, _Worker] = {}
         self._server_is_ready = False
         self._open.add(self)
         # Without this, multiprocessing would wait at exit for every job that still runs.
         atexit.register(self.close)
 
-    def submit(self, job: Job) -> None:
-        held = max(2, os.cpu_count() or 1)
-        if job.threads > held and not job.accelerators:
-            raise ConfigError([f"--devices {job.threads}: this machine has {held} cores"])
-        super().submit(job)
-        # The modules load in the background; a launcher without jobs loads nothing.
-        self._context.set_forkserver_preload(self._preload)
-        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
-        with defer_signals():
-            forkserver.ensure_running()
-
     def run(
         self, job: Job, report: Callable[[Progress], None], is_stopping: Callable[[], bool]
     ) -> Outcome:
-        """Run one job alone, until `is_stopping`, asked every PULSE seconds, says otherwise.
+        """Run one job, and cancel it once `is_stopping`, asked all the while, says so.
 
-        Launchers for other machines have it run there by this.
+        Launchers for other machines run their jobs there by this.
         """
         self._is_stopping = is_stopping
         self.submit(job)
-        outcome: Outcome | None = None
         for event in self.events():
             if isinstance(event, Outcome):
                 outcome = event
             else:
                 report(event)
-        assert outcome is not None
         return outcome
 
     def _stop(self, names: Sequence[str]) -> None:
@@ -111,67 +93,61 @@ class LocalLauncher(Launcher):
 
     def _fill(self) -> None:
         if self._waiting and not self._server_is_ready:
-            self._await_server()
+            self._start_server()
         while self._waiting:
             name, job = next(iter(self._waiting.items()))
-            device = self._device_for(job)
-            if device is None:
+            if (device := self._device_for(job)) is None:
                 return
             with defer_signals():
                 del self._waiting[name]
                 try:
-                    self._running[name] = self._worker(job, device)
+                    self._running[name] = _Worker(job, self._grace, device, self._settle)
                 except (OSError, EOFError) as error:
                     reason = f"no process could be started ({error})"
                     self._ready.append(Outcome(name, "error", reason=reason, began=False))
 
-    def _worker(self, job: Job, device: int) -> _Worker:
-        words = job, self._context, self._grace, device, self._settle
+    def _start_server(self) -> None:
+        """Wait, open to Ctrl-C, until the server has loaded its modules: then it can fork."""
+        _CONTEXT.set_forkserver_preload(self._preload)
+        resource_tracker.ensure_running()  # first, because it unblocks SIGINT when it starts
+        with defer_signals():
+            forkserver.ensure_running()
+        probe = _CONTEXT.Process(target=os.getpid, daemon=True)
         try:
-            return _Worker(*words)
-        except (ConnectionError, EOFError):  # the server has died: the next try starts another
-            _stop_server()
-            return _Worker(*words)
+            _start(probe)
+        except (OSError, EOFError):
+            what = f"workers cannot start: loading {', '.join(self._preload)} failed, see above"
+            raise ChildProcessError(what) from None
+        probe.join()
+        self._server_is_ready = True
 
     def _device_for(self, job: Job) -> int | None:
-        """The first of the accelerators for a job, where the fewest jobs run; None where it has to
-        wait. Where nothing runs it need not, however much it asks for."""
+        """The first of the job's accelerators, where the fewest jobs run; None: it has to wait.
+
+        A job that asks for more than there is runs when nothing else does.
+        """
         if not self._running:
             return 0
         if len(self._running) >= self.capacity:
             return None
         jobs, used = [0] * self._devices, [0.0] * self._devices
         for worker in self._running.values():
-            last = min(worker.device + _count(worker.job), self._devices)
-            for device in range(worker.device, last):
+            for device in range(worker.device, worker.device + _count(worker.job))[: self._devices]:
                 jobs[device] += 1
                 used[device] += min(worker.job.accelerators, 1.0)
-        room = 1.0 - min(job.accelerators, 1.0) + _ROUNDING
+        room = 1.0 - min(job.accelerators, 1.0) + 1e-9  # three thirds are one
         firsts = range(self._devices - _count(job) + 1)
         free = [first for first in firsts if max(used[first : first + _count(job)]) <= room]
         return min(free, key=jobs.__getitem__, default=None)
-
-    def _await_server(self) -> None:
-        """Wait, open to Ctrl-C, until the server has its modules loaded: its first fork tells."""
-        probe = self._context.Process(target=os.getpid, daemon=True)
-        try:
-            _start(probe)
-        except (OSError, EOFError):
-            names = ", ".join(self._preload)
-            what = f"workers cannot start: loading {names} failed, see above"
-            raise ChildProcessError(what) from None
-        probe.join()
-        self._server_is_ready = True
 
     def _wait(self) -> None:
         """Sleep until a worker writes, ends or runs out of time, and take note of it."""
         workers = self._running.values()
         handles: dict[Any, _Worker] = {worker.process.sentinel: worker for worker in workers}
         handles |= {worker.reader: worker for worker in workers if not worker.reader.closed}
-        pulse = math.inf if self._is_stopping is None else PULSE
-        left = min(each.deadline for each in workers) - time.monotonic()
-        left = max(0.0, min(pulse, left))
-        written = wait(list(handles), None if math.isinf(left) else left)
+        pulse = math.inf if self._is_stopping is None else _PULSE
+        left = min(pulse, min(each.deadline for each in workers) - time.monotonic())
+        written = wait(list(handles), None if math.isinf(left) else max(0.0, left))
         with defer_signals():  # what is taken from a worker must not be lost
             for handle in written:
                 worker = handles[handle]
@@ -190,21 +166,18 @@ class LocalLauncher(Launcher):
 class _Worker:
     """One job's process, as the driver sees it."""
 
-    def __init__(
-        self, job: Job, context: ForkServerContext, grace: float, device: int, settle: str | None
-    ) -> None:
-        self.job, self.device = job, device
+    def __init__(self, job: Job, grace: float, device: int, settle: str | None) -> None:
+        self.job, self.device, self._grace = job, device, grace
         self.ending: tuple[str, str] | None = None
-        self._grace = grace
         self._result: dict[str, Any] | None = None
-        self._partial = bytearray()
-        self.reader, writer = context.Pipe(duplex=False)
+        self._partial = b""
+        self.reader, writer = _CONTEXT.Pipe(duplex=False)
         os.set_blocking(self.reader.fileno(), False)
         # A file without a name: nothing stays on the disk, whoever is killed.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115
         # A Connection is how multiprocessing hands over a file descriptor.
         output = Connection(os.dup(self._output.fileno()), readable=False)
-        self.process = context.Process(target=_work, args=(job, device, settle, writer, output))
+        self.process = _CONTEXT.Process(target=_work, args=(job, device, settle, writer, output))
         try:
             _start(self.process)
         except BaseException:
@@ -215,28 +188,22 @@ class _Worker:
             writer.close()
             output.close()
         assert self.process.pid
-        self._pid = self.process.pid
-        self._started = time.monotonic()
+        self._pid, self._started = self.process.pid, time.monotonic()
         self.deadline = self._started + (math.inf if job.seconds is None else job.seconds)
 
     def read(self) -> list[Event] | None:
-        """What has arrived by now; None where nothing has.
+        """What has arrived; None where nothing has, or never will.
 
-        Never waits for the rest of a message: its sender may be stopped or dead.
+        It does not wait for the rest of a message: the sender may be stopped or dead.
         """
-        if self.reader.closed:
-            return None
         try:
-            chunk = os.read(self.reader.fileno(), 1 << 20)
+            chunk = b"" if self.reader.closed else os.read(self.reader.fileno(), 1 << 20)
         except BlockingIOError:
             return None
         if not chunk:
             self.reader.close()
             return None
-        self._partial += chunk
-        if b"\n" not in chunk:
-            return []
-        *lines, self._partial = self._partial.split(b"\n")
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
         events: list[Event] = []
         for message in map(json.loads, lines):
             if "status" in message:
@@ -246,7 +213,7 @@ class _Worker:
         return events
 
     def end(self, status: str, reason: str) -> None:
-        """Ask the job to stop; from now on its deadline is when it will be made to."""
+        """Ask the job to stop; after the grace it is made to."""
         if self.ending is None:
             self.ending = status, reason
             self.deadline = time.monotonic() + self._grace
@@ -278,10 +245,9 @@ class _Worker:
         return [*events, Outcome(self.job.id, **plain, seconds=seconds)]
 
     def _tail(self) -> str:
-        # Read at a place of our own: what writes this file shares its position.
         file = self._output.fileno()
-        size = os.fstat(file).st_size
-        last = os.pread(file, 4 * _TAIL, max(0, size - 4 * _TAIL))
+        # pread, because what still writes this file shares its position.
+        last = os.pread(file, 4 * _TAIL, max(0, os.fstat(file).st_size - 4 * _TAIL))
         text = last.decode("utf-8", "replace").strip()[-_TAIL:]
         return f"Output:\n{text}\n" if text else ""
 
@@ -305,32 +271,34 @@ def _signal_group(leader: int, number: int) -> bool:
 
 
 def _death(code: int | None, survived: bool) -> dict[str, Any]:
-    """What an exit code tells of a process that left no result, and perhaps was still there."""
+    """The outcome of a process that left no result."""
     assert code is not None
     if code == _SERVER_LOST and survived:
         return {"status": "killed", "reason": "the server that forks workers was killed"}
     if code >= 0:
         return {"status": "error", "reason": f"ended without a result (exit code {code})"}
-    known = {each.value: each.name for each in signal.Signals}
-    name = known.get(-code, f"signal {-code}")
+    name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
     hint = " (often the kernel, when memory runs out)" if name == "SIGKILL" else ""
     return {"status": "killed", "reason": name + hint}
 
 
 def _start(process: BaseProcess) -> None:
-    """Start it without the driver's main module, which it would run again, to no use."""
+    """Start it without the driver's main module, which it would import again, to no use."""
     main, sys.modules["__main__"] = sys.modules["__main__"], types.ModuleType("__main__")
     try:
+        process.start()
+    except (ConnectionError, EOFError):  # the server has died
+        _stop_server()
         process.start()
     finally:
         sys.modules["__main__"] = main
 
 
 def _stop_server() -> None:
-    """Give back the server's memory, and let the next launcher preload something else."""
+    """Free its memory; the next job starts another, which may preload something else."""
     server: Any = forkserver._forkserver
     if server._forkserver_pid is not None:
-        # It would stop by itself, but not while a child of a job that hid from us is alive.
+        # By itself it would stay while a child that has left its job's session is alive.
         with contextlib.suppress(ProcessLookupError):
             os.kill(server._forkserver_pid, signal.SIGKILL)
         server._stop()
@@ -339,35 +307,46 @@ def _stop_server() -> None:
 def _work(
     job: Job, device: int, settle: str | None, messages: Connection, output: Connection
 ) -> None:
-    """The life of a worker: do its job, write how it ended, and be gone."""
+    """The life of a worker: do its job, write how it ended, and exit."""
     os.setsid()
     _die_with_driver()
-    _die_before_driver()
-    _redirect_output(output)
-    _reset_signals()
+    # When memory runs out the kernel takes a worker first, and the driver lives to report it.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+    # Output of C code and of child processes, too.
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(output.fileno(), number)
+        stream = open(number, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+    output.close()
+    # SIGINT and SIGTERM end the worker; SIGTERM and a crash first print where it was.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    faulthandler.enable(all_threads=False)
+    faulthandler.register(signal.SIGTERM, all_threads=False, chain=True)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(job.threads)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(job.threads)
     pipe = open(messages.fileno(), "wb", closefd=False)  # noqa: SIM115
 
-    def send(message: dict[str, Any]) -> None:
+    def send(**message: Any) -> None:
         pipe.write(json.dumps(message).encode() + b"\n")
         pipe.flush()
 
-    def report(fraction: float, note: str) -> None:
-        send({"fraction": fraction, "note": note})
-
     try:
         if settle is not None:
-            settling: Any = resolve(settle)
-            settling(device)
-        value = resolve(job.call)(job.payload, report)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is worth its last moment
-        send({"status": "done", "value": value})
+            select: Any = resolve(settle)
+            select(device)
+        value = resolve(job.call)(
+            job.payload, lambda fraction, note: send(fraction=fraction, note=note)
+        )
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a value that is there is worth sending
+        send(status="done", value=value)
     except BaseException as error:  # also a value that is no JSON
-        told = failure(job.id, error)
-        send({"status": told.status, "reason": told.reason, "detail": told.detail})
+        failed = failure(job.id, error)
+        send(status=failed.status, reason=failed.reason, detail=failed.detail)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # a thread that the job forgot must not hold up its outcome
@@ -381,7 +360,7 @@ def _die_with_driver() -> None:
     """
     driver = multiprocessing.parent_process()
     assert driver is not None
-    group = os.getpgrp()
+    group, pipe = os.getpgrp(), driver.sentinel
 
     def watch() -> None:
         driver.join()
@@ -390,31 +369,6 @@ def _die_with_driver() -> None:
     threading.Thread(target=watch, daemon=True).start()
     if sys.platform == "linux":
         # No thread runs while C code holds the interpreter's lock, but the kernel does.
-        pipe = driver.sentinel
         fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)
         fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def _die_before_driver() -> None:
-    """When memory runs out the kernel takes a worker, and the driver lives to tell of it."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")
-
-
-def _redirect_output(output: Connection) -> None:
-    """Write what the job prints to its file, also what C code and child processes print."""
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(output.fileno(), number)
-        stream = open(number, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
-        setattr(sys, name, stream)
-    output.close()
-
-
-def _reset_signals() -> None:
-    """SIGINT and SIGTERM end the worker, and a crash or a time-out first prints where it was."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    faulthandler.enable(all_threads=False)
-    faulthandler.register(signal.SIGTERM, all_threads=False, chain=True)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())

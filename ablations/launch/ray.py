@@ -1,9 +1,8 @@
-"""Jobs on a Ray cluster: one that is there, or one of this machine's own.
+"""Jobs on a Ray cluster: one that exists, or one started on this machine.
 
-Each job is a Ray task that asks for what it needs, and runs in a process of its own where Ray puts
-it. Ray's runtime environment brings the code, the task brings data and checkpoints, and what the
-job writes comes back: the machines share no disk. A worker or a machine that is lost costs the time
-since the last checkpoint, and nothing else.
+Each job is a Ray task that asks for what it needs and runs in a process of its own. The machines
+share no disk: Ray's runtime environment brings the code, the task brings data and checkpoints, and
+what the job writes comes back. A lost worker or machine costs the time since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -40,13 +39,12 @@ _KNOCK = 10.0  # seconds until nobody is at an address
 
 
 class RayLauncher(Launcher):
-    """Up to `capacity` jobs at once on a cluster; by default as many as it has accelerators, or
-    CPUs where jobs compute on these (`device`), as they do where it has no other.
+    """Up to `capacity` jobs at once; by default as many as the cluster has accelerators, or CPUs
+    where jobs compute on these (`device`, which is the CPU where there is no accelerator).
 
-    `address` is that of a cluster, as Ray understands it; without one, and without RAY_ADDRESS, a
-    cluster is started here. `imports` are modules of the user's own that travel along, `preload`
-    those that each Ray worker loads once for its jobs. A cluster that other machines can reach is
-    refused, unless it is `trusted` or RAY_AUTH_MODE says that it asks for a token.
+    Without `address` and RAY_ADDRESS a cluster is started here. `imports` are modules of the user's
+    that travel along, `preload` those that each Ray worker loads once for its jobs. A cluster that
+    other machines can reach is refused, unless it is `trusted` or RAY_AUTH_MODE asks for a token.
     """
 
     def __init__(
@@ -63,15 +61,17 @@ class RayLauncher(Launcher):
         try:
             if not (trusted or asks_for_token):
                 refuse_open_cluster(ray)
-            self.accelerators = int(self._total("GPU"))
+            nodes = self._nodes()
+            cores, accelerators = (sum(n.get(kind, 0) for n in nodes) for kind in ("CPU", "GPU"))
+            self.accelerators = int(accelerators)
             self.device = device or ("cuda" if self.accelerators else "cpu")
-            held = self._total("CPU") if self.device == "cpu" else self.accelerators
+            held = cores if self.device == "cpu" else accelerators
             super().__init__(capacity or max(1, int(held)))
             self._preload = tuple(preload)
             here = ray.get_runtime_context().get_node_id()
             beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
             self._mailbox = ray.remote(num_cpus=0, scheduling_strategy=beside)(Mailbox).remote()
-            # Lost work is begun again by us, with the newest checkpoint.
+            # Ray does not retry: this class does, with the newest checkpoint.
             self._task = ray.remote(max_retries=0)(run_here)
             # A process keeps the accelerators that it saw first, so each job has a new one.
             self._once = ray.remote(max_retries=0, max_calls=1)(run_here)
@@ -96,11 +96,8 @@ class RayLauncher(Launcher):
         self._ray.shutdown()
 
     def _nodes(self) -> list[dict[str, float]]:
-        """What each machine has; they come and go."""
+        """The resources of each machine; machines come and go."""
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-
-    def _total(self, resource: str) -> float:
-        return sum(node.get(resource, 0.0) for node in self._nodes())
 
     def _start(self, job: Job) -> None:
         nodes = self._nodes()
@@ -112,7 +109,11 @@ class RayLauncher(Launcher):
             return
         for path in set(job.reads) - self._reads.keys():
             self._reads[path] = self._ray.put(read_file(path))
-        files = {name: data for name in job.files if (data := _held(job, name)) is not None}
+        files = {
+            name: read_file(job.payload[name])
+            for name in job.files
+            if Path(job.payload[name]).exists()
+        }
         reads = {path: self._reads[path] for path in job.reads}
         attempt = self._running[job.id] = Attempt(job, secrets.token_hex(8))
         task = (self._once if job.accelerators else self._task).options(
@@ -130,7 +131,7 @@ class RayLauncher(Launcher):
             for attempt_id, fraction, note, files in self._ray.get(self._mailbox.take.remote()):
                 if job := attempts.get(attempt_id):
                     self._ready.append(Progress(job.id, fraction, note))
-                    with contextlib.suppress(OSError):  # without its checkpoint time is lost alone
+                    with contextlib.suppress(OSError):  # without a checkpoint only time is lost
                         _keep(job, files)
             for task in ended:
                 del self._running[tasks[task].job.id]
@@ -158,8 +159,8 @@ class RayLauncher(Launcher):
             errors.RuntimeEnvSetupError,
             errors.TaskUnschedulableError,
         ) as error:  # our own code on the other machine, not the job's
-            told = first_line(error), str(error)
-            outcome = Outcome(job.id, "error", None, *told, began=False)
+            why = first_line(error), str(error)
+            outcome = Outcome(job.id, "error", None, *why, began=False)
         except errors.RayError as error:  # the worker or its machine has gone
             if not attempt.is_stopping:
                 self._lose(job, first_line(error))
@@ -185,21 +186,9 @@ def _needs(job: Job, nodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
     Its memory is an estimate: it asks for no more than some machine has.
     """
     able = [node for node in nodes if node.get("GPU", 0.0) >= job.accelerators]
-    most = {
-        name: max((node.get(name, 0.0) for node in able), default=0.0) for name in ("CPU", "memory")
-    }
-    return {
-        "CPU": max(job.threads, most["CPU"] if job.alone else 0.0),
-        "GPU": job.accelerators,
-        "memory": min(job.memory, int(most["memory"])),
-    }
-
-
-def _held(job: Job, name: str) -> bytes | None:
-    try:
-        return read_file(job.payload[name])
-    except FileNotFoundError:
-        return None
+    cores, memory = (max((n.get(kind, 0) for n in able), default=0) for kind in ("CPU", "memory"))
+    cpus = max(job.threads, cores if job.alone else 0)
+    return {"CPU": cpus, "GPU": job.accelerators, "memory": min(job.memory, int(memory))}
 
 
 def _keep(job: Job, files: Mapping[str, bytes]) -> None:
@@ -240,33 +229,42 @@ def run_here(
     reads: Mapping[str, Any],
     preload: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Run a job on the machine of this Ray worker; how it ended, and the files that it wrote.
+    """Run a job in a process of this machine; how it ended, and the files that it wrote.
 
-    It can crash, run out of time or leave children behind, as on the driver's machine. Where the
-    Ray worker itself is lost, that was no fault of the job's.
+    The job may crash, run out of time or leave children behind; this Ray worker survives that.
     """
     import ray
 
     for path, reference in reads.items():
-        from ablations.tasks.data.lines import (
-            brought_to,
-        )  # it loads torch, which the job alone needs
+        from ablations.tasks.data.files import brought_to  # it loads torch, for such jobs alone
 
         place, data = brought_to(path), ray.get(reference)
         if place is not None and not (place.exists() and place.read_bytes() == data):
             write_atomic(place, data)
     with tempfile.TemporaryDirectory(prefix="job-", dir=Path.cwd()) as folder:
-        carried = Carried(Path(folder), job, files)
+        paths = {name: Path(folder, name) for name in job.files}
+        for name, data in files.items():
+            paths[name].write_bytes(data)
+        known = {name: _version(paths[name]) for name in files}
+
+        def written() -> dict[str, bytes]:
+            """Files that are new or have changed since the last call."""
+            found = {}
+            for name, path in paths.items():
+                with contextlib.suppress(FileNotFoundError):
+                    if (version := _version(path)) != known.get(name):
+                        found[name], known[name] = path.read_bytes(), version
+            return found
 
         def report(event: Progress) -> None:
-            mail = attempt, event.fraction, event.note, carried.written()
-            ray.get(mailbox.put.remote(*mail))
+            ray.get(mailbox.put.remote(attempt, event.fraction, event.note, written()))
 
         def is_stopping() -> bool:
             return bool(ray.get(mailbox.is_stopping.remote(attempt)))
 
-        outcome = _local(preload).run(carried.job, report, is_stopping)
-        return {"outcome": vars(outcome), "files": carried.written(), "node": platform.node()}
+        payload = {**job.payload, **{name: str(path) for name, path in paths.items()}}
+        outcome = _local(preload).run(replace(job, payload=payload), report, is_stopping)
+        return {"outcome": vars(outcome), "files": written(), "node": platform.node()}
 
 
 @cache
@@ -275,41 +273,19 @@ def _local(preload: tuple[str, ...]) -> LocalLauncher:
     return LocalLauncher(1, preload)
 
 
-class Carried:
-    """A job whose files are in a folder of its own, and what it has written there."""
-
-    def __init__(self, folder: Path, job: Job, files: Mapping[str, bytes]) -> None:
-        self._places = {name: folder / name for name in job.files}
-        for name, data in files.items():
-            self._places[name].write_bytes(data)
-        self._known = {name: _version(self._places[name]) for name in files}
-        paths = {name: str(place) for name, place in self._places.items()}
-        self.job = replace(job, payload={**job.payload, **paths})
-
-    def written(self) -> dict[str, bytes]:
-        """Files that are new, or others than they were the last time."""
-        found = {}
-        for name, place in self._places.items():
-            with contextlib.suppress(FileNotFoundError):
-                version = _version(place)
-                if version != self._known.get(name):
-                    found[name], self._known[name] = place.read_bytes(), version
-        return found
-
-
 def _version(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_ino, found.st_mtime_ns
 
 
-# The way to a cluster.
+# Finding a cluster.
 
 
 def connect(address: str | None, capacity: int | None, imports: Sequence[str]) -> Any:
     """Ray, joined to a cluster or to one that is started here, with our code for its workers."""
     if address is None or is_loopback(address.rpartition(":")[0]):
-        # Before it is loaded: else it takes 127.0.0.1 for what others call this machine, opens its
-        # own cluster to them and does not find one that is on loopback.
+        # Before it is loaded: else it replaces 127.0.0.1 by this machine's outer address, opens its
+        # own cluster to others and does not find one that is on loopback.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning of the future
     try:
@@ -340,8 +316,8 @@ def connect(address: str | None, capacity: int | None, imports: Sequence[str]) -
 
 
 def _pack(folder: Path, imports: Iterable[str]) -> None:
-    """Our code, the user's modules and the names of the tasks: all that a worker needs."""
-    from ablations.tasks.cache import announced
+    """Copy what a worker needs: our code, the user's modules and the names of the tasks."""
+    from ablations.tasks.task import announced
 
     ours = {
         path.relative_to(ROOT).as_posix(): path
@@ -356,7 +332,7 @@ def _pack(folder: Path, imports: Iterable[str]) -> None:
 
 
 def _knock(address: str) -> None:
-    """ConfigError at once where nobody is there: Ray itself would try for ten minutes."""
+    """ConfigError at once where nothing listens: Ray itself would try for ten minutes."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or "/" in host:  # Ray has other words for an address, such as auto
         return
@@ -379,13 +355,9 @@ def refuse_open_cluster(ray: Any) -> None:
     """ConfigError where other machines can reach the cluster: it runs whatever it is sent."""
     nodes = [node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]]
     if outside := sorted({address for address in nodes if not is_loopback(address)}):
-        raise ConfigError(
-            [
-                f"--on ray: machines beside this one can reach the cluster ({outside[0]}), and it "
-                "runs whatever it is sent by anyone. Start it with RAY_AUTH_MODE=token, and set "
-                "that here, too; or say --trust-cluster where its network is closed"
-            ]
-        )
+        fix = "start it with RAY_AUTH_MODE=token, and set that here, too; or --trust-cluster"
+        problem = f"other machines can reach the cluster ({outside[0]}), and it runs what they send"
+        raise ConfigError([f"--on ray: {problem}: {fix}, where its network is closed"])
 
 
 def is_loopback(address: str) -> bool:

@@ -1,14 +1,12 @@
-"""Jobs on a Slurm cluster, through submitit: what waits is submitted as one job array.
+"""Jobs on a Slurm cluster, through submitit: waiting jobs are submitted as one job array.
 
-The disk is shared, as on every cluster, so nothing has to be carried. The folder holds submitit's
-files in one subfolder a submission, and up to three small files a job, named by a hash of its id:
-`.json` says how it was submitted, `.lines` what it reports and how it ended, and `.cancelled` is
-there once its own driver has told it to stop.
+The disk is shared, so no file travels. The folder holds submitit's files in one subfolder a
+submission, and up to three small files a job, named by a hash of its id: `.json` says how it was
+submitted, `.lines` what it reports and how it ended, `.cancelled` that its driver cancelled it.
 
 When a driver is killed its jobs go on, and the same command collects them. Leaving the launcher's
-context, by Ctrl-C as by an error, cancels what is in flight. A job that is preempted, loses its
-node or comes near its time limit is started again by Slurm and goes on from its checkpoint: that is
-no outcome.
+context cancels them. Slurm restarts a job that is preempted, loses its node or comes near its time
+limit, and the job resumes from its checkpoint: that is no outcome.
 """
 
 from __future__ import annotations
@@ -44,8 +42,8 @@ _RESTARTS = 10_000  # time limits that one job may use up, one after the other
 _START = 60.0  # seconds that a job may need until its function is called
 _ANSWER = 30.0  # seconds until Slurm counts as silent
 _LOOKS = 15  # polls of the files between two questions to Slurm, which everybody shares
-_SETTLES = 5  # polls that the disk may lag behind what Slurm says
-_PATIENCE = 120.0  # seconds until what was cancelled is no longer waited for
+_LAGS = 5  # polls that the disk may lag behind what Slurm says
+_PATIENCE = 120.0  # seconds until a cancelled job is no longer waited for
 _TAIL = 2_000  # characters of a log
 _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
@@ -99,10 +97,10 @@ class SlurmProfile:
             raise ConfigError(problems)
 
     def options(self, job: Job) -> dict[str, Any]:
-        """What a job needs, in submitit's words for sbatch. Jobs that need the same share an array.
+        """What a job needs, in submitit's words for sbatch; jobs with equal needs share an array.
 
-        The job's program takes the place of the batch shell: srun or a shell between it and Slurm
-        would end at the first of Slurm's signals.
+        The job's program replaces the batch shell: srun or a shell between it and Slurm would end
+        at the first of Slurm's signals.
         """
         minutes, memory = self.minutes, None
         if job.seconds is not None:  # what asks for less starts sooner
@@ -110,28 +108,18 @@ class SlurmProfile:
             minutes = min(minutes, math.ceil(needed / 60))
         if self.gigabytes is not None:
             memory = f"{1024 * math.ceil(max(self.gigabytes, job.memory / 2**30))}MB"
+        gres = f"{self.gpu}:{math.ceil(job.accelerators)}" if job.accelerators else None
+        if 0 < job.accelerators < 1 and self.shards:
+            gres = f"shard:{math.ceil(job.accelerators * self.shards)}"
+        extra = {key: value for key, value in self.extra.items() if value is not None}
         return {
             **{name: getattr(self, name) for name in ("partition", "account", "qos", "constraint")},
-            "time": minutes,
+            **{"time": minutes, "mem": memory, "gres": gres, "exclusive": job.alone or None},
             "cpus_per_task": max(self.cpus, job.threads),
-            "mem": memory,
-            "gres": self._gres(job.accelerators),
-            "exclusive": job.alone or None,
             "setup": list(self.setup),
             "use_srun": False,
-            "additional_parameters": {
-                "signal": f"B:USR2@{self.warning}",
-                "requeue": True,
-                **{key: value for key, value in self.extra.items() if value is not None},
-            },
+            "additional_parameters": {"signal": f"B:USR2@{self.warning}", "requeue": True, **extra},
         }
-
-    def _gres(self, accelerators: float) -> str | None:
-        if not accelerators:
-            return None
-        if accelerators < 1 and self.shards:
-            return f"shard:{math.ceil(accelerators * self.shards)}"
-        return f"{self.gpu}:{math.ceil(accelerators)}"
 
 
 def read_slurm_profile(file: str | None) -> SlurmProfile:
@@ -160,15 +148,10 @@ class SlurmLauncher(Launcher):
         self._folder = _private(folder)
         self._profile, self._poll = profile, poll
         self._running: dict[str, Submitted] = {}
-        self._new: set[str] = set()  # not yet looked for among what is in flight
-        self._told: list[Submitted] = []  # the reader has their outcome
+        self._done: list[Submitted] = []  # the reader has their outcome
         self._look_at = self._submit_at = 0.0  # not before
         self._give_up_at = math.inf
         self._has_submitted = False
-
-    def submit(self, job: Job) -> None:
-        super().submit(job)
-        self._new.add(job.id)
 
     def _stop(self, names: Sequence[str]) -> None:
         for name in names:
@@ -176,46 +159,41 @@ class SlurmLauncher(Launcher):
         self._look_at, self._give_up_at = 0.0, time.monotonic() + _PATIENCE
 
     def _fill(self) -> None:
-        """Find waiting jobs among those in flight. Submit the others, a few together: those that
-        need the same as one array, which holds back what is more than the capacity."""
-        while self._told:  # the reader comes back for more, so it has stored their outcomes
-            self._told.pop().forget()
+        """Find waiting jobs that an earlier driver submitted. Submit the others, several together:
+        those with equal needs as one array, of which Slurm runs `capacity` at once."""
+        while self._done:  # the reader comes back for more, so it has stored their outcomes
+            self._done.pop().forget()
         while self._waiting and time.monotonic() >= self._submit_at:
             room = self.capacity - len(self._running) if self._running else _LARGEST
             with defer_signals():  # what is submitted must be written down
-                if self._new:
-                    self._attach()
+                waiting = self._waiting.values()
+                if left := [one for job in waiting if (one := Submitted.left(self._folder, job))]:
+                    self._attach(left)
                 elif room >= max(1, self.capacity // 4):
-                    options = {name: self._profile.options(j) for name, j in self._waiting.items()}
-                    first = next(iter(options.values()))
-                    alike = [job for name, job in self._waiting.items() if options[name] == first]
-                    self._submit(alike[:room], first)
+                    options = self._profile.options(next(iter(waiting)))
+                    equal = [job for job in waiting if self._profile.options(job) == options]
+                    self._submit(equal[:room], options)
                 else:
                     return
 
-    def _attach(self) -> None:
-        """Go on with what an earlier driver submitted, if it is the same and can still end."""
-        waiting = [self._waiting[name] for name in self._new if name in self._waiting]
-        found = [one for job in waiting if (one := Submitted.left(self._folder, job))]
-        states = _states() if found else {}
-        if states is None:
+    def _attach(self, left: Sequence[Submitted]) -> None:
+        """Take over what an earlier driver submitted, if it does the same and can still end."""
+        if (states := _states()) is None:
             self._submit_at = time.monotonic() + _LOOKS * self._poll
             return
-        self._new.clear()
-        for one in found:
+        for one in left:
             events = one.news()
             is_alive = states.get(str(one.number), "GONE") not in _ENDED
             if one.is_wanted and (is_alive or one.outcome):
                 self._running[one.job.id] = one
                 del self._waiting[one.job.id]
                 self._ready += events
-            else:
-                # Without a number, its driver died before it knew that.
+            else:  # without a number, its driver died before it knew that
                 _ask("scancel", one.number or f"--name={one.name}")
                 one.forget()
 
     def _submit(self, jobs: Sequence[Job], options: dict[str, Any]) -> None:
-        """Hand them over as one array."""
+        """Submit them as one array."""
         name = f"ablations-{secrets.token_hex(4)}"
         submitted = [Submitted(self._folder, job, name) for job in jobs]
         utils = self._submitit.core.utils
@@ -232,8 +210,7 @@ class SlurmLauncher(Launcher):
             if not self._has_submitted:
                 words = " ".join(str(error).split()) or "sbatch gave no reason"
                 raise ConfigError([f"{words}; mend the Slurm profile"]) from None
-            # What was taken once will be taken again, such as when others leave the queue.
-            self._submit_at = time.monotonic() + _LOOKS * self._poll
+            self._submit_at = time.monotonic() + _LOOKS * self._poll  # the queue may be full
             return
         self._has_submitted = True
         for one, one.number in zip(submitted, numbers, strict=True):
@@ -243,12 +220,11 @@ class SlurmLauncher(Launcher):
         self._look_at = time.monotonic() + _LOOKS * self._poll
 
     def _sbatch(self, jobs: Sequence[Submitted], options: dict[str, Any]) -> list[str]:
-        """What Slurm calls each of them."""
+        """Submit them; the number that Slurm gives each."""
         python = f"exec {shlex.quote(sys.executable)}"
         executor = self._submitit.SlurmExecutor(jobs[0].subfolder, _RESTARTS, python=python)
-        executor.update_parameters(
-            **options, job_name=jobs[0].name, array_parallelism=self.capacity
-        )
+        limits = {"job_name": jobs[0].name, "array_parallelism": self.capacity}
+        executor.update_parameters(**options, **limits)
         grace = self._profile.grace
         calls = [OnCluster(json.dumps(asdict(one.job)), str(one.base), grace) for one in jobs]
         kept = {n: v for n, v in os.environ.items() if n.startswith(("SLURM_CONF", "SBATCH_"))}
@@ -261,13 +237,13 @@ class SlurmLauncher(Launcher):
             return [job.job_id for job in executor.submit_array(calls)]
 
     def _wait(self) -> None:
-        """Take note of what jobs have written, and now and then of what Slurm says."""
+        """Read what jobs have written, and now and then what Slurm says."""
         if self._running and time.monotonic() >= self._look_at:
             self._look()
         for one in [*self._running.values()]:
             with defer_signals():  # what is taken must not be lost
                 self._ready += one.news()
-                one.end(_SETTLES * self._poll, is_given_up=time.monotonic() >= self._give_up_at)
+                one.end(_LAGS * self._poll, is_given_up=time.monotonic() >= self._give_up_at)
                 if one.outcome is None:
                     continue
                 del self._running[one.job.id]
@@ -275,7 +251,7 @@ class SlurmLauncher(Launcher):
                     one.forget()
                     self._lose(one.job, str(one.outcome.reason))
                 else:
-                    self._told.append(one)
+                    self._done.append(one)
                     self._ready.append(one.outcome)
         if not self._ready:
             time.sleep(self._poll)
@@ -291,18 +267,16 @@ class SlurmLauncher(Launcher):
 
 
 class Submitted:
-    """A job in the queue, as its driver sees it and as its files tell a later one."""
+    """A job in the queue, as its driver sees it; its files say the same to a later driver."""
 
     def __init__(self, folder: Path, job: Job, name: str, number: str | None = None) -> None:
         self.job, self.name, self.number = job, name, number
         self.base = folder / hashlib.sha256(job.id.encode()).hexdigest()[:32]
         self.subfolder = folder / name
         plain = json.dumps([job.call, job.payload], sort_keys=True)
-        self.does = hashlib.sha256(plain.encode()).hexdigest()
-        """Equal for jobs that do the same."""
+        self.work = hashlib.sha256(plain.encode()).hexdigest()  # equal for jobs that do the same
         self.is_wanted, self.is_cancelled = True, False
-        self.state: str | None = None
-        """In Slurm's words."""
+        self.state: str | None = None  # in Slurm's words
         self.outcome: Outcome | None = None
         self._ended = math.inf  # when Slurm first said so
         self._began: float | None = None
@@ -315,14 +289,14 @@ class Submitted:
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             held = json.loads(read_file(cls(folder, job, "").file("json")))
             one = cls(folder, job, held["name"], held["number"])
-            is_same = held["does"] == one.does and not one.file("cancelled").exists()
+            is_same = held["work"] == one.work and not one.file("cancelled").exists()
             one.is_wanted = is_same and one.number is not None
             return one
         return None
 
     def note(self) -> None:
         """Write down how it is submitted: before, and again once it has a number."""
-        held = {"name": self.name, "number": self.number, "does": self.does}
+        held = {"name": self.name, "number": self.number, "work": self.work}
         write_atomic(self.file("json"), json.dumps(held))
 
     def file(self, kind: str) -> Path:
@@ -331,11 +305,11 @@ class Submitted:
     def cancel(self) -> None:
         """Let the job know that its own driver tells it to stop."""
         self.is_cancelled = True
-        with contextlib.suppress(OSError):  # then what it has so far is lost, and no more
+        with contextlib.suppress(OSError):  # then only what it has so far is lost
             self.file("cancelled").touch()
 
     def forget(self) -> None:
-        """Its outcome was taken, or it has none. Logs go with the last job of a submission."""
+        """Delete its files; the logs go with the last job of a submission."""
         for kind in ("json", "lines", "cancelled"):
             self.file(kind).unlink(missing_ok=True)
         (self.subfolder / f"{self.number}_submitted.pkl").unlink(missing_ok=True)
@@ -348,13 +322,11 @@ class Submitted:
         self._ended = min(self._ended, time.monotonic()) if state in _ENDED else math.inf
 
     def news(self) -> list[Event]:
-        """What it has reported since the last time; its outcome, which comes last, is kept."""
+        """What it has reported since the last call; its outcome, which comes last, is kept."""
         with contextlib.suppress(OSError):  # else a network disk may go on to hide what is new
             os.listdir(self.base.parent)
         try:
-            with open(self.file("lines"), "rb") as file:
-                file.seek(self._read)
-                written = file.read()
+            written = self.file("lines").read_bytes()[self._read :]
         except FileNotFoundError:
             return []
         self._began = self._began or time.monotonic()
@@ -370,18 +342,18 @@ class Submitted:
                     events.append(Progress(self.job.id, **said))
         return events
 
-    def end(self, settling: float, is_given_up: bool) -> None:
-        """Take note of an end that Slurm tells of, or that its driver has decided on."""
-        if self.outcome is None and time.monotonic() - self._ended >= settling:
+    def end(self, lag: float, is_given_up: bool) -> None:
+        """Take note of an end that Slurm reports, or that its driver has decided on."""
+        if self.outcome is None and time.monotonic() - self._ended >= lag:
             self.outcome = self._without_result()
-        if self.is_cancelled and (self.outcome or is_given_up):
+        if self.is_cancelled and self.outcome:
+            self.outcome = replace(self.outcome, status="killed", reason="cancelled")
+        elif self.is_cancelled and is_given_up:
             silent = "cancelled; the cluster does not say that it has ended"
-            held = self.outcome or Outcome(self.job.id, "killed", reason=silent)
-            reason = "cancelled" if self.outcome else silent
-            self.outcome = replace(held, status="killed", reason=reason)
+            self.outcome = Outcome(self.job.id, "killed", reason=silent)
 
     def _without_result(self) -> Outcome:
-        """The outcome of a job that ended before it could tell."""
+        """The outcome of a job that ended before it could write one."""
         assert self.state is not None
         logs = [self.subfolder / f"{self.number}_0_log.{end}" for end in ("out", "err")]
         written = [log.read_text("utf-8", "replace")[-_TAIL:] for log in logs if log.exists()]
@@ -400,16 +372,13 @@ class OnCluster:
     """One job as the cluster runs it, by a local launcher there; submitit keeps it as a pickle.
 
     Slurm sends SIGTERM before it takes a machine away, and starts the job again by itself. Near the
-    time limit it sends SIGUSR2; then the job asks to be started again. Either way it tells no
-    outcome, and goes on from its checkpoint.
+    time limit it sends SIGUSR2; then the job asks to be started again. Either way it writes no
+    outcome, and resumes from its checkpoint.
     """
 
-    job: str
-    """A `Job` as JSON."""
-    base: str
-    """Its files, but for their endings."""
-    grace: float
-    """Seconds from being told to stop until it is killed."""
+    job: str  # as JSON
+    base: str  # path of its files, without their endings
+    grace: float  # seconds from being told to stop until it is killed
 
     def __call__(self) -> None:
         job = Job(**json.loads(self.job))
@@ -417,17 +386,23 @@ class OnCluster:
         came: list[int] = []
         for each in (signal.SIGTERM, _NEAR_THE_LIMIT):
             signal.signal(each, lambda number, _frame: came.append(number))
-        if self._is_cancelled():  # told before anyone could hear it
+        if self._is_cancelled():  # before this process could hear it
             came.append(signal.SIGTERM)
         with open(f"{self.base}.lines", "ab", buffering=0) as lines:
+
+            def report(event: Progress) -> None:
+                line = json.dumps({"fraction": event.fraction, "note": event.note}) + "\n"
+                with contextlib.suppress(OSError):  # the job itself reports a full disk
+                    lines.write(line.encode())
+
             lines.write(b"\n")  # it has begun; the line before may be torn
             with LocalLauncher(1, preload=(), grace=self.grace) as launcher:
-                outcome = launcher.run(job, lambda event: _write(lines, event), lambda: bool(came))
-            # Slurm tells all processes of a job: its own may have heard before this one.
-            is_told = came or (outcome.status, outcome.reason) == ("killed", "SIGTERM")
-            if is_told and outcome.value is None and not self._is_cancelled():
+                outcome = launcher.run(job, report, lambda: bool(came))
+            # Slurm signals all processes of a job: the worker may have heard before this one.
+            is_stopped = came or (outcome.status, outcome.reason) == ("killed", "SIGTERM")
+            if is_stopped and outcome.value is None and not self._is_cancelled():
                 if _NEAR_THE_LIMIT not in came:
-                    raise SystemExit("Told to stop: it goes on from its checkpoint.")
+                    raise SystemExit("Stopped: it resumes from its checkpoint.")
                 kept = [file for name, file in job.payload.items() if name.startswith("unfinished")]
                 if any(Path(file).exists() for file in kept):
                     requeue(_NEAR_THE_LIMIT, None)  # and does not return
@@ -435,17 +410,11 @@ class OnCluster:
             lines.write(json.dumps(asdict(outcome)).encode() + b"\n")
 
     def checkpoint(self) -> Any:
-        """What submitit is to start again: the very same, since the job has its own checkpoint."""
+        """What submitit starts again: the same call, since the job has its own checkpoint."""
         return _load_submitit().core.utils.DelayedSubmission(self)
 
     def _is_cancelled(self) -> bool:
         return Path(f"{self.base}.cancelled").exists()
-
-
-def _write(lines: Any, event: Progress) -> None:
-    line = json.dumps({"fraction": event.fraction, "note": event.note}) + "\n"
-    with contextlib.suppress(OSError):  # a full disk is the job's own to tell of
-        lines.write(line.encode())
 
 
 def _private(folder: Path) -> Path:
@@ -469,8 +438,8 @@ def _load_submitit() -> Any:
     try:
         return importlib.import_module("submitit")
     except ImportError:
-        problem = "Slurm needs the package submitit: pip install -e '.[slurm]'"
-        raise ConfigError([problem]) from None
+        fix = "pip install -e '.[slurm]'"
+        raise ConfigError([f"Slurm needs the package submitit: {fix}"]) from None
 
 
 def _states() -> dict[str, str] | None:
@@ -479,23 +448,15 @@ def _states() -> dict[str, str] | None:
     squeue is on every cluster; sacct, which submitit asks, is not.
     """
     words = ["--me", "--noheader", "--array", "--states=all", "--format=%i|%T"]
-    written = _ask("squeue", *words)
-    if written is None:
+    if (written := _ask("squeue", *words)) is None:
         return None
     return dict(line.strip().split("|", 1) for line in written.splitlines() if "|" in line)
 
 
 def _ask(*words: str) -> str | None:
     """What a command of Slurm's prints; None if it fails."""
+    quiet: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER,
-            check=True,
-        )
+        return subprocess.check_output(words, text=True, timeout=_ANSWER, **quiet)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout

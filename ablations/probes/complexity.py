@@ -5,20 +5,29 @@ T: positions, D: d_model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ablations.benchmarks.throughput import first_mixer, mixer_of
-from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
+from ablations.benchmarks.child import in_child, peak_bytes
+from ablations.benchmarks.throughput import (
+    LayerTime,
+    Throughput,
+    mixer_of,
+    random_batch,
+    untrained,
+    without_data,
+)
+from ablations.measurement import MEASUREMENT, Measured, Metric, Place, Probe
 from ablations.tasks.task import Task
 from model.batch import positions
 from model.build import build
@@ -64,7 +73,7 @@ class Complexity(Probe):
             at = {"length": length}
             measurements.append(self.measurement("mixing_work", flops["mixing"], at))
             measurements.append(self.measurement("projection_work", flops["projections"], at))
-        layer = first_mixer(config, task)
+        layer = mixer_of(untrained(config, task))
         for length in STEP_LENGTHS:
             found = operations(layer, config["model"]["d_model"], length)
             hidden = f"{found.kernels[0]} hides its steps" if found.kernels else None
@@ -131,8 +140,8 @@ def operations(layer: Mixer, width: int, length: int) -> Operations:
 
 
 def longest_path(config: dict[str, Any], task: Task, length: int) -> int:
-    """Applications until the last output can depend on the first input, told by which entries of
-    each application's Jacobian are not zero."""
+    """Applications until the last output can depend on the first input: those entries of the
+    Jacobians that are not zero."""
     narrow = {**config["model"], "d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
     narrow |= {"depth": length, "max_len": max(length, config["model"]["max_len"])}
     model = build(narrow, task.source_size, task.target_size, config["seed"]).double()
@@ -172,8 +181,8 @@ def _pattern(layer: Mixer, length: int) -> NDArray[np.bool_]:
 
 
 def _cell_path(layer: Mixer, cells: Iterable[Layer], length: int) -> int:
-    """How many steps of a cell stand between the first input and the last output, by following the
-    state that each step hands on. A product of so many Jacobians would round to zero."""
+    """Steps of a cell between the first input and the last output, by following the state from
+    step to step. A product of so many Jacobians would round to zero."""
     steps: dict[int, int] = {}  # of a state, by its first tensor: steps since the first input
 
     def followed(step: Any) -> Any:
@@ -196,3 +205,81 @@ def _cell_path(layer: Mixer, cells: Iterable[Layer], length: int) -> int:
             exits.callback(vars(cell).pop, "run")
         layer(x_BTD, context)
     return max(steps.values(), default=0)
+
+
+LENGTHS = (128, 256, 512, 1024, 2048)
+LEAST = 1 << 20  # bytes: what was free in the heap hides smaller peaks
+LAYER, MODEL = "layer", "model"  # of what
+
+
+@MEASUREMENT.register("memory")
+class Memory(Probe):
+    """On the path that really runs, one sequence, each in a process of its own.
+
+    saved_bytes: what autograd keeps from forward to backward, each storage once, weights apart.
+    peak_memory: the most that a training step adds to a process which has taken a small one.
+    """
+
+    metrics: ClassVar = {
+        "saved_bytes": Metric("bytes", "lower", "kept for backward", repeats="nothing"),
+        "peak_memory": Metric("bytes", "lower", "peak memory", repeats="nothing"),
+    }
+
+    def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
+        measurements = []
+        for of in (LAYER, MODEL):
+            for length in LENGTHS:
+                at: dict[str, float | str] = {"of": of, "length": length}
+                for metric, read in (("saved_bytes", _saved), ("peak_memory", _peak)):
+                    asked = partial(read, of, config, without_data(task), device, length)
+                    value, reason = in_child(asked)
+                    measurements.append(self.measurement(metric, value, at, reason=reason))
+        return Measured(measurements)
+
+
+def saved_bytes(of: str, config: dict[str, Any], task: Task, length: int) -> int:
+    """Of one forward pass in training, with one sequence."""
+    model = build(config["model"], task.source_size, task.target_size, config["seed"]).train()
+    forward: Callable[[], Any]
+    if of == LAYER:
+        layer: nn.Module = mixer_of(model)
+        generator = torch.Generator().manual_seed(0)
+        shape = 1, length, config["model"]["d_model"]
+        x_BTD = torch.randn(shape, generator=generator).requires_grad_(True)
+        context = Context(positions(length, x_BTD), causal=True)
+        forward = lambda: layer(x_BTD, context)  # noqa: E731
+    else:
+        batch = random_batch(task, length, 1)
+        forward = lambda: model(batch)  # noqa: E731
+    own = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
+    held: dict[int, Any] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own:
+            held[storage._cdata] = storage  # held, so that its number is not given again
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        answer = forward()
+    del answer
+    return sum(storage.nbytes() for storage in held.values())
+
+
+def _saved(
+    of: str, config: dict[str, Any], task: Task, device: torch.device, length: int, _: Any
+) -> int:
+    return saved_bytes(of, config, task, length)
+
+
+def _peak(
+    of: str, config: dict[str, Any], task: Task, device: torch.device, length: int, _: Any
+) -> int:
+    timing = LayerTime() if of == LAYER else Throughput()
+    small: Place = {"length": 2, "batch": 1, "pass": "training"}
+    timing.prepare(config, task, device, small)()  # pays for what any first call loads
+    call = timing.prepare(config, task, device, {**small, "length": length})
+    peak = peak_bytes(call, device)
+    if peak < LEAST:
+        raise ValueError(f"below {LEAST >> 20} MiB, which is less than the size of a process shows")
+    return peak

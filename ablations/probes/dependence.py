@@ -1,4 +1,4 @@
-"""What an output depends on, shown by changing all that it should not.
+"""What an output depends on, found by changing everything that it should not.
 
 B: sequences, T: positions, D: width of an answer, which is d_model or the vocabulary.
 """
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ablations.benchmarks.padding import padded
+from ablations.benchmarks.throughput import padded
 from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
 from ablations.tasks.task import Task
 from model.batch import BOS, IGNORE, Batch
@@ -92,8 +92,8 @@ class Mixing(Probe):
 
 @MEASUREMENT.register("padding_seen")
 class PaddingSeen(Probe):
-    """The largest change of a logit, in float64, when the padding is doubled: `told` the lengths,
-    or `untold`, which shows that such a change would be seen."""
+    """The largest change of a logit, in float64, when the padding is doubled: with the lengths
+    (`told`), or without them (`untold`), which shows that such a change would be seen."""
 
     metrics: ClassVar = {"padding_gap": Metric("nats", "lower", "largest change of a logit")}
 

@@ -17,12 +17,11 @@ from torch import Tensor
 from ablations.benchmarks.throughput import random_batch
 from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
 from ablations.tasks.task import Task
-from model.attention import MASK, PATH, Path
+from model.attention import MASK, PATH, SCALE, Path
 from model.batch import Batch, cross_entropy
 from model.build import build, resolve
 from model.layers import evaluating
 from model.positions import InputScheme
-from model.scale import SCALE
 
 WIDTH = 64  # of the slide's heads
 PRINTED = {
@@ -267,7 +266,7 @@ def vectors(scheme: InputScheme) -> Tensor:
     if scheme.reach is not None and scheme.reach < needed:
         raise ValueError(
             f"positions of {width} dimensions that end at max_len={scheme.reach} are too few to "
-            f"tell a map from a table: set model.max_len to at least {needed}"
+            f"distinguish a map from a table: set model.max_len to at least {needed}"
         )
     return scheme.vectors(torch.arange(needed)).double()
 

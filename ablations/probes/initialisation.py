@@ -14,13 +14,12 @@ from torch import Tensor, nn
 
 from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
 from ablations.tasks.task import Budget, Task
-from model.attention import attention
+from model.attention import SCALE, Scale, attention
 from model.batch import BOS, EOS, Batch, cross_entropy
 from model.build import build
 from model.init import INIT, initialise
-from model.layers import evaluating
+from model.layers import evaluating, hooked
 from model.mixers import Context
-from model.scale import SCALE, Scale
 from model.transformer import Block, Stack, Transformer
 
 SEQUENCES, SYMBOLS = 64, 16
@@ -110,13 +109,8 @@ def relative_changes(model: nn.Module, batch: Batch) -> list[float]:
     blocks = [part for part in model.modules() if isinstance(part, Block)]
     if not blocks:
         raise ValueError("this model has no blocks: choose a transformer")
-    handles = [block.register_forward_hook(hook) for block in blocks]
-    try:
-        with evaluating(model):
-            model(batch)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooked(blocks, hook), evaluating(model):
+        model(batch)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,14 +12,14 @@ import torch
 from torch import nn
 
 from ablations.benchmarks.child import in_a_line, in_child
+from ablations.benchmarks.session import synchronise
 from ablations.benchmarks.throughput import random_batch, without_data
-from ablations.benchmarks.timing import synchronise
 from ablations.measurement import MEASUREMENT, Measured, Metric, Probe
 from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from model import presets
 from model.build import build
-from model.flops import KINDS, count, kinds_of
+from model.flops import KINDS, count, following, kinds_of
 from model.layers import evaluating
 from model.mixers import Mixer
 from model.positions import Learned
@@ -158,29 +158,17 @@ def _kinds(model: nn.Module) -> dict[nn.Module, str]:
 @contextmanager
 def _clocked(model: nn.Module, device: torch.device) -> Iterator[dict[str, float]]:
     """Seconds by the kind of the innermost module at work."""
-    kinds = _kinds(model)
     spent: dict[str, float] = dict.fromkeys(KINDS, 0.0)
-    at_work = [kinds[model]]
-    since = [time.perf_counter()]
+    since = time.perf_counter()
 
-    def note() -> None:
+    def note(kind: str) -> None:
+        nonlocal since
         synchronise(device)
         now = time.perf_counter()
-        spent[at_work[-1]] += now - since[0]
-        since[0] = now
+        spent[kind] += now - since
+        since = now
 
-    def enter(module: nn.Module, given: Any) -> None:
-        note()
-        at_work.append(kinds[module])
-
-    def leave(module: nn.Module, given: Any, answer: Any) -> None:
-        note()
-        at_work.pop()
-
-    with ExitStack() as exits:
-        for module in model.modules():
-            exits.callback(module.register_forward_pre_hook(enter).remove)
-            exits.callback(module.register_forward_hook(leave).remove)
+    with following(model, _kinds(model), note):
         yield spent
 
 

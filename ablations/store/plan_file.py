@@ -32,7 +32,6 @@ class _Trial(TypedDict):
     factors: dict[str, str]
     id: TrialId
     settings: str
-    role: Literal["report", "tune"]
     tuned: dict[str, Any]
     sources: list[str]
     work: Annotated[Number, Field(ge=0)]
@@ -61,7 +60,6 @@ class _Entry(TypedDict):
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
     name: str
-    arms: Literal["fixed", "tuned", "tuning"]
     question: str
     task: str
     baseline: str

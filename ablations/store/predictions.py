@@ -35,7 +35,6 @@ class _Prediction(BaseModel):
     """Coordinates of the measurement."""
     factors: dict[str, str] = Field(default_factory=dict)
     """Levels of crossed factors; where one is not named, it holds at every level."""
-    arms: Literal["fixed", "tuned"] = "fixed"
     because: str | None = None
     """Why a difference of this size matters."""
 

@@ -6,7 +6,7 @@ This room is the only door between measuring and analysing, so it knows neither 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -103,11 +103,8 @@ class Measurement:
             if self.value is None and not self.reason:
                 raise ValueError(f"{name} has neither a value nor a reason")
             return
-        by_block = [
-            each
-            for each in (self.samples, self.baseline_samples, self.baseline_again)
-            if each is not None
-        ]
+        series = (self.samples, self.baseline_samples, self.baseline_again)
+        by_block = [each for each in series if each is not None]
         if not all(math.isfinite(time) for times in by_block for time in times):
             raise ValueError(f"{name} has a time that is not finite")
         if len(set(map(len, by_block))) > 1:
@@ -213,10 +210,14 @@ class Record:
 RECORD = TypeAdapter(Record)
 
 
-def is_stale(held: Record, asked: Iterable[str]) -> bool:
-    """Whether other code has made it, or one of the measures that are asked for, than is here."""
+def is_stale(
+    held: Record,
+    asked: Iterable[str],
+    check: Callable[[Stamp], list[str]] = changed,
+) -> bool:
+    """Whether other code has trained it, or taken a measurement that is asked for, than is here."""
     made_by = [held.env.get("code") or {}, *(held.sources.get(name, {}) for name in asked)]
-    return any(map(changed, made_by))
+    return any(map(check, made_by))
 
 
 def _without_blanks(plain: dict[str, Any]) -> dict[str, Any]:

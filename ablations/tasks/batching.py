@@ -11,21 +11,52 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ablations.tasks.task import Budget, Decode
+from ablations.tasks.task import Budget, Decode, Task
 from model.batch import BOS, EOS, PAD, Batch
 from model.generate import Generator, Question
+
+
+class PaddedTask(Task):
+    """A task whose examples are pairs of token sequences."""
+
+    name: ClassVar[str]
+
+    def sequences(self, split: str) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]:
+        """The sources and the targets of a split."""
+        raise NotImplementedError
+
+    @cached_property
+    def _pairs(self) -> dict[str, Padded]:
+        return {}
+
+    def pairs(self, split: str) -> Padded:
+        """The examples of a split, as tensors."""
+        self.check_split(split)
+        if split not in self._pairs:
+            self._pairs[split] = Padded(*self.sequences(split))
+        return self._pairs[split]
+
+    @cached_property
+    def taught(self) -> Padded:
+        return self.pairs("train")
+
+    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
+        return self.taught.steps(seed, self.name, budget, start)
+
+    def evaluation_batches(self, split: str) -> list[Batch]:
+        return self.pairs(split).batches
 
 
 def unigram_loss(train: Tensor, asked: Tensor, size: int) -> float:
     """Nats per label where each is as likely as in train, counted once more than seen (add-one).
 
-    PAD and BOS, which nothing has to predict, are left out wherever they stand.
+    PAD and BOS, which nothing has to predict, are left out everywhere.
     """
     known, wanted = (
         torch.bincount(labels.flatten(), minlength=size)[EOS:].double() for labels in (train, asked)
@@ -101,7 +132,7 @@ class Padded:
         """Epoch after epoch, each shuffled by sha256 of the seed, the name and its number.
 
         A shuffled pool is sorted and cut; each step takes one batch from the short ones, one from
-        the next … and one from the long ones, so that all steps are alike though no batch is mixed.
+        the next … and one from the long ones, so that steps are alike, and no batch mixes lengths.
         """
         epoch = 0
         while True:
@@ -169,7 +200,7 @@ class Windows:
     of the whole stream, where it is shorter.
 
     A window reads the token before its first one too, so that no token is left out; before the very
-    first stands BOS.
+    first comes BOS.
     """
 
     def __init__(self, ids: Sequence[int], length: int) -> None:

@@ -11,7 +11,7 @@ pronunciation; its answers are scored against all of them (`scoring.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -20,24 +20,22 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from ablations.tasks.batching import Padded, unigram_loss
+from ablations.tasks.batching import Padded, PaddedTask, unigram_loss
 from ablations.tasks.data import cmudict
-from ablations.tasks.data.dictionary import from_files
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.data.cmudict import from_files
+from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import METRICS, each_right, nearest, score, some_of_each
 from ablations.tasks.task import (
     TASK,
-    Budget,
     Decode,
     Example,
     Metric,
     Score,
-    Task,
-    bad_sizes,
+    check_sizes,
     missing_files,
-    too_large,
+    refuse_too_large,
 )
-from model.batch import BOS, EOS, Batch
+from model.batch import BOS, EOS
 from model.config import ConfigError
 from model.generate import Question, greedy
 
@@ -45,7 +43,7 @@ SPLITS = {"train": "words", "valid": "valid_words", "test": "test_words"}  # and
 
 
 @TASK.register("g2p")
-class G2P(Task):
+class G2P(PaddedTask):
     """Grapheme to phoneme."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -67,7 +65,7 @@ class G2P(Task):
         test: str | None = None
 
         def __post_init__(self) -> None:
-            problems = bad_sizes(self, SPLITS.values(), "all words")
+            problems = check_sizes(self, SPLITS.values(), "all words")
             fix = "files go together; give train, valid and test, or none"
             if problems := problems + missing_files(self, tuple(SPLITS), fix):
                 raise ConfigError(problems)
@@ -81,22 +79,34 @@ class G2P(Task):
         self.config = config
         if config.train is None:
             self.dictionary = cmudict.dictionary(config.split, sizes, config.stress)
-        else:
+            held = {split: len(words) for split, words in self.dictionary.words.items()}
+            refuse_too_large(config, SPLITS, held, "words")
+        else:  # of a user's own words a size is the most
             paths = {split: getattr(config, split) for split in SPLITS}
             self.dictionary = from_files(paths, sizes, config.stress)
         self.words = self.dictionary.words
-        problems = [
-            problem
-            for split, size in sizes.items()
-            for problem in too_large(SPLITS[split], size, split, len(self.words[split]), "words")
-        ]
-        if problems and config.train is None:  # of a user's own words a size is the most
-            raise ConfigError(problems)
         self.letters = Vocabulary(self.dictionary.letters)
         self.phones = Vocabulary(self.dictionary.phones)
         self.source_size, self.target_size = len(self.letters), len(self.phones)
         self.longest = 2 + self.dictionary.longest
-        self._pairs: dict[str, Padded] = {}
+
+    @cached_property
+    def taught(self) -> Padded:
+        if self.config.pronunciations == "first":
+            return self.pairs("train")
+        return Padded(*self.sequences("train", None))
+
+    def sequences(
+        self, split: str, pronunciations: int | None = 1
+    ) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
+        """The words of a split with so many of their pronunciations, or with all."""
+        words, said = self.words[split], self.dictionary.said[split]
+        # Lists of ids would take twice the time of bytes, most of it in the garbage collector.
+        pack = bytes if max(len(self.letters), len(self.phones)) <= 256 else tuple
+        return (
+            [pack(self._source(word)) for word in words for _ in said[word][:pronunciations]],
+            [pack(self._target(one)) for word in words for one in said[word][:pronunciations]],
+        )
 
     @cached_property
     def _digest(self) -> str:
@@ -119,18 +129,12 @@ class G2P(Task):
             "sha256": self.digest(),
         }
 
-    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
-        return self._taught.steps(seed, "g2p", budget, start)
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        return self.pairs(split).batches
-
     def trivial(self, split: str) -> dict[str, float]:
         """The loss of counted phones and ends (add-one), and the scores of one answer to all.
 
         That answer is the most frequent phone, as many times as makes fewest edits in train.
         """
-        taught_NT, phones_N = self._taught.target_NT, self._taught.lengths_N - 2
+        taught_NT, phones_N = self.taught.target_NT, self.taught.lengths_N - 2
         loss = unigram_loss(taught_NT, self.pairs(split).target_NT, self.target_size)
         phone = EOS + 1 + int(torch.bincount(taught_NT.flatten())[EOS + 1 :].argmax())
         same_N = (taught_NT == phone).sum(dim=1)
@@ -140,8 +144,7 @@ class G2P(Task):
         ]
         constant = [phone] * edits.index(min(edits))
         scores = score([constant] * len(self.words[split]), self._references(split))
-        reached = {each.metric: each.value for each in scores if each.value is not None}
-        return {"loss": loss, **reached}
+        return {"loss": loss} | {s.metric: s.value for s in scores if s.value is not None}
 
     def ask(self, text: str) -> Question:
         word = self._spelt(text)
@@ -161,7 +164,7 @@ class G2P(Task):
         has_capitals = any(letter != letter.lower() for letter in self.dictionary.letters)
         return text if has_capitals else text.lower()
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return " ".join(self.phones.decode(tokens))
 
     def scores(
@@ -172,7 +175,7 @@ class G2P(Task):
         close = list(map(nearest, outputs, references))
         examples = some_of_each(
             each_right(outputs, close),
-            lambda i: (self.words[split][i], self.tell(close[i]), self.tell(outputs[i])),
+            lambda i: (self.words[split][i], self.to_text(close[i]), self.to_text(outputs[i])),
         )
         return score(outputs, references), examples
 
@@ -180,32 +183,11 @@ class G2P(Task):
         said, encode = self.dictionary.said[split], self.phones.encode
         return [[encode(one.split()) for one in said[word]] for word in self.words[split]]
 
-    def pairs(self, split: str) -> Padded:
-        """The words of a split and their first pronunciations, as tensors."""
-        self.check_split(split)
-        if split not in self._pairs:
-            self._pairs[split] = self._paired(split, 1)
-        return self._pairs[split]
-
-    @cached_property
-    def _taught(self) -> Padded:
-        if self.config.pronunciations == "first":
-            return self.pairs("train")
-        return self._paired("train", None)
-
-    def _paired(self, split: str, pronunciations: int | None) -> Padded:
-        """The words of a split with so many of their pronunciations, or with all."""
-        words, said = self.words[split], self.dictionary.said[split]
-        # Lists of ids would take twice the time of bytes, most of it in the garbage collector.
-        pack = bytes if max(len(self.letters), len(self.phones)) <= 256 else tuple
-        return Padded(
-            [pack(self._source(word)) for word in words for _ in said[word][:pronunciations]],
-            [pack(self._target(one)) for word in words for one in said[word][:pronunciations]],
-        )
-
     def _source(self, word: str) -> list[int]:
         """What a model reads: the letters, then EOS, so that it knows the end of a word."""
         return [*self.letters.encode(word), EOS]
 
     def _target(self, said: str) -> list[int]:
         return [BOS, *self.phones.encode(said.split()), EOS]
+
+    name = "g2p"

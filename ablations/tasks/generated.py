@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import each_right, some_of_each
 from ablations.tasks.task import Budget, Decode, Example, Score, Task
 from model.batch import Batch
@@ -147,18 +147,22 @@ class Generated(Task):
         questions = [each for rows in self.asked(split) for each in self.questions(rows)]
         examples = some_of_each(
             each_right(outputs, truths),
-            lambda i: (self.tell(questions[i]), self.tell(truths[i]), self.tell(outputs[i])),
+            lambda i: (
+                self.to_text(questions[i]),
+                self.to_text(truths[i]),
+                self.to_text(outputs[i]),
+            ),
         )
         return scores, examples
 
     @cached_property
     def _digest(self) -> str:
-        told = sha256(json.dumps([self.name, asdict(self.config)], sort_keys=True).encode())
+        digest = sha256(json.dumps([self.name, asdict(self.config)], sort_keys=True).encode())
         for split in ("valid", "test"):
             beyond = [self._asked_at(split, size, self.examples) for size in self.test_sizes]
             for rows_NW in sum(beyond, self.asked(split)):
-                told.update(rows_NW.astype("<i4").tobytes())
-        return told.hexdigest()
+                digest.update(rows_NW.astype("<i4").tobytes())
+        return digest.hexdigest()
 
     def card(self) -> dict[str, Any]:
         return {
@@ -173,12 +177,12 @@ class Generated(Task):
     def read(self, text: str) -> list[int]:
         """The tokens of a question of a reader's own; a ValueError shows one of ours."""
         rows_NW = self.asked("valid")[0]
-        return self.vocabulary.read(text, self.tell(self.questions(rows_NW[:1])[0]))
+        return self.vocabulary.read(text, self.to_text(self.questions(rows_NW[:1])[0]))
 
     def symbols(self, text: str) -> list[str]:
         return text.split()
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return " ".join(self.vocabulary.decode(tokens))
 
 

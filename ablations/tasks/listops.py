@@ -31,10 +31,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.batching import Padded
-from ablations.tasks.data.vocabulary import Vocabulary
+from ablations.tasks.batching import PaddedTask
+from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.scoring import accuracy, each_right, some_of_each
-from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score, Task
+from ablations.tasks.task import TASK, Budget, Decode, Example, Metric, Score
 from model.batch import BOS, Batch
 from model.config import ConfigError, too_small
 from model.generate import Question, greedy
@@ -54,7 +54,7 @@ Tree = tuple[list[str], int]  # its symbols and its value
 
 
 @TASK.register("listops")
-class ListOps(Task):
+class ListOps(PaddedTask):
     """Nested lists of digits, to be evaluated."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -103,8 +103,12 @@ class ListOps(Task):
     def __init__(self, config: Config) -> None:
         self.config = config
         self.longest = config.max_length
-        self._pairs: dict[str, Padded] = {}
         self._drawn = self._unique()
+
+    def sequences(self, split: str) -> tuple[list[list[int]], list[list[int]]]:
+        trees = self.trees(split)
+        sources = [self.vocabulary.encode(symbols) for symbols, _ in trees]
+        return sources, [[BOS, value] for _, value in trees]
 
     def _unique(self) -> Iterator[Tree]:
         """Expressions without end, none twice. Valid has the first, then test, then train."""
@@ -165,19 +169,12 @@ class ListOps(Task):
         self.check_split(split)
         return self._taught if split == "train" else self._asked[split]
 
-    def pairs(self, split: str) -> Padded:
-        if split not in self._pairs:
-            trees = self.trees(split)
-            sources = [self.vocabulary.encode(symbols) for symbols, _ in trees]
-            self._pairs[split] = Padded(sources, [[BOS, value] for _, value in trees])
-        return self._pairs[split]
-
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
-        for parts in self.pairs("train").steps(seed, "listops", budget, start):
+        for parts in super().steps(seed, budget, start):
             yield tuple(map(_classed, parts))
 
     def evaluation_batches(self, split: str) -> list[Batch]:
-        return [_classed(batch) for _, batch in self.pairs(split).asked]
+        return list(map(_classed, super().evaluation_batches(split)))
 
     def trivial(self, split: str) -> dict[str, float]:
         """Each class as likely as in train, counted once more than seen; the likeliest of them."""
@@ -207,8 +204,8 @@ class ListOps(Task):
     @cached_property
     def _digest(self) -> str:
         """Of what is asked and of the options: these decide what is taught."""
-        told = [asdict(self.config), self._asked]
-        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        decisive = [asdict(self.config), self._asked]
+        return sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     def card(self) -> dict[str, Any]:
         asked = self.config.test_examples
@@ -228,8 +225,10 @@ class ListOps(Task):
     def symbols(self, text: str) -> list[str]:
         return text.split()
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return " ".join(map(str, tokens))
+
+    name = "listops"
 
 
 _NAMES = tuple(OPERATORS)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
+from ablations.tasks.data.tokens import SPECIAL, Vocabulary
 from ablations.tasks.generated import Generated, too_few
 from ablations.tasks.scoring import accuracy
 from ablations.tasks.task import TASK, Decode, Metric, Score
@@ -61,7 +61,7 @@ class Lookup(Generated):
         return Question(prompt=torch.tensor([self.read(text)]))
 
 
-FILLERS = 8  # different ones: what stands between is not one and the same token
+FILLERS = 8  # different ones: so that filler is not one repeated token
 
 
 @TASK.register("recall")
@@ -215,10 +215,10 @@ class Pair(Lookup):
         order_NS, named_NS = (generator.permuted(slots_NS, axis=1) for _ in range(2))
         shown_NS = order_NS * values + np.take_along_axis(values_NS, order_NS, axis=1)
         named_NA = named_NS[:, :asked]
-        told_NA = np.take_along_axis(values_NS, named_NA, axis=1)
+        held_NA = np.take_along_axis(values_NS, named_NA, axis=1)
         digits_A = np.arange(asked)[::-1]
         question_N = first_question + named_NA @ size**digits_A
-        answer_N = first_answer + told_NA @ values**digits_A
+        answer_N = first_answer + held_NA @ values**digits_A
         return np.column_stack((len(SPECIAL) + shown_NS, question_N, answer_N))
 
     def trivial(self, split: str) -> dict[str, float]:

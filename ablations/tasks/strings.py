@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ablations.tasks.data.vocabulary import SPECIAL, Vocabulary
+from ablations.tasks.data.tokens import SPECIAL, Vocabulary
 from ablations.tasks.generated import Generated, too_few
 from ablations.tasks.scoring import accuracy, edits
 from ablations.tasks.task import TASK, Decode, Metric, Score

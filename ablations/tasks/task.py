@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 
+from ablations.store.files import read_file
+from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
 from model.batch import Batch
+from model.config import ConfigError, Registry
 from model.generate import Answer, Generator, Question, greedy
-from model.registry import Registry
+
+
+def check_sizes(config: Any, options: Iterable[str], everything: str) -> list[str]:
+    """A problem for each size that is given and below 1."""
+    return [
+        f"{option}={size}: must be at least 1, or null for {everything}"
+        for option in options
+        if (size := getattr(config, option)) is not None and size < 1
+    ]
+
+
+def missing_files(config: Any, options: Sequence[str], fix: str) -> list[str]:
+    """A problem for each file that is missing where others are given."""
+    missing = [option for option in options if getattr(config, option) is None]
+    return [f"{option}=null: {fix}" for option in missing if len(missing) < len(options)]
+
+
+def refuse_too_large(
+    config: Any, options: Mapping[str, str], held: Mapping[str, int], unit: str
+) -> None:
+    """ConfigError if more is asked of a split than it has; `options` has each split's size."""
+    problems = [
+        f"{option}={size}: {split} has {held[split]} {unit}; choose at most that, or null for all"
+        for split, option in options.items()
+        if (size := getattr(config, option)) is not None and size > held[split]
+    ]
+    if problems:
+        raise ConfigError(problems)
+
 
 TASK = Registry("task")
 
@@ -62,28 +98,6 @@ class Budget:
         return max(1, self.tokens // self.micro_batches)
 
 
-def bad_sizes(config: Any, options: Iterable[str], everything: str) -> list[str]:
-    """A problem for each size that is given and below 1."""
-    return [
-        f"{option}={size}: must be at least 1, or null for {everything}"
-        for option in options
-        if (size := getattr(config, option)) is not None and size < 1
-    ]
-
-
-def missing_files(config: Any, options: Sequence[str], fix: str) -> list[str]:
-    """A problem for each file that is missing where others are given."""
-    missing = [option for option in options if getattr(config, option) is None]
-    return [f"{option}=null: {fix}" for option in missing if len(missing) < len(options)]
-
-
-def too_large(option: str, size: int | None, split: str, held: int, unit: str) -> list[str]:
-    """A problem if more is asked of a split than it has."""
-    fix = "choose at most that, or null for all"
-    is_fine = size is None or size <= held
-    return [] if is_fine else [f"{option}={size}: {split} has {held} {unit}; {fix}"]
-
-
 class Task:
     """Data and scores. A task's options are its nested `Config`, the first argument of the class.
 
@@ -99,7 +113,7 @@ class Task:
     metrics: ClassVar[dict[str, Metric]]
     """The names that `scores` uses."""
     files: ClassVar[tuple[str, ...]] = ()
-    """Options that name files: in a trial's id the digest stands for them."""
+    """Options that name files: a trial's id has the data's digest in their place."""
     writes: ClassVar[bool] = True
     """Whether an answer is written, token by token; if not, one position's logits are the answer:
     the last one's, or a head of classes."""
@@ -130,7 +144,7 @@ class Task:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What a record keeps: the card, and which options the digest stands for."""
+        """What a record keeps: the card, and which options the digest replaces."""
         return {**self.card(), "files": list(self.files)}
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
@@ -165,13 +179,13 @@ class Task:
         """What the model reads of such a question, token by token."""
         raise NotImplementedError
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         """A whole answer, written for a reader."""
         raise NotImplementedError
 
     def show(self, tokens: Sequence[int]) -> list[str]:
         """The same, token by token."""
-        return [self.tell([token]) for token in tokens]
+        return [self.to_text([token]) for token in tokens]
 
     def scores(
         self, model: nn.Module, split: str, device: torch.device | str, decode: Decode = greedy
@@ -187,3 +201,42 @@ class Task:
         """A score as a measurement."""
         unit, where = self.metrics[score.metric].unit, {**at, **score.coordinates}
         return Measurement(score.metric, unit, score.value, split, where, reason=score.reason)
+
+
+MOST = 32  # tasks that all workers find read; more would only fill the memory
+_ANNOUNCED = "ABLATIONS_TASKS"
+
+
+@cache
+def load_task(frozen: str) -> Any:
+    from ablations.tasks import TASK
+
+    return TASK.build(json.loads(frozen))
+
+
+@contextlib.contextmanager
+def announce(tasks: Iterable[Mapping[str, Any]]) -> Iterator[None]:
+    """Announce the tasks that jobs need most to the processes started in the block.
+
+    In a file, since a variable of the environment may have no more than 128 KiB.
+    """
+    wanted = [frozen for frozen, _ in Counter(map(canonical_json, tasks)).most_common(MOST)]
+    opened, name = tempfile.mkstemp(prefix="ablations-tasks-")
+    before = os.environ.get(_ANNOUNCED)
+    try:
+        with open(opened, "w", encoding="utf-8") as file:
+            json.dump(wanted, file)
+        os.environ[_ANNOUNCED] = name
+        yield
+    finally:
+        os.environ.pop(_ANNOUNCED, None)
+        if before is not None:
+            os.environ[_ANNOUNCED] = before
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def announced() -> list[str]:
+    """The tasks that the process that started this one announced."""
+    name = os.environ.get(_ANNOUNCED)
+    return [] if name is None else json.loads(read_file(name))

@@ -23,8 +23,7 @@ import torch
 from torch import nn
 
 from ablations.tasks.batching import Windows, unigram_loss
-from ablations.tasks.data.bible import KING_JAMES, read
-from ablations.tasks.data.lines import read_text
+from ablations.tasks.data.files import KING_JAMES, read, read_text
 from ablations.tasks.data.tokens import TOKENS, learned
 from ablations.tasks.task import (
     TASK,
@@ -34,14 +33,13 @@ from ablations.tasks.task import (
     Metric,
     Score,
     Task,
-    bad_sizes,
-    too_large,
+    check_sizes,
+    refuse_too_large,
 )
 from model.batch import Batch, cross_entropy
-from model.config import ConfigError
+from model.config import ConfigError, choice
 from model.generate import Generator, Question, greedy
 from model.layers import evaluating
-from model.registry import choice
 
 SPLITS = {"train": "characters", "valid": "valid_characters", "test": "test_characters"}
 EVALUATION_TOKENS = 8192
@@ -66,7 +64,7 @@ class Text(Task):
         test_characters: int | None = None
 
         def __post_init__(self) -> None:
-            problems = bad_sizes(self, SPLITS.values(), "all characters")
+            problems = check_sizes(self, SPLITS.values(), "all characters")
             if self.length < 2:
                 problems.append(f"length={self.length}: must be at least 2")
             if problems:
@@ -134,7 +132,7 @@ class Text(Task):
     def symbols(self, text: str) -> list[str]:
         return self.tokens.show(self.tokens.encode(text))
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return self.tokens.decode(tokens)
 
     def show(self, tokens: Sequence[int]) -> list[str]:
@@ -205,12 +203,7 @@ def _cut(config: Text.Config) -> dict[str, str]:
     few = max(1, len(lines) // 20)
     cuts = {"train": lines[: -2 * few], "valid": lines[-2 * few : -few], "test": lines[-few:]}
     texts = {split: "".join(part) for split, part in cuts.items()}
-    asked = {split: getattr(config, option) for split, option in SPLITS.items()}
-    problems = [
-        problem
-        for split, size in asked.items()
-        for problem in too_large(SPLITS[split], size, split, len(texts[split]), "characters")
-    ]
-    if problems and config.file is None:  # of a user's own text a size is the most
-        raise ConfigError(problems)
-    return {split: text[: asked[split]] for split, text in texts.items()}
+    if config.file is None:  # of a user's own text a size is the most
+        held = {split: len(text) for split, text in texts.items()}
+        refuse_too_large(config, SPLITS, held, "characters")
+    return {split: text[: getattr(config, SPLITS[split])] for split, text in texts.items()}

@@ -1,7 +1,7 @@
 """How is this said today? King James verses into World English, or two line-aligned files a split.
 
 The Bible is split by chapter, so that neighbouring verses stay together: a hash of the chapter puts
-90 % in train, 5 % in valid, 5 % in test. Some passages stand in two books (Kings and Chronicles,
+90 % in train, 5 % in valid, 5 % in test. Some passages are in two books (Kings and Chronicles,
 the gospels) and may still be on both sides.
 
 Source and target share one vocabulary, learned from both sides of train. A model's
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -25,27 +25,23 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ablations.tasks.batching import Padded, unigram_loss
-from ablations.tasks.data import bible
-from ablations.tasks.data.lines import read_text
+from ablations.tasks.batching import PaddedTask, unigram_loss
+from ablations.tasks.data.files import chapters, read_text
 from ablations.tasks.data.tokens import TOKENS, learned
 from ablations.tasks.scoring import overlap, signatures
 from ablations.tasks.task import (
     TASK,
-    Budget,
     Decode,
     Example,
     Metric,
     Score,
-    Task,
-    bad_sizes,
+    check_sizes,
     missing_files,
-    too_large,
+    refuse_too_large,
 )
-from model.batch import BOS, EOS, Batch
-from model.config import ConfigError
+from model.batch import BOS, EOS
+from model.config import ConfigError, choice
 from model.generate import Question, greedy
-from model.registry import choice
 
 EXAMPLES = 12
 
@@ -57,7 +53,7 @@ Sentences = Sequence[tuple[str, str]]
 
 
 @TASK.register("translation")
-class Translation(Task):
+class Translation(PaddedTask):
     """Translation, sentence by sentence."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -78,7 +74,7 @@ class Translation(Task):
         """Pairs with more words than that on either side are left out of every split."""
 
         def __post_init__(self) -> None:
-            problems = bad_sizes(self, (*SPLITS.values(), "max_words"), "no limit")
+            problems = check_sizes(self, (*SPLITS.values(), "max_words"), "no limit")
             if problems := problems + missing_files(self, FILES, "give all six files, or none"):
                 raise ConfigError(problems)
 
@@ -97,11 +93,8 @@ class Translation(Task):
     def __init__(self, config: Config) -> None:
         self.config = config
         paths = {option: getattr(config, option) for option in FILES}
-        given = bible.chapters() if None in paths.values() else from_files(paths)
-        sizes = {split: getattr(config, option) for split, option in SPLITS.items()}
-        self.sentences, self.left_out = choose(
-            given, sizes, config.max_words, at_most=config.train_source is not None
-        )
+        given = chapters() if None in paths.values() else from_files(paths)
+        self.sentences, self.left_out = choose(given, config)
         both = [side for pair in self.sentences["train"] for side in pair]
         self.tokens = learned(config.tokens, "\n".join(both))
         self.source_size = self.target_size = self.tokens.size
@@ -112,9 +105,12 @@ class Translation(Task):
             )
             for split, pairs in self.sentences.items()
         }
-        sides = [side for sides in self._ids.values() for side in sides]
-        self.longest = max(len(ids) for side in sides for ids in side)
-        self._pairs: dict[str, Padded] = {}
+        self.longest = max(
+            len(ids) for sides in self._ids.values() for side in sides for ids in side
+        )
+
+    def sequences(self, split: str) -> tuple[list[list[int]], list[list[int]]]:
+        return self._ids[split]
 
     @cached_property
     def _digest(self) -> str:
@@ -143,12 +139,6 @@ class Translation(Task):
             "sha256": self.digest(),
         }
 
-    def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
-        return self.pairs("train").steps(seed, "translation", budget, start)
-
-    def evaluation_batches(self, split: str) -> list[Batch]:
-        return self.pairs(split).batches
-
     def copied(self, split: str) -> dict[str, float]:
         return overlap(*zip(*self.sentences[split], strict=True))
 
@@ -171,7 +161,7 @@ class Translation(Task):
     def symbols(self, text: str) -> list[str]:
         return [*self.tokens.show(self.tokens.encode(text.strip())), "end"]
 
-    def tell(self, tokens: Sequence[int]) -> str:
+    def to_text(self, tokens: Sequence[int]) -> str:
         return self.tokens.decode(tokens)
 
     def show(self, tokens: Sequence[int]) -> list[str]:
@@ -184,16 +174,19 @@ class Translation(Task):
         outputs = [self.tokens.decode(ids) for ids in written]
         pairs = self.sentences[split]
         unseen = [not self._known_words.issuperset(words(source)) for source, _ in pairs]
-        groups = {
-            "": [True] * len(pairs),
-            "_seen": [not each for each in unseen],
-            "_unseen": unseen,
-        }
-        scores = [
-            score
-            for group, members in groups.items()
-            for score in _scores(group, members, outputs, [target for _, target in pairs])
-        ]
+        groups = {"": {True, False}, "_seen": {False}, "_unseen": {True}}
+        scores: list[Score] = []
+        for group, members in groups.items():
+            chosen = [
+                (output, target)
+                for output, (_, target), is_unseen in zip(outputs, pairs, unseen, strict=True)
+                if is_unseen in members
+            ]
+            reason = None if chosen else f"no sentence is {group.removeprefix('_')}"
+            scored = (
+                overlap(*zip(*chosen, strict=True)) if chosen else dict.fromkeys(("bleu", "chrf"))
+            )
+            scores += [Score(f"{name}{group}", x, reason=reason) for name, x in scored.items()]
         some = range(0, len(pairs), max(1, len(pairs) // EXAMPLES))[:EXAMPLES]
         names = ("input", "target", "output")
         examples = [dict(zip(names, (*pairs[row], outputs[row]), strict=True)) for row in some]
@@ -203,29 +196,12 @@ class Translation(Task):
     def _known_words(self) -> set[str]:
         return {word for source, _ in self.sentences["train"] for word in words(source)}
 
-    def pairs(self, split: str) -> Padded:
-        """The sentences of a split, as tensors."""
-        self.check_split(split)
-        if split not in self._pairs:
-            self._pairs[split] = Padded(*self._ids[split])
-        return self._pairs[split]
+    name = "translation"
 
 
 def words(sentence: str) -> list[str]:
-    """What stands between spaces and marks, in small letters."""
+    """The words of a sentence, without marks, in lower case."""
     return re.findall(r"\w+", sentence.casefold())
-
-
-def _scores(
-    group: str, members: Sequence[bool], outputs: Sequence[str], targets: Sequence[str]
-) -> list[Score]:
-    """The scores of the sentences of a group; none where it is empty."""
-    chosen = [both for is_in, *both in zip(members, outputs, targets, strict=True) if is_in]
-    if not chosen:
-        reason = f"no sentence is {group.removeprefix('_')}"
-        return [Score(f"{name}{group}", None, reason=reason) for name in ("bleu", "chrf")]
-    scored = overlap(*zip(*chosen, strict=True))
-    return [Score(f"{name}{group}", value) for name, value in scored.items()]
 
 
 def from_files(paths: Mapping[str, str]) -> dict[str, Sentences]:
@@ -264,28 +240,23 @@ def _read(path: str) -> list[str]:
 
 
 def choose(
-    given: Mapping[str, Sentences],
-    sizes: Mapping[str, int | None],
-    max_words: int | None,
-    at_most: bool,
+    given: Mapping[str, Sentences], config: Translation.Config
 ) -> tuple[dict[str, Sentences], dict[str, int]]:
-    """As many pairs of each split as asked for (or at most as many); and how many were left out
-    for being too long."""
-    chosen: dict[str, Sentences] = {}
-    left_out: dict[str, int] = {}
-    problems: list[str] = []
-    for split, pairs in given.items():
-        fit = [
-            pair
-            for pair in pairs
-            if max_words is None or max(len(side.split()) for side in pair) <= max_words
-        ]
-        size = sizes[split]
-        if not fit:
-            problems.append(f"max_words={max_words}: nothing is left in {split}; choose more")
-        elif not at_most:
-            problems += too_large(SPLITS[split], size, split, len(fit), "pairs")
-        chosen[split], left_out[split] = fit[:size], len(pairs) - len(fit)
-    if problems:
-        raise ConfigError(problems)
-    return chosen, left_out
+    """As many pairs of each split as asked for, of a user's own at most as many; and how many were
+    left out for being too long."""
+    most = config.max_words
+    fit = {
+        split: [pair for pair in pairs if most is None or max(len(s.split()) for s in pair) <= most]
+        for split, pairs in given.items()
+    }
+    if empty := [split for split, pairs in fit.items() if not pairs]:
+        raise ConfigError(
+            [f"max_words={most}: nothing is left in {split}; choose more" for split in empty]
+        )
+    if config.train_source is None:
+        held = {split: len(pairs) for split, pairs in fit.items()}
+        refuse_too_large(config, SPLITS, held, "pairs")
+    chosen: dict[str, Sentences] = {
+        split: pairs[: getattr(config, SPLITS[split])] for split, pairs in fit.items()
+    }
+    return chosen, {split: len(pairs) - len(fit[split]) for split, pairs in given.items()}

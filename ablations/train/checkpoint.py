@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from ablations.signals import Stopped
 from ablations.store.files import NotAFileError, open_file, write_atomic
 from ablations.store.record import Record
 from ablations.store.stamp import short
-from ablations.train.stopping import Stopped
-from ablations.train.weights import named, restore
 from model.config import ConfigError
 
 SECONDS = 60.0  # between two checkpoints of one training
@@ -164,3 +164,69 @@ def _checksum(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def named(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and stored buffers; tied ones once, under the first of their names."""
+    seen: dict[int, str] = {}
+    found: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if seen.setdefault(id(tensor), name) == name:
+            found[name] = tensor.detach()
+    return found
+
+
+def copied(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in named(model).items()}
+
+
+@torch.no_grad()
+def restore(model: nn.Module | Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Write `weights` into a model, or into tensors of the same names."""
+    into = named(model) if isinstance(model, nn.Module) else model
+    if into.keys() != weights.keys():
+        wrong = sorted(into.keys() ^ weights.keys())[0]
+        raise ValueError(f"{wrong} is in one of the two alone")
+    for name, tensor in into.items():
+        if tensor.shape != weights[name].shape:
+            shapes = f"{list(tensor.shape)}, not {list(weights[name].shape)}"
+            raise ValueError(f"{name} has the shape {shapes}")
+    for name, tensor in into.items():
+        tensor.copy_(weights[name])
+
+
+@contextmanager
+def holding(model: nn.Module, weights: Mapping[str, Tensor] | None) -> Iterator[None]:
+    """The model with these weights in place of its own; None leaves its own."""
+    if weights is None:
+        yield
+        return
+    own = copied(model)
+    restore(model, weights)
+    try:
+        yield
+    finally:
+        restore(model, own)
+
+
+class Average:
+    """A running mean of the weights over training: θ̄ ← d θ̄ + (1 − d) θ (Polyak & Juditsky 1992).
+
+    At step t the decay is at most (1 + t) / (10 + t), so that the first weights are soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.weights = copied(model)
+        pairs = zip(self.weights.values(), named(model).values(), strict=True)
+        self._pairs = [pair for pair in pairs if pair[0].is_floating_point()]
+
+    @torch.no_grad()
+    def follow(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        means, now = zip(*self._pairs, strict=True)
+        torch._foreach_lerp_(means, now, 1 - decay)
+
+    def applied(self) -> AbstractContextManager[None]:
+        """The model with the mean in place of its own weights."""
+        return holding(self.model, self.weights)

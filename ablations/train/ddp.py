@@ -16,8 +16,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
 from multiprocessing import get_context
@@ -31,12 +31,12 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
+from ablations.signals import Stopped, StopRequest, catching_sigterm
 from ablations.train.checkpoint import SECONDS, Checkpointer
-from ablations.train.stopping import Stopped, StopRequest, catching_sigterm
 from model.batch import IGNORE, Batch
 
 _FOLDER = "ABLATIONS_RANKS"  # in the environment: where ranks meet and write how they ended
-_PAUSE = 0.2  # seconds between two looks at whether this process was told to stop
+_PAUSE = 0.2  # seconds between two checks for a request to stop
 _GRACE = 2.0  # seconds in which another rank may turn out to be lost after one has failed
 Forward = Callable[[Batch], Tensor]
 Report = Callable[[float, str], None]
@@ -44,82 +44,70 @@ Call = Callable[[Any, Report, StopRequest], Any]
 
 
 class Devices:
-    """The devices of one training. Here there is one: all rows and all sums are its own."""
+    """The devices of one training, as the process of one of them sees them: torch's ranks.
 
-    count = 1
+    With one device all rows and all sums are its own.
+    """
 
-    def joined(self, forward: Forward) -> Forward:
-        """The model as training calls it, with the gradients of all devices."""
-        return forward
-
-    def begin(self, seed: int, step: int) -> None:
-        """A step begins: no two devices drop the same."""
-
-    def share(self, part: Batch) -> Batch:
-        """The rows of a part that are computed here."""
-        return part
-
-    def in_turn(self, parts: Sequence[Batch]) -> Iterable[Batch]:
-        """The shares of a step, one after another; with the last, gradients become those of all."""
-        return parts
-
-    def mean(self, loss: Tensor) -> Tensor:
-        """Over the devices."""
-        return loss
-
-    def own(self, batches: int) -> range:
-        """Which of so many batches are evaluated here."""
-        return range(batches)
-
-    def gathered(self, losses: list[float]) -> list[float]:
-        """The losses of all batches; here are those that were evaluated, and 0 for the others."""
-        return losses
-
-
-ALONE = Devices()
-
-
-class Ranks(Devices):
-    """All ranks of a training, as one of them sees them."""
-
-    def __init__(self, rank: int, count: int) -> None:
+    def __init__(self, rank: int = 0, count: int = 1) -> None:
         self.rank, self.count = rank, count
         self._model: DistributedDataParallel | None = None
 
     def joined(self, forward: Forward) -> Forward:
-        # A part may leave weights unused; without a gradient they stay as they are, as on one.
+        """The model as training calls it, with the gradients of all devices."""
+        if self.count == 1:
+            return forward
         import torch._dynamo  # which takes a second to load
 
-        module = cast(nn.Module, forward)
         # Cutting a compiled model at the edges of DDP's buckets fails where shapes are dynamic.
         torch._dynamo.config.optimize_ddp = False
+        # A part may leave weights unused; without a gradient they stay as they are, as on one.
         self._model = DistributedDataParallel(
-            module, forward_sync_buffers=False, find_unused_parameters=True
+            cast(nn.Module, forward), forward_sync_buffers=False, find_unused_parameters=True
         )
         return self._model
 
     def begin(self, seed: int, step: int) -> None:
-        """By seed, step and rank: a training that goes on needs no rank's generator."""
-        digest = sha256(f"{seed}\0dropout\0{step}\0{self.rank}".encode()).digest()
-        torch.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+        """Seed dropout by seed, step and rank: no two devices drop the same, and a training that
+        goes on needs no rank's generator."""
+        if self.count > 1:
+            digest = sha256(f"{seed}\0dropout\0{step}\0{self.rank}".encode()).digest()
+            torch.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
     def share(self, part: Batch) -> Batch:
-        return share_of(part, self.rank, self.count)
+        """The rows of a part that are computed here: as many as another rank's, or one less.
+
+        Where there is none for this rank, it computes a row of another's of which no label counts.
+        """
+        if self.count == 1:
+            return part
+        rows = len(part.labels)
+        first, end = (rows * each // self.count for each in (self.rank, self.rank + 1))
+        chosen = slice(first, end) if first < end else slice(1)
+        held = {name: value[chosen] for name, value in vars(part).items() if value is not None}
+        own = replace(part, **held)
+        return own if first < end else replace(own, labels=torch.full_like(own.labels, IGNORE))
 
     def in_turn(self, parts: Sequence[Batch]) -> Iterator[Batch]:
-        assert self._model is not None
-        with self._model.no_sync():  # which holds while the caller works on what it was given
+        """The shares of a step, one after another; with the last, gradients become those of all."""
+        with nullcontext() if self._model is None else self._model.no_sync():
             yield from parts[:-1]
         yield parts[-1]
 
     def mean(self, loss: Tensor) -> Tensor:
-        dist.all_reduce(loss)
+        """Over the devices."""
+        if self.count > 1:
+            dist.all_reduce(loss)
         return loss / self.count
 
     def own(self, batches: int) -> range:
+        """Which of so many batches are evaluated here."""
         return range(self.rank, batches, self.count)
 
     def gathered(self, losses: list[float]) -> list[float]:
+        """The losses of all batches, from those evaluated here and 0 for the others."""
+        if self.count == 1:
+            return losses
         each = torch.tensor(losses, dtype=torch.float64)
         dist.all_reduce(each)  # what others have is 0 here: the sum is theirs to the last bit
         return each.tolist()
@@ -129,6 +117,9 @@ class Ranks(Devices):
         each = torch.tensor(flags)
         dist.broadcast(each, src=0)
         return each.tolist()
+
+
+ALONE = Devices()
 
 
 class SharedCheckpointer(Checkpointer):
@@ -142,7 +133,7 @@ class SharedCheckpointer(Checkpointer):
         self,
         path: Path,
         stamp: dict[str, Any],
-        ranks: Ranks,
+        ranks: Devices,
         is_stopping: Callable[[], bool],
         seconds: float = SECONDS,
     ) -> None:
@@ -150,7 +141,7 @@ class SharedCheckpointer(Checkpointer):
         self._ranks, self._asked, self._stops = ranks, is_stopping, False
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """What all have read alike: from different checkpoints they would train one mixture."""
+        """What all ranks have read: from different checkpoints they would train a mixture."""
         kept = super().load()
         steps = [0.0] * self._ranks.count
         steps[self._ranks.rank] = -1.0 if kept is None else float(kept[1]["step"])
@@ -169,21 +160,8 @@ class SharedCheckpointer(Checkpointer):
             raise Stopped
 
 
-def share_of(part: Batch, rank: int, count: int) -> Batch:
-    """A rank's rows of a part: as many as another's, or one less.
-
-    Where there is none for it, it computes a row of another's of which no label counts.
-    """
-    rows = len(part.labels)
-    first, end = (rows * each // count for each in (rank, rank + 1))
-    chosen = slice(first, end) if first < end else slice(1)
-    held = {name: value[chosen] for name, value in vars(part).items() if value is not None}
-    own = replace(part, **held)
-    return own if first < end else replace(own, labels=torch.full_like(own.labels, IGNORE))
-
-
 @contextmanager
-def ranks_on(first: torch.device) -> Iterator[tuple[Ranks, torch.device]]:
+def ranks_on(first: torch.device) -> Iterator[tuple[Devices, torch.device]]:
     """This process as one of the ranks, and its device: theirs are this one and those after it."""
     device, kind = first, first.type
     rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
@@ -191,21 +169,20 @@ def ranks_on(first: torch.device) -> Iterator[tuple[Ranks, torch.device]]:
     if kind != "cpu":
         device = torch.device(kind, (first.index or 0) + rank)
         torch.accelerator.set_device_index(device)
-        told_by = dist.get_default_backend_for_device("cpu")  # what ranks tell each other
-        backend = f"cpu:{told_by},{kind}:{backend}"
+        on_cpu = dist.get_default_backend_for_device("cpu")  # for flags and losses
+        backend = f"cpu:{on_cpu},{kind}:{backend}"
     place = f"file://{os.environ[_FOLDER]}/meeting"
     dist.init_process_group(backend, init_method=place, rank=rank, world_size=count)
-    yield Ranks(rank, count), device
+    yield Devices(rank, count), device
     dist.destroy_process_group()  # but not after a failure, when others may never answer
 
 
 def run_together(call: Call, payload: Any, count: int, report: Report, stop: StopRequest) -> Any:
-    """Let a process for each rank call this with (payload, report, stop): rank 0's value.
+    """Call this with (payload, report, stop) in a process for each rank; return rank 0's value.
 
-    What a rank raises is raised here, and `Stopped` where a process was lost; the others are killed
-    then, for they would wait for it. Told to stop, this tells rank 0: it alone can settle with the
-    others where. The processes belong to the group of this one, so that what ends the group ends
-    them, and on Linux each dies with this process.
+    What a rank raises is raised here, and `Stopped` where a process was lost; the others, which
+    would wait for it, are killed. A request to stop goes to rank 0, which agrees with the others on
+    the step. The processes belong to this one's group, and on Linux each dies with this process.
     """
     reader, writer = get_context("spawn").Pipe(duplex=False)
     with reader, writer, tempfile.TemporaryDirectory() as folder:
@@ -270,13 +247,13 @@ def _run_rank(
     try:
         with catching_sigterm() as stop:
             value = call(payload, report, stop)
-            # What is done is to be handed over, whatever is told from now on.
+            # The value is handed over even if a stop is requested now.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             end.write_bytes(pickle.dumps(value))
     except BaseException as error:
-        told = _portable(error)
-        told.add_note("In another process:\n" + "".join(traceback.format_exception(error)))
-        end.write_bytes(pickle.dumps((time.monotonic(), rank, told)))
+        portable = _portable(error)
+        portable.add_note("In another process:\n" + "".join(traceback.format_exception(error)))
+        end.write_bytes(pickle.dumps((time.monotonic(), rank, portable)))
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)  # at once: the others may wait for this one

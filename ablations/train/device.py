@@ -40,7 +40,7 @@ def check_devices(count: int, device: torch.device) -> None:
 
 
 def how_many(device: torch.device) -> int:
-    """Of the accelerators that this device stands for: all of its kind, or one by its number."""
+    """How many accelerators this device names: all of its kind, or one by its number."""
     return max(1, torch.accelerator.device_count()) if device.index is None else 1
 
 

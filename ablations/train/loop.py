@@ -19,11 +19,9 @@ from torch import Tensor, nn
 
 from ablations.store.record import Measurement
 from ablations.tasks.task import Task
-from ablations.train.checkpoint import Checkpointer
-from ablations.train.config import TrainConfig
+from ablations.train.checkpoint import Average, Checkpointer, copied, holding, named, restore
+from ablations.train.config import OPTIMIZER, SCHEDULE, TrainConfig
 from ablations.train.ddp import ALONE, Devices
-from ablations.train.optimizer import OPTIMIZER, SCHEDULE
-from ablations.train.weights import Average, copied, holding, named, restore
 from model.batch import Batch, cross_entropy
 from model.layers import evaluating
 

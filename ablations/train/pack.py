@@ -21,12 +21,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from ablations.signals import Stopped
 from ablations.tasks.task import Task
-from ablations.train.config import TrainConfig
+from ablations.train.checkpoint import Average, named, restore
+from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer, Training, score_step, spread
-from ablations.train.optimizer import OPTIMIZER
-from ablations.train.stopping import Stopped
-from ablations.train.weights import Average, named, restore
 from model.attention import Explicit, Fused, Infinity
 from model.batch import IGNORE, PAD, Batch, cross_entropy
 from model.embedding import Embedding
@@ -56,7 +55,7 @@ class Pack:
         self.replicas = [Trainer(model, task, alone, seed, device) for model, seed in pairs]
         self.active = list(self.replicas)  # those whose loss is a number
         self.model = unfuse_for_vmap(copy.deepcopy(models[0]))
-        # Before its weights are stacked: which of them decay is told by their dimensions.
+        # Built before the weights are stacked: their dimensions decide which of them decay.
         self.optimizer = OPTIMIZER.build(config.optimizer, parameters=self.model.parameters())
         _stack(self.model, models)
         self.places = _places(self.model)
@@ -201,7 +200,7 @@ def _stack(model: nn.Module, models: Sequence[nn.Module]) -> None:
 
 
 def _places(model: nn.Module) -> dict[str, Tensor]:
-    """Every place of a weight once: a module that stands in several has one, a tied weight more.
+    """Every path of a weight: one for a shared module, several for a tied weight.
 
     Given a place under two names, the library's `functional_call` would not find back from it.
     """
@@ -245,8 +244,8 @@ class ReplicaBatch(Batch):
 def stacked_batches(batches: Sequence[Batch | None]) -> dict[str, Tensor]:
     """The fields of these batches, P first, each as large as the largest; None has no rows at all.
 
-    What is added has no label, and lies beyond the lengths that then are told: nothing is learned
-    from it, and nothing real looks at it. A row that is added is one token long.
+    What is added has no label and lies beyond the lengths, so nothing is learned from it and no
+    real token sees it. An added row is one token long.
     """
     some = next(batch for batch in batches if batch is not None)
     rows = max(len(batch.labels) for batch in batches if batch is not None)
@@ -272,9 +271,9 @@ def _field(batch: Batch | None, name: str, like: Tensor) -> Tensor:
 def _lengths(batch: Batch | None, name: str, side: str) -> Tensor:
     if batch is None:
         return torch.empty(0, dtype=torch.long)
-    told: Tensor | None = getattr(batch, name)
+    lengths_B: Tensor | None = getattr(batch, name)
     tokens_BT: Tensor = getattr(batch, side)
-    return torch.full((len(tokens_BT),), tokens_BT.shape[1]) if told is None else told
+    return torch.full((len(tokens_BT),), tokens_BT.shape[1]) if lengths_B is None else lengths_B
 
 
 def _grown(tensor: Tensor, shape: Sequence[int], fill: int) -> Tensor:

@@ -25,7 +25,6 @@ from analysis.plots import (
     forest,
     heatmap,
     lines,
-    overview,
     pareto,
     published,
     style,
@@ -57,7 +56,7 @@ class Kind:
 
 
 KINDS = {
-    "overview": Kind(overview.CAPTION, overview.panels, ("svg", "pdf", "png")),
+    "overview": Kind(forest.OVERVIEW_CAPTION, forest.overview_panels, ("svg", "pdf", "png")),
     "forest": Kind(forest.CAPTION, forest.panels),
     "learning": Kind(coordinates.LEARNING_CAPTION, coordinates.learning),
     "lines": Kind(lines.CAPTION, coordinates.panels),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 
 from ablations.store.record import TRAINED
 from analysis import stats
+from analysis.chapters import AXES, CHAPTERS, by_chapter
 from analysis.contrasts import Evidence, final_scores
 from analysis.load import FINE, Loaded, Row
 from analysis.plots import canvas, style
@@ -30,8 +32,14 @@ SPEED_CAPTION = (
     "Time over the baseline's, taken in the same blocks. Large dot: mean over processes; bar: 95 % "
     "interval, at least as wide as the baseline's beside itself. Orange: slower, blue: faster."
 )
+OVERVIEW_CAPTION = (
+    "What changing one piece does to a score: the largest differences of each axis, in per cent of "
+    "the baseline. Large dot: mean; bar: 95 % interval; small dots: seeds. Orange: worse, blue: "
+    "better, hollow: a tie or not resolved. Linear up to ± 10 %, logarithmic beyond."
+)
+MOST = 6  # rows of an axis
 COLOURS = {"worse": style.WORSE, "better": style.BETTER, "higher": style.INK, "lower": style.INK}
-SILENT = ("not run", "not resolved", "few seeds", "failed", *COLOURS)
+SILENT = ("not run", "not resolved", "few seeds", "unfinished", "failed", *COLOURS)
 LETTERS = 22  # of a name
 
 
@@ -134,6 +142,48 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
             )
         )  # fmt: skip
     return found
+
+
+def overview_panels(evidence: Evidence) -> list[Panel]:
+    """The largest differences of the six axes in per cent of the baseline, on one sheet."""
+    names = by_chapter(evidence.loaded)
+    frame = pd.DataFrame([row for axis in AXES for row in _largest(evidence, axis, names)])
+    if frame.empty:
+        return []
+    frame.attrs |= {"linear_to": 10.0, "letters": 46, "sides": ("lower", "higher")}
+    frame.attrs["x_label"] = "per cent of the baseline; linear to ± 10, logarithmic beyond"
+    return [
+        Panel(
+            kind="overview", experiment=None, frame=frame, plot=plot,
+            title="Change one piece of a transformer and train it again",
+            subtitle="change of the score; orange: worse, blue: better, hollow: not resolved",
+            note=f"{canvas.counted(frame)}; the {MOST} largest differences of each axis",
+            size=(8.0, 1.4 + 0.18 * (len(frame) + frame["group"].nunique())),
+        )
+    ]  # fmt: skip
+
+
+def _largest(evidence: Evidence, axis: str, names: Mapping[str, Sequence[str]]) -> list[Row]:
+    """The largest differences of an axis, a variant of a task once."""
+    frame = evidence.contrasts
+    about = frame["experiment"].isin(names.get(axis, []))
+    is_shown = about & frame["trained"].astype(bool) & (frame["n"] >= stats.LEAST)
+    frame = frame[is_shown & (frame["baseline_mean"] > 0)]
+    share = 100 / frame["baseline_mean"]
+    frame = frame.assign(
+        **{end: share * frame[end] for end in ("low", "high")},
+        value=share * frame["difference"], lost=[[]] * len(frame),
+        points=[[s * x for x in own] for s, own in zip(share, frame["differences"], strict=True)],
+        name=frame["name"] + ", " + frame["metric_title"],
+    )  # fmt: skip
+    largest = frame.reindex(frame["value"].abs().sort_values(ascending=False, kind="stable").index)
+    largest = largest.drop_duplicates(["name", "task"])[:MOST]
+    words = [f"{value:+.0f} %".replace("-", "−") for value in largest["value"]]
+    group = f"{CHAPTERS[axis]}, over {'; '.join(largest['baseline'].unique())}"
+    shown = largest.assign(beside=words, group=group)
+    shown["beside"] = shown["beside"].mask(shown["mark"] == stats.TIE, "tie")
+    columns = ["experiment", "variant", "n", "mark", "baseline", "name", "value", "low", "high"]
+    return shown[[*columns, "points", "lost", "beside", "group"]].to_dict("records")
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:

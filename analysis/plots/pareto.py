@@ -10,10 +10,10 @@ import pandas as pd
 from ablations.store.record import TRAINED
 from analysis import stats
 from analysis.contrasts import Evidence
-from analysis.load import VARIANT, Row, scores
+from analysis.load import VARIANT
 from analysis.plots import canvas, style
 from analysis.plots.canvas import Panel
-from analysis.wording import after_heading, variant_name
+from analysis.wording import after_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,36 +53,26 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 def _variants(evidence: Evidence) -> pd.DataFrame:
     """Every variant that was trained, once: of equal settings that of most seeds."""
-    loaded = evidence.loaded
-    first = {tuple(cell[:3]): cell for cell in loaded.cells.drop_duplicates(VARIANT)[
-        [*VARIANT, "trial", "settings"]].itertuples(index=False, name=None)}  # fmt: skip
-    rows: list[Row] = []
-    for row in evidence.contrasts.to_dict("records"):
-        for label, prefix, ends in (
-            (row["baseline"], "baseline_", "baseline_"),
-            (row["variant"], "", "mean_"),
-        ):
-            variant = row["experiment"], label, row["factors"]
-            record = variant in first and loaded.records.get(first[variant][3])
-            if not record or not record.trained:
-                continue
-            n, train = row[f"{ends}n"], record.config["train"]
-            tokens = train.get("steps", math.nan) * train.get("batch_tokens", math.nan)
-            known = {end: row[f"{ends}{end}"] if n >= stats.LEAST else math.nan
-                     for end in ("low", "high")}  # fmt: skip
-            own = scores(loaded, variant, row["metric"], row["split"], {})
-            outcomes = loaded.outcomes.get(variant, {}).values()
-            rows.append(
-                {
-                    **{key: row[key] for key in (*KEYS[:-1], "experiment", "factors")},
-                    **{"variant": label, "name": variant_name(label, row["factors"]), "n": n},
-                    **{"value": row[f"{prefix}mean"], **known, "points": [*own.values()]},
-                    "is_broken": any(outcome in TRAINED[1:] for outcome in outcomes),
-                    "cost": 3.0 * row[f"{prefix}flops_per_token"] * tokens,
-                    "data": str(record.data.get("sha256", ""))[:8],
-                    "settings": first[variant][4],
-                }
-            )
+    records, rows = evidence.loaded.records, []
+    compared = set(evidence.contrasts["experiment"])
+    for row in evidence.variants.to_dict("records"):
+        record = records.get(row["trial"])
+        if record is None or not record.trained or row["experiment"] not in compared:
+            continue
+        train, n = record.config["train"], row["mean_n"]
+        tokens = train.get("steps", math.nan) * train.get("batch_tokens", math.nan)
+        outcomes = row["outcomes"].values()
+        rows.append(
+            {
+                **row,
+                **{"n": n, "value": row["mean"], "points": [*row["scores"].values()]},
+                "low": row["mean_low"] if n >= stats.LEAST else math.nan,
+                "high": row["mean_high"] if n >= stats.LEAST else math.nan,
+                "is_broken": any(outcome in TRAINED[1:] for outcome in outcomes),
+                "cost": 3.0 * row["flops_per_token"] * tokens,
+                "data": str(record.data.get("sha256", ""))[:8],
+            }
+        )
     columns = [*KEYS, *VARIANT, "name", "n", "value", "low", "high", "points", "is_broken", "cost"]
     frame = pd.DataFrame(rows, columns=[*columns, "settings"])
     frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]

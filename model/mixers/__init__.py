@@ -1,4 +1,4 @@
-"""Where positions exchange information: the mixers, and what every mixer is told.
+"""Mixers, through which positions exchange information, and the context of every call.
 
 B: sequences, T: positions given now, S: positions attended to, D: d_model.
 """
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.registry import Registry
+from model.config import Registry
 
 MIXER = Registry("mixer")
 
@@ -20,7 +20,7 @@ MixerState: TypeAlias = tuple[Tensor, ...]  # every tensor has the sequences in 
 
 @dataclass(frozen=True)
 class Context:
-    """What a mixer must know beside its input."""
+    """What a mixer needs besides its input."""
 
     positions: Tensor  # T: consecutive, the first is `start`
     start: int = 0  # positions already in the state

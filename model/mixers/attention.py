@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from model.attention import Path, Shown, Similarity
+from model.attention import Path, Scale, Shown, Similarity
 from model.config import ConfigError
 from model.layers import Joint
 from model.mixers import MIXER, Context, Mixer, MixerState
 from model.positions import Position
-from model.scale import Scale
 
 
 class Heads(Mixer):
@@ -89,7 +88,7 @@ class Heads(Mixer):
                     cache[:, :, context.start : end] = new
                 k_BGSK, v_BGSK = (cache[:, :, :end] for cache in state)
             bias_BHTS = self.bias(q_BHTK, factor, context.positions, context.seen)
-            # Padding stands to the right, where no real query of a causal model looks.
+            # Padding is on the right, where no real query of a causal model looks.
             real_BS = None if context.causal and self.path.hides else context.real
         y_BHTK, weights_BHTS = self.attend(
             q_BHTK,
@@ -105,7 +104,7 @@ class Heads(Mixer):
         return self.join(y_BHTK.transpose(1, 2).flatten(2)), state
 
     def placed(self, x_BTD: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor, float]:
-        """Queries, keys and values that know where they stand, and what scores are scaled by."""
+        """Queries, keys and values with positions applied, and the factor of the scores."""
         q_BHTK, k_BGTK, v_BGTK = self.own(x_BTD)
         q_BHTK, k_BGTK = self.position.rotate(q_BHTK, k_BGTK, context.positions)
         q_BHTK, k_BGTK = self.similarity.compared(q_BHTK, k_BGTK)

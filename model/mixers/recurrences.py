@@ -82,7 +82,7 @@ class LSTMMixer(OfCells):
 def scan(keep_BTH: Tensor, add_BTH: Tensor) -> Tensor:
     """h_t = keep_t h_{t−1} + add_t from h = 0, in ⌈log₂ T⌉ rounds (Hillis & Steele 1986).
 
-    After each round a position stands for twice as many steps: taking (k, a) and then (k', a') is
+    After each round a position covers twice as many steps: taking (k, a) and then (k', a') is
     taking (k'k, k'a + a'). Nothing is divided and no logarithm taken, so gates may close.
     """
     span = 1

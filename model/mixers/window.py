@@ -12,13 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.attention import Path, Similarity
+from model.attention import Path, Scale, Similarity
 from model.batch import positions
 from model.config import ConfigError
 from model.mixers import MIXER, Context, MixerState
 from model.mixers.attention import Attention
 from model.positions import Position
-from model.scale import Scale
 
 
 class Blocks:
@@ -49,7 +48,7 @@ class Blocks:
         return y_BHNCK.flatten(-3, -2)[..., : self.queries, :]
 
     def distances(self, like: Tensor) -> Tensor:
-        """C W: how far a key stands before a query, the same in every block."""
+        """C W: how far a key is before a query, the same in every block."""
         return positions(self.size, like, self.left)[:, None] - positions(self.width, like)
 
     def spread(self, weights_BHNCW: Tensor) -> Tensor:
@@ -147,7 +146,7 @@ class Window(Attention):
         if context.real is not None and not context.causal:
             there = context.real[:, None]
         there_NW = blocks.of_keys(there[..., None])[..., 0]
-        # What stands in the padding sees itself at least: a softmax over nothing is NaN.
+        # Padding sees itself at least: a softmax over nothing is NaN.
         return near_CW & there_NW[..., None, :] | (distances_CW == 0)
 
     def bias_blocks(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ablations.benchmarks.child import Report
-from ablations.probes import memory
+from ablations.probes import complexity
 
 MIB = 1 << 20
 
@@ -63,5 +63,5 @@ class Allocates:
 
 
 def peak_of_allocating(of: str, length: int, report: Report) -> int:
-    memory.LayerTime = memory.Throughput = Allocates  # type: ignore[assignment,misc]
-    return memory._peak(of, {}, None, torch.device("cpu"), length, report)  # type: ignore[arg-type]
+    complexity.LayerTime = complexity.Throughput = Allocates  # type: ignore[assignment,misc]
+    return complexity._peak(of, {}, None, torch.device("cpu"), length, report)  # type: ignore[arg-type]

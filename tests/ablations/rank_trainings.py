@@ -14,12 +14,11 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from ablations.launch import Report
-from ablations.train.checkpoint import Checkpointer
+from ablations.signals import Stopped, StopRequest
+from ablations.train.checkpoint import Checkpointer, named
 from ablations.train.config import TrainConfig
-from ablations.train.ddp import ALONE, Devices, Forward, Ranks, SharedCheckpointer, ranks_on
+from ablations.train.ddp import ALONE, Devices, Forward, SharedCheckpointer, ranks_on
 from ablations.train.loop import train
-from ablations.train.stopping import Stopped, StopRequest
-from ablations.train.weights import named
 from model.batch import Batch
 from model.build import build
 
@@ -86,7 +85,7 @@ def trained(
     }
 
 
-class Counting(Ranks):
+class Counting(Devices):
     """Counts how often gradients are joined; those of a small model go all at once."""
 
     joins = 0
@@ -103,7 +102,7 @@ def _counted(ranks, bucket):  # torch refuses annotations that are words
     return allreduce_hook(None, bucket)
 
 
-def gone_on(ranks: Ranks, place: Path, **options: Any) -> dict[str, Any]:
+def gone_on(ranks: Devices, place: Path, **options: Any) -> dict[str, Any]:
     """A training that rank 0 alone was told to stop, and that new ones of all ranks ended."""
     asked = count(1)
     stopping = SharedCheckpointer(
@@ -129,7 +128,7 @@ def train_each(payload: dict[str, Any], _report: Report, _notice: StopRequest) -
         return told | {"whole": whole, "parts": parts}
 
 
-def drawn(ranks: Ranks, step: int) -> list[float]:
+def drawn(ranks: Devices, step: int) -> list[float]:
     """The first number that each rank draws in a step."""
     ranks.begin(SEED, step)
     each = [0.0] * ranks.count

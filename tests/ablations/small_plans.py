@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from ablations.plan.wanted import Plan, Want, make_plan
+from ablations.expand import Trial
+from ablations.plan import Plan, make_plan
 from ablations.store.record import Record
 
 POST = {"with": {}, "post": {"model.residual": "post"}}
@@ -15,12 +17,17 @@ def planned(*files: str, seeds: list[int] | None = None, **overrides: Any) -> Pl
     return make_plan(list(files), "smoke", overrides, seeds or [0])
 
 
-def record_of(want: Want, **changes: Any) -> Record:
+def without_timings(plan: Plan) -> Plan:
+    trials = {trial.id: replace(trial, timings={}) for trial in plan.trials.values()}
+    return replace(plan, trials=trials)
+
+
+def record_of(want: Trial, **changes: Any) -> Record:
     known: dict[str, Any] = {
         "status": "ok",
         "env": {"code": want.code},
         "data": want.data,
-        "sources": {name: want.measure_code(name) for name in want.sources},
+        "sources": {name: want.source_code(name) for name in want.sources},
         **changes,
     }
     return Record(want.id, config=want.config, **known)

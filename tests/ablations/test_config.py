@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
-from ablations.config import parse_overrides, read_yaml
-from ablations.plan.tree import referred, replaced
+from ablations.config import interpolated, override, parse_overrides, read_yaml
 from model.config import ConfigError
 from model.strict_yaml import Source, parse_yaml
 
@@ -57,9 +57,9 @@ def test_a_key_that_stands_twice_or_a_file_that_is_not_utf_8_is_named_by_its_lin
 ) -> None:
     file = tmp_path / "wrong.yaml"
     for text, line in [
-        (b"model:\n  depth: 2\n  width: 4\n  depth: 3\n", "4: 'depth' stands twice"),
+        (b"model:\n  depth: 2\n  width: 4\n  depth: 3\n", "4: 'depth' comes twice"),
         (b"question: fine\nfixed: caf\xe9\n", "2: not UTF-8; save the file as UTF-8"),
-        (b"key: [{b: 1, b: 2}]\n", "1: 'b' stands twice"),
+        (b"key: [{b: 1, b: 2}]\n", "1: 'b' comes twice"),
     ]:
         file.write_bytes(text)
         with pytest.raises(ConfigError) as error:
@@ -132,17 +132,17 @@ def test_an_override_that_cannot_be_read_is_one_short_line() -> None:
 
 def test_what_replaces_leaks_nothing_of_its_sibling() -> None:
     tree = {"model": {"position": {"name": "sinusoidal", "base": 500.0}, "depth": 2}}
-    after = replaced(tree, "model.position", {"name": "learned"})
+    after = override(tree, {"model.position": {"name": "learned"}})
     assert after == {"model": {"position": {"name": "learned"}, "depth": 2}}
     assert tree["model"]["position"] == {"name": "sinusoidal", "base": 500.0}
-    bare = replaced({"model": {"position": "sinusoidal"}}, "model.position.base", 500.0)
+    bare = override({"model": {"position": "sinusoidal"}}, {"model.position.base": 500.0})
     assert bare == {"model": {"position": {"name": "sinusoidal", "base": 500.0}}}
 
 
 def test_a_reference_takes_the_value_that_stands_there() -> None:
-    tree = {"model": {"d_model": 32, "position": {"name": "none"}}}
+    tree = OmegaConf.create({"model": {"d_model": 32, "position": {"name": "none"}}})
     written = {"a": "${model.d_model}", "b": [{"c": "${model.position}"}], "d": "$5", "e": 1.5}
-    assert referred(written, tree, "my.yaml") == {
+    assert interpolated(written, tree, "model") == {
         "a": 32,
         "b": [{"c": {"name": "none"}}],
         "d": "$5",

@@ -27,7 +27,7 @@ from ablations.measurement import (
     discover,
     metrics_by_name,
 )
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.runner import run
 from ablations.store.record import Measurement
 from ablations.store.results import Results
@@ -58,9 +58,7 @@ def model(task: G2P) -> nn.Module:
 def test_every_file_of_the_packages_is_found() -> None:
     folders = [Path(importlib.import_module(name).__path__[0]) for name in PACKAGES]
     files = {f"{path.parent.name}.{path.stem}" for f in folders for path in f.glob("[!_]*.py")}
-    modules = {
-        part.__module__.removeprefix("ablations.") for part in discover().components.values()
-    }
+    modules = {part.__module__.removeprefix("ablations.") for part in discover().parts.values()}
     assert files - modules == {f"benchmarks.{name}" for name in ("timing", "session", "child")}
 
 
@@ -147,13 +145,13 @@ def session(ask: Ask, measure: str = "throughput") -> tuple[dict[str, list[Measu
     metric = next(iter(metrics_by_name([measure])))
     file = ask(sources=[measure], metric=metric, variants=RIVALS)
     plan = make_plan([file], "smoke", {}, [0])
-    control, other = plan.wanted.values()
+    control, other = plan.trials.values()
     payload: dict[str, Any] = {
         "device": "cpu",
         "imports": [],
         "env": {"commit": "abc", "dirty": False},
         "measure": measure,
-        "code": control.measure_code(measure),
+        "code": control.source_code(measure),
         "against": control.id,
         "reference": control.config,
         "candidates": {control.id: control.config, other.id: other.config},
@@ -205,7 +203,7 @@ def test_the_twin_is_a_call_of_its_own_and_its_slowness_is_seen(
 
     monkeypatch.setitem(MEASUREMENT.components, "planted", Planted)
     clock = SimpleNamespace(perf_counter=lambda: now)
-    monkeypatch.setattr("ablations.benchmarks.timing.time", clock)
+    monkeypatch.setattr("ablations.benchmarks.session.time", clock)
     monkeypatch.setattr("ablations.benchmarks.session.in_child", lambda work, _: (work(_), None))
     found, control = session(ask, source="planted")
     assert prepared == [1, 2, 3, 4]  # reference, twin, and the two candidates
@@ -225,7 +223,7 @@ def test_a_measure_asked_for_later_is_taken_without_training(
     run(before, results, here, "cpu")
     run(after, whole, here, "cpu")
     weights = {path: path.read_bytes() for path in results.checkpoints.iterdir()}
-    trained = {trial: results.read(trial) for trial in before.wanted}
+    trained = {trial: results.read(trial) for trial in before.trials}
 
     def forbidden(*_: Any) -> None:
         raise AssertionError("trained again")
@@ -244,7 +242,7 @@ def test_a_measure_asked_for_later_is_taken_without_training(
         path.unlink()  # a probe does without weights
     probed = make_plan([ask(sources=["quality", "padding_seen"])], "smoke", {}, [0])
     run(probed, results, here, "cpu")
-    records = [results.read(trial) for trial in probed.wanted]
+    records = [results.read(trial) for trial in probed.trials]
     assert [r and list(r.sources) for r in records] == [["quality", "padding_seen"]] * 2
 
 
@@ -255,7 +253,7 @@ def test_a_measure_that_other_code_has_taken_is_taken_again_in_place_of_what_it_
     results = Results(tmp_path / "out")
     plan = make_plan([ask()], "smoke", {}, [0])
     run(plan, results, here, "cpu")
-    trained = {trial: results.read(trial) for trial in plan.wanted}
+    trained = {trial: results.read(trial) for trial in plan.trials}
     for record in trained.values():
         other = replace(record, measurements=[*record.measurements], sources={})
         wrong = [Measurement("per", "edits/phone", 99.0, split="test")]
@@ -278,11 +276,11 @@ def test_a_question_that_only_times_trains_nothing_and_shares_no_record_with_one
     file = ask(sources=["throughput"], metric="step_time")
     timed = make_plan([file], "smoke", {}, [0])
     trained = make_plan([ask("trained")], "smoke", {}, [0])
-    assert not set(timed.wanted) & set(trained.wanted)
+    assert not set(timed.trials) & set(trained.trials)
     longer = make_plan([file], "smoke", {"train.steps": 9}, [0])
-    assert set(longer.wanted) == set(timed.wanted), "how it would be trained does not matter"
+    assert set(longer.trials) == set(timed.trials), "how it would be trained does not matter"
     assert run(timed, results, here, "cpu") == {"ok": 2, "timed": 1}
-    for trial in timed.wanted:
+    for trial in timed.trials:
         record = results.read(trial)
         assert (record.trained, record.status) == (False, "ok")
         assert list(record.sources) == ["throughput"]
@@ -306,7 +304,7 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
         [ask(sources=["quality", "planted"])], "smoke", {"train.optimizer.lr": 1e6}, [7]
     )
     assert run(plan, results, here, "cpu") == {"diverged": 2}
-    for trial in plan.wanted:
+    for trial in plan.trials:
         record = results.read(trial)
         (planted,) = (r for r in record.measurements if r.metric == "planted")
         assert (planted.value, planted.measure) == (7, "planted")
@@ -321,6 +319,6 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
 
 
 def test_no_two_measures_read_one_quantity() -> None:
-    names = [metric for part in discover().components.values() for metric in part.metrics]
+    names = [metric for part in discover().parts.values() for metric in part.metrics]
     assert len(names) == len(set(names))
-    assert set(metrics_by_name(list(discover().components))) == set(names)
+    assert set(metrics_by_name(list(discover().parts))) == set(names)

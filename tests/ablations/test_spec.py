@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from small import question
 
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.session import TimingConfig
 from ablations.config import FOLDER
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.spec import (
     AXES,
     CHAPTERS,
@@ -37,7 +37,7 @@ Ask = Callable[..., str]
 
 
 def asked(name: str) -> Experiment:
-    return read_experiment(experiments()[name])[0]
+    return read_experiment(experiments()[name])
 
 
 def problem_of(act: Callable[[], Any]) -> str:
@@ -82,7 +82,7 @@ def test_an_experiment_measures_all_variants_of_its_folder_some_by_name_or_its_o
     def read(**changes: Any) -> Experiment:
         written = {**question(), **changes}
         file.write_text(json.dumps({k: v for k, v in written.items() if v is not None}, indent=1))
-        return read_experiment(file)[0]
+        return read_experiment(file)
 
     plain = {"baseline": None, "changes": None, "variants": None}
     every = read(**plain)
@@ -147,10 +147,8 @@ def test_every_variant_is_asked_for_at_every_profile(ask: Ask) -> None:
     }
     claim = {"id": "position.needed", "predicts": [{"worse": "without"}]}
     for profile in PROFILES:
-        (table,) = make_plan(
-            [ask(variants=variants, claims=[claim])], profile, {}, [300]
-        ).tables.values()
-        assert {cell.variant for cell in table.cells} == set(variants)
+        plan = make_plan([ask(variants=variants, claims=[claim])], profile, {}, [300])
+        assert {trial.variant for trial in plan.trials.values()} == set(variants)
 
 
 def test_a_key_that_went_answers_with_what_replaces_it(tmp_path: Path) -> None:
@@ -219,12 +217,12 @@ def test_a_plan_is_refused_before_it_would_train_at_full_size(
 ) -> None:
     sizes = {"task.words": 200, "task.valid_words": 40, "task.test_words": 40}
     small = profile("")
-    monkeypatch.setattr("ablations.plan.wanted.read_profile", lambda _: small)
+    monkeypatch.setattr("ablations.plan.read_profile", lambda _: small)
     with pytest.raises(ConfigError, match=r"tiny\.yaml\S*: no train\.steps for the task 'g2p'"):
         make_plan([ask(settings=sizes)], "tiny", {}, [0])
     typed = make_plan([ask(settings=sizes)], "tiny", {"train.steps": 4}, [0])
     given = make_plan([ask(settings={**sizes, "train.steps": 4})], "tiny", {}, [0])
-    assert set(typed.wanted) == set(given.wanted)
+    assert set(typed.trials) == set(given.trials)
 
 
 def test_a_profile_caps_what_an_experiment_spends_but_not_what_is_typed(ask: Ask) -> None:
@@ -232,7 +230,7 @@ def test_a_profile_caps_what_an_experiment_spends_but_not_what_is_typed(ask: Ask
     file = ask(settings=settings)
 
     def trained(profile: str, **typed: Any) -> tuple[int, int]:
-        (want, *_) = make_plan([file], profile, typed, [0]).wanted.values()
+        (want, *_) = make_plan([file], profile, typed, [0]).trials.values()
         return want.config["train"]["steps"], want.config["train"]["batch_tokens"]
 
     assert trained("quick") == (1000, 256)
@@ -246,7 +244,7 @@ def test_a_large_profile_multiplies_the_steps_that_an_experiment_sets_and_no_oth
     times = read_profile("full").times["train.steps"]
 
     def steps(**changes: Any) -> int:
-        (want, *_) = make_plan([ask(**changes)], "full", {}, [0]).wanted.values()
+        (want, *_) = make_plan([ask(**changes)], "full", {}, [0]).trials.values()
         return int(want.config["train"]["steps"])
 
     assert times > 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.launch import Report
-from ablations.train.stopping import Stopped, catching_sigterm
+from ablations.signals import Stopped, catching_sigterm
 
 
 class OutOfMemoryError(RuntimeError):
@@ -47,8 +47,8 @@ def revise(payload: dict[str, Any], _report: Report) -> str | None:
 def recite(payload: dict[str, Any], _report: Report) -> dict[str, Any]:
     """What a user's file holds here, whether that is a copy, and what else came along."""
     import ablations
-    from ablations.tasks.cache import announced
-    from ablations.tasks.data.lines import brought_to, read_text
+    from ablations.tasks.data.files import brought_to, read_text
+    from ablations.tasks.task import announced
 
     copy = brought_to(payload["path"])
     found = {"text": read_text(payload["path"]), "is_copy": copy is not None and copy.exists()}

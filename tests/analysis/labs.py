@@ -238,8 +238,8 @@ def _schedules(folder: Any) -> None:
          "tried": []}
         for label, best in CHOSEN.items()
     ]  # fmt: skip
-    folder.ablation("schedule [tuned]", list(CHOSEN), name="schedule", arms="tuned", metric=LOSS,
-                    tuning=tuning)  # fmt: skip
+    folder.ablation("schedule [tuned]", list(CHOSEN), name="schedule", metric=LOSS,
+                    grid={RATE: [1.0]}, tuning=tuning)  # fmt: skip
     for label, level in zip(CHOSEN, (1.8, 2.0, 1.9), strict=True):
         for seed in (0, 1, 2):
             if (label, seed) == ("no warm-up", 1):

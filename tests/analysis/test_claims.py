@@ -13,11 +13,11 @@ import pytest
 from planted import Planted, at_end, only, says, timed
 
 from analysis.claims import claims, expected_errors, undertrained
-from analysis.contrasts import Evidence, contrasts
-from analysis.timing import speeds
+from analysis.contrasts import Evidence
 
 FIRST, SECOND = [300, 301, 302, 303, 304], [305, 306, 307, 308, 309]
 YES, NO, OPEN = says("worse", by=0.1), says("better"), says("worse", by=0.2)
+RATE = "train.optimizer.lr"
 WORDS = ("supported", "refuted", "undecided")
 
 
@@ -175,12 +175,12 @@ def test_what_is_timed_or_counted_asks_no_control() -> None:
 
 
 def test_tuned_arms_are_not_judged_by_untuned_ones() -> None:
-    found = only(asked(says("worse", arms="tuned")))
-    assert (found.verdict, found.reason) == (
-        "not run",
-        "its variants are not tuned here: run it with --tune",
-    )
-    assert only(asked(says("worse", arms="tuned"), arms="tuned")).verdict == "supported"
+    planted = asked(says("worse"), grid={RATE: [0.1, 0.2]})
+    found = only(planted)
+    assert (found.verdict, found.reason) == ("not run", "its variants are not tuned here")
+    for cell in planted.entries["q"]["trials"]:
+        cell["tuned"] = {RATE: 0.1}
+    assert only(planted).verdict == "supported"
 
 
 def test_a_claim_of_seeds_and_times_waits_for_both() -> None:
@@ -199,7 +199,7 @@ def test_a_claim_of_seeds_and_times_waits_for_both() -> None:
 
 def document(planted: Planted, *ids: str) -> list[dict[str, Any]]:
     loaded = planted.loaded()
-    return claims(Evidence(loaded, contrasts(loaded), speeds(loaded)), ids)
+    return claims(Evidence.of(loaded), ids)
 
 
 def test_a_document_is_strict_json_with_every_finding() -> None:
@@ -230,7 +230,7 @@ def test_expected_errors_count_what_an_interval_judges() -> None:
     planted.question(exact, name="counted", batches=[[300]])
     for label in ("a", "b"):
         planted.record(label, 300, 0.5, at_end("work", 1.0), name="counted")
-    said = expected_errors(document(planted), contrasts(planted.loaded()))
+    said = expected_errors(document(planted), Evidence.of(planted.loaded()).contrasts)
     assert "Of 3 predictions judged by an interval at most 0.075 verdicts" in said
     assert "of 1 differences in tables at most 0.05 would be marked" in said
     assert "Of 0 predictions" in expected_errors([], pd.DataFrame({"mark": []}))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ablations.store.record import Measurement
-from analysis.contrasts import contrasts
+from analysis.contrasts import Evidence
 from analysis.load import load
 
 LUCK = [0.00, 0.03, -0.02, 0.05, 0.01]
@@ -17,7 +17,7 @@ PER = {"name": "per", "split": "valid", "better": "lower", "title": "errors"}
 
 
 def judged(folder: Any) -> pd.DataFrame:
-    return contrasts(load(folder.root)).set_index("name")
+    return Evidence.of(load(folder.root)).contrasts.set_index("name")
 
 
 def fill(folder: Any, label: str, mean: float, seeds: range = range(3), **fields: Any) -> None:
@@ -42,10 +42,10 @@ def test_the_difference_is_taken_seed_by_seed_at_the_last_step(folder: Any) -> N
 def test_pairs_never_cross_a_crossing(folder: Any) -> None:
     sizes = [{"data": "3k"}, {"data": "30k"}]
     folder.ablation("heads", ["8", "1"], crossings=sizes)
-    for factors, base in zip(sizes, (0.5, 0.2), strict=True):
+    for across, base in zip(sizes, (0.5, 0.2), strict=True):
         for seed in range(3):
-            folder.record("8", seed, base + LUCK[seed], factors=factors)
-            folder.record("1", seed, base + 0.1 + LUCK[seed] + 0.001 * seed, factors=factors)
+            folder.record("8", seed, base + LUCK[seed], factors=across)
+            folder.record("1", seed, base + 0.1 + LUCK[seed] + 0.001 * seed, factors=across)
     found = judged(folder)
     assert list(found.index) == ["1 [data=3k]", "1 [data=30k]"]
     assert list(found["difference"]) == pytest.approx([0.101, 0.101])

@@ -45,7 +45,7 @@ def test_readings_are_tidy_with_a_column_per_coordinate(folder: Any) -> None:
     assert list(frame["step"].dropna()) == [100, 200, 300]
     assert list(frame["length"].dropna()) == [16, 64]
     assert frame["reason"].iloc[-1] == "past the maximum"
-    assert len(frame["samples"].iloc[3]) == len(frame["baseline_samples"].iloc[3]) == 12
+    assert len(frame["samples"].iloc[3]) == len(frame["reference"].iloc[3]) == 12
 
 
 def test_a_measure_that_a_finished_trial_still_owes_is_counted(folder: Any) -> None:
@@ -101,13 +101,6 @@ def test_a_cell_that_its_record_does_not_fit_is_named_and_left_out(
     assert list(loaded.cells["outcome"]) == ["ok", "unreadable"]
     assert named in loaded.cells["reason"][1]
     assert set(loaded.measurements["variant"]) == {"baseline"}
-
-
-def test_cells_that_chose_a_setting_are_not_reported(folder: Any) -> None:
-    folder.ablation("position", ["baseline"], seeds=[0, 1])
-    folder.plan["experiments"]["position"]["trials"][1]["role"] = "tune"
-    folder.results.write_plan(folder.plan)
-    assert list(load(folder.root).cells["seed"]) == [0]
 
 
 NAME = "analysis/wording.py"  # any file that is here

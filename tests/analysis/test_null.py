@@ -19,7 +19,7 @@ from scipy import stats as scipy_stats
 
 from ablations.store.record import Measurement
 from analysis.claims import verdicts
-from analysis.contrasts import DIFFERS, contrasts
+from analysis.contrasts import DIFFERS, Evidence
 
 Draw = np.random.Generator
 Noise = Callable[[Draw, int], Any]
@@ -159,7 +159,7 @@ def words(kind: str, noise: Noise, runs: int, n: int) -> tuple[Counter[str], int
         loaded = planted.loaded()
         found.update(each.verdict for each in verdicts(loaded))
         if kind == "worse, A/A":
-            marked += int(contrasts(loaded)["mark"].isin(DIFFERS).sum())
+            marked += int(Evidence.of(loaded).contrasts["mark"].isin(DIFFERS).sum())
     return found, marked
 
 

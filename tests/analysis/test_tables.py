@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
-from analysis import tables
+from analysis import chapters, tables
 from analysis.contrasts import Evidence, gather
 
 HOSTILE = [
@@ -75,7 +75,7 @@ def test_whatever_a_name_holds_it_stays_one_cell_and_brings_no_tag(name: str) ->
 def test_a_table_in_latex_takes_no_bracket_of_a_name_for_an_option() -> None:
     text = tables.latex_file({"norm": shown("[0pt] x")})
     assert "\n{[}0pt] x & 0.3 & " in text
-    nothing = {"norm": tables.contrasts_view([])}
+    nothing = {"norm": tables.contrasts_view([], [])}
     for form in (tables.markdown_file, tables.latex_file, tables.html_file):
         assert "Nothing yet." in form(nothing)
 
@@ -101,19 +101,18 @@ PEAKS = {"pre": 2 * 2**20, "post": 7 * 2**20, "none": 3 * 2**20}
 TABLE = {
     "pre (baseline)": {
         **{"parameters": "1 k", "FLOPs/token": "20 k", "loss (nats/token)": "1.10 (0.85 to 1.35)"},
-        **{"n": "3", "tokens/s": "5.04 k", "peak memory": "2 MiB"},
+        "n": "3",
     },
     "post": {
         **{"mark": "worse", "parameters": "3 k", "FLOPs/token": "40 k", "n": "3 of 3"},
         "loss (nats/token)": "1.41 (1.17 to 1.65)",
         "difference (95 % interval)": "0.310 (0.285 to 0.335)",
-        **{"tokens/s": "2.52 k", "peak memory": "7 MiB (3.50 ×)"},
     },
     "none": {
         **{"mark": "few seeds", "parameters": "5 k", "FLOPs/token": "60 k", "n": "2 of 3"},
         "loss (nats/token)": "0.9 (0.5 to 1.4)",
         "difference (95 % interval)": "−0.14 (−0.33 to 0.06)",
-        **{"failures": "1 of 3 diverged", "tokens/s": "10.2 k", "peak memory": "3 MiB (1.50 ×)"},
+        "failures": "1 of 3 diverged",
     },
 }
 
@@ -129,7 +128,7 @@ def distinct(folder: Any) -> Evidence:
                 folder.timing(1.0), TIMES[label], REFERENCE, TWIN, strict=True
             )
         ]
-        nothing: Any = dict.fromkeys(("samples", "baseline_samples", "baseline_again", "session"))
+        nothing: Any = dict.fromkeys(("samples", "reference", "baseline_again", "session"))
         bytes_: Any = {"metric": "peak_memory", "unit": "B", "value": float(PEAKS[label])}
         for seed, score in enumerate(scores):
             sizes = {"parameters": SIZES[label][0], "flops_per_token": float(SIZES[label][1])}
@@ -149,7 +148,6 @@ def test_the_table_to_read_has_each_number_under_its_heading(distinct: Evidence)
     assert list(view.index) == list(TABLE)
     for variant, cells in TABLE.items():
         found = {name: cell for name, cell in view.loc[variant].items() if cell}
-        assert found.pop("step time", "").startswith({"post": "2", "none": "0.5"}.get(variant, ""))
         assert found == cells
     speeds = tables.speed_view(distinct.speeds).set_index("variant")
     assert speeds.loc["post", "seconds"] == "0.374"
@@ -169,37 +167,46 @@ def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> Non
             **{"parameters": SIZES[label][0], "flops_per_token": SIZES[label][1]},
             **{"baseline_parameters": 1000, "baseline_flops_per_token": 20_000},
             **{"mean": own.mean(), "mean_n": len(own), "n": len(own), "planned": 3},
-            **{"mean_low": own.mean() - half_width(own), "baseline_mean": 1.1, "baseline_n": 3},
+            **{
+                "mean_low": own.mean() - half_width(own),
+                "baseline_mean": 1.1,
+                "baseline_mean_n": 3,
+            },
             **{"mean_high": own.mean() + half_width(own)},
-            **{"baseline_low": 1.1 - half_width(SCORES["pre"])},
+            "baseline_mean_low": 1.1 - half_width(SCORES["pre"]),
             "difference": (own - control).mean(),
             "low": (own - control).mean() - half_width(own - control),
             "high": (own - control).mean() + half_width(own - control),
-            "tokens_per_second": 3 * 16 * 64 / sum(TIMES[label]),
-            "baseline_tokens_per_second": 3 * 16 * 64 / sum(TIMES["pre"]),
-            **{"peak_memory": PEAKS[label], "baseline_peak_memory": PEAKS["pre"]},
-            "step_time_ratio": math.exp(np.log(np.divide(TIMES[label], REFERENCE)).mean()),
         }
         assert (row["mark"], row["unit"]) == (TABLE[label]["mark"], "nats/token")
         assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
     for row in rows_of(paths["speed.csv"].read_text()):
+        held = {"tokens_per_second": 3 * 16 * 64 / sum(TIMES[row["variant"]])}
+        held |= {"peak_memory": PEAKS[row["variant"]], "baseline_peak_memory": PEAKS["pre"]}
+        held["ratio"] = math.exp(np.log(np.divide(TIMES[row["variant"]], REFERENCE)).mean())
+        assert {name: float(row[name]) for name in held} == pytest.approx(held)
         assert float(row["seconds"]) == pytest.approx(
             math.exp(np.log(TIMES[row["variant"]]).mean())
         )
-        assert json.loads(row["coordinates"]) == {"length": 16, "batch": 64}
+        assert json.loads(row["where"]) == {"length": 16, "batch": 64}
 
 
-def test_several_timed_points_or_another_time_leave_the_step_time_empty(folder: Any) -> None:
-    folder.ablation("norm", ["pre", "post"], seeds=[0])
-    folder.ablation("length", ["attention", "lstm"], seeds=[0])
-    for label in ("pre", "post"):
-        points = [p for length in (16, 64) for p in folder.timing(1.1, length=length)]
-        folder.record(label, 0, 0.2, measurements=points)
-    for label in ("attention", "lstm"):
-        folder.record(label, 0, 0.2, measurements=folder.timing(1.1, metric="layer_time"))
-    evidence = gather(folder.root)
-    assert tables.contrasts_frame(evidence)["step_time_ratio"].isna().all()
-    assert len(tables.speed_view(evidence.speeds)) == 6
+def test_a_chapter_ends_in_a_table_of_every_variant_with_its_scores_and_costs(
+    distinct: Evidence,
+) -> None:
+    view = chapters.wide_table(distinct, ["norm"]).set_index("variant")
+    assert list(view.index) == list(TABLE)
+    same = {"difference (95 % interval)": "difference"}
+    for variant, cells in TABLE.items():
+        held = {same.get(name, name): cell for name, cell in cells.items()}
+        held = {name: cell for name, cell in held.items() if name not in ("n", "failures")}
+        found = {name: cell for name, cell in view.loc[variant].items() if cell}
+        assert held.items() <= found.items()
+    learn = {"pre (baseline)": "3 of 3", "post": "3 of 3", "none": "2 of 3"}
+    assert view["seeds that learn"].to_dict() == learn
+    assert list(view["training tokens/s"]) == ["5.04 k", "2.52 k", "10.2 k"]
+    assert list(view["memory"]) == ["2 MiB (1.00 ×)", "7 MiB (3.50 ×)", "3 MiB (1.50 ×)"]
+    assert view["step of 16 tokens"].str.contains("×").tolist() == [False, True, True]
 
 
 # --- curves
@@ -248,7 +255,7 @@ def test_the_file_of_readings_holds_every_reading_of_its_records(
         assert row["value"] == measurement.value or (
             pd.isna(row["value"]) and measurement.value is None
         )
-        for name in ("samples", "baseline_samples", "baseline_again", "axes", "values"):
+        for name in ("samples", "reference", "baseline_again", "axes", "values"):
             assert (None if pd.isna(row[name]) else json.loads(row[name])) == getattr(
                 measurement, name
             )

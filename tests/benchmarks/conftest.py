@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from ablations.benchmarks.timing import TimingConfig, time_blocks
+from ablations.benchmarks.session import TimingConfig, run_blocks, warm_up
 from analysis.stats import ratio_ends
 
 Calls = dict[str, Callable[[], None]]
@@ -48,7 +48,9 @@ def beside(benchmark: Any) -> Beside:
         samples: dict[str, list[float]] = {}
 
         def run() -> None:
-            samples.update(time_blocks(calls, timing, torch.device("cpu")))
+            cpu = torch.device("cpu")
+            warm = {name: warm_up(call, timing, cpu) for name, call in calls.items()}
+            samples.update(run_blocks(calls, warm, timing, cpu))
 
         benchmark.pedantic(run, rounds=1, iterations=1)
         first = samples[next(iter(calls))]

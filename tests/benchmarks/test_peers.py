@@ -12,7 +12,7 @@ import peers
 import pytest
 import torch
 
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.session import TimingConfig
 from model.flops import flops_per_token
 from model.generate import Question, generate
 

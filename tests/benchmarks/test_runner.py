@@ -12,9 +12,9 @@ import pytest
 from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Job
 from ablations.launch.local import LocalLauncher
-from ablations.plan.wanted import Plan, make_plan
+from ablations.plan import Plan, make_plan
 from ablations.store.results import Results
-from ablations.tasks.cache import announce
+from ablations.tasks.task import announce
 
 QUESTIONS = ["norm/g2p", "scale/g2p"]
 PRELOAD = ["torch", "ablations.preload"]  # as `python -m ablations run` has it
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.usefixtures("all_cores")
 def plan() -> Iterator[Plan]:
     """A real smoke sweep, without the timing sessions: those have the machine to themselves."""
     plan = make_plan(QUESTIONS, "smoke", {}, [0, 1])
-    for want in plan.wanted.values():
+    for want in plan.trials.values():
         want.timings.clear()
-    with announce(want.config["task"] for want in plan.wanted.values()):
+    with announce(want.config["task"] for want in plan.trials.values()):
         yield plan
 
 
@@ -37,7 +37,7 @@ def test_the_start_of_a_job(
 ) -> None:
     """From the launcher's side: the job is handed in, and it tells that its code runs."""
     setting = Setting(plan, Results(tmp_path / "out"), "cpu", [])
-    trial = TrainingJob([next(iter(plan.wanted.values()))], setting).job()
+    trial = TrainingJob([next(iter(plan.trials.values()))], setting).job()
     assert trial is not None
 
     def seconds(launcher: LocalLauncher, job: Job) -> float:

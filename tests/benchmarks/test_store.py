@@ -16,10 +16,11 @@ from unittest.mock import Mock
 import pytest
 from small import question
 
+from ablations.expand import Trial
 from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Launcher
-from ablations.plan.document import merge_into
-from ablations.plan.wanted import Plan, Want, make_plan
+from ablations.plan import Plan, make_plan
+from ablations.plan_document import merge_into
 from ablations.runner import run
 from ablations.store.record import Record
 from ablations.store.results import Results
@@ -47,7 +48,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     folder = tmp_path_factory.mktemp("real")
     plan, results = planned(folder, len(VARIANTS)), Results(folder / "out")
     merge_into(results, plan)
-    want = next(iter(plan.wanted.values()))
+    want = next(iter(plan.trials.values()))
     job = TrainingJob([want], Setting(plan, results, "cpu", [])).job()
     assert job is not None
     record = Record.from_dict(run_trials(job.payload, lambda *_: None)[want.id])
@@ -55,11 +56,11 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Record:
     return record
 
 
-def stored(record: Record, want: Want) -> bytes:
+def stored(record: Record, want: Trial) -> bytes:
     """The same record as another trial's."""
     env = {**record.env, "code": want.code}
-    taken = {name: want.measure_code(name) for name in want.sources}
-    other = replace(record, id=want.id, config=want.config, env=env, sources=taken)
+    taken = {name: want.source_code(name) for name in want.sources}
+    other = replace(record, trial=want.id, config=want.config, env=env, sources=taken)
     return seal(other.to_dict())
 
 
@@ -79,7 +80,7 @@ def test_a_finished_sweep_is_recognised(
     results = Results(tmp_path / "out")
     results.trials.mkdir(parents=True)
     plan = planned(tmp_path, trials)
-    for want in plan.wanted.values():
+    for want in plan.trials.values():
         results.path(want.id).write_bytes(stored(real, want))
     size = results.path(want.id).stat().st_size
     run(planned(tmp_path, trials), results, IDLE, "cpu")  # writes the plan
@@ -92,7 +93,7 @@ def test_a_finished_sweep_is_recognised(
 
     benchmark.pedantic(recognise, setup=forget, rounds=3)
     begun = time.process_time()
-    for trial in plan.wanted:
+    for trial in plan.trials:
         assert results.read(trial) is not None
     each = (time.process_time() - begun) / trials
     benchmark.extra_info.update(record_bytes=size, cpu_seconds=min(spent), read_seconds=each)

@@ -16,15 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ablations.benchmarks.timing import TimingConfig
-from ablations.config import FOLDER, read_yaml, resolve_trial
-from ablations.plan.tree import replaced
+from ablations.benchmarks.session import TimingConfig
+from ablations.config import FOLDER, override, read_yaml, resolve_trial
 from ablations.spec import read_profile
 from ablations.store.identity import canonical_json
-from ablations.tasks.cache import load_task
-from ablations.train.config import TrainConfig
+from ablations.tasks.task import load_task
+from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import CURVE_POINTS, Trainer
-from ablations.train.optimizer import OPTIMIZER
 from model.batch import IGNORE, Batch
 from model.build import build
 
@@ -43,10 +41,8 @@ Step = tuple[Batch, ...]
 
 
 def settings(profile: str) -> dict[str, Any]:
-    tree = read_yaml(FOLDER / "base/g2p.yaml").values
-    for path, value in (read_profile(profile).settings.values["g2p"] or {}).items():
-        tree = replaced(tree, path, value)
-    return resolve_trial(tree)
+    base = read_yaml(FOLDER / "base/g2p.yaml").values
+    return resolve_trial(override(base, read_profile(profile).settings.values["g2p"]))
 
 
 def trial(config: dict[str, Any], steps: int) -> Callable[[], None]:

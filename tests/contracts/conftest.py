@@ -9,8 +9,5 @@ import torch
 HERE = Path(__file__).parent
 # importlib mode adds no folder by itself; what launchers are given stands beside their tests.
 sys.path[:0] = [str(HERE), str(HERE.parent / "ablations")]
-pytest.register_assert_rewrite(
-    "contract_subjects", "contract_checks", "task_subjects", "task_batch_checks",
-    "task_answer_checks", "launcher_checks", "measure_checks",
-)  # fmt: skip
+pytest.register_assert_rewrite("contract_subjects", "contract_checks", "task_subjects")
 torch.set_num_threads(1)

@@ -14,8 +14,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from contract_samples import answers, enlarged, run, sample, single
-from contract_subjects import TARGET_SIZE, Subject
+from contract_subjects import TARGET_SIZE, Subject, answers, enlarged, run, sample, single
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 

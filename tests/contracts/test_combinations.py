@@ -17,20 +17,17 @@ from contract_checks import (
     survives_storage,
     treats_each_sequence_alone,
 )
-from contract_samples import answers, sample
-from contract_subjects import KINDS, TINY, combined
+from contract_subjects import KINDS, TINY, answers, combined, sample
 from task_subjects import failures
 
-from model.attention import MASK, PATH, SIMILARITY
+from model.attention import MASK, PATH, SCALE, SIMILARITY
 from model.build import build
 from model.config import ConfigError
 from model.feedforward import FEEDFORWARD
 from model.mixers import MIXER
 from model.mixers.attention import Heads
-from model.norms import NORM
 from model.positions import POSITION
-from model.residual import RESIDUAL
-from model.scale import SCALE
+from model.residual import NORM, RESIDUAL
 
 Row = dict[str, str]
 OTHERS = {

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 import torch
-from contract_samples import sample
-from contract_subjects import Subject, around
+from contract_subjects import Subject, around, sample
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from model.attention import PATH, Path
+from model.config import MODEL
 from model.mixers import MIXER
 from model.positions import POSITION
-from model.registry import MODEL
 
 # The library's own, where a graph breaks: it looks at gradients of what is no leaf.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

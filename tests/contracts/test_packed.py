@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from contract_samples import sample
-from contract_subjects import Subject, every_subject
+from contract_subjects import Subject, every_subject, sample
 from torch import nn
 
 from ablations.train.config import TrainConfig

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from ablations.launch import Report, failure
-from ablations.train.ddp import Ranks, ranks_on, run_together
-from ablations.train.stopping import StopRequest, catching_sigterm
+from ablations.signals import StopRequest, catching_sigterm
+from ablations.train.ddp import Devices, ranks_on, run_together
 
 
-def _meet(ranks: Ranks, report: Report) -> None:
+def _meet(ranks: Devices, report: Report) -> None:
     """Say the process ids of all, once all are there."""
     pids = [0.0] * ranks.count
     pids[ranks.rank] = os.getpid()

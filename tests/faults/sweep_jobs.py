@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ablations.plan.wanted import Plan, Want
+from ablations.expand import Trial
+from ablations.plan import Plan
 from ablations.spec import Profile
 from ablations.store.stamp import Stamp
 
 
-class ToyWant(Want):
+class ToyTrial(Trial):
     """A trial that is told what to do, and no model to count."""
 
     counts = {"parameters": 1, "flops_per_token": 1.0}  # type: ignore[assignment] # noqa: RUF012
@@ -19,15 +20,16 @@ class ToyWant(Want):
     kept_bytes = 0.0  # type: ignore[assignment]
     files = ()  # type: ignore[assignment]
 
-    def measure_code(self, measure: str) -> Stamp:
+    def source_code(self, source: str) -> Stamp:
         return {}
 
 
-def toy_plan(trials: dict[str, dict[str, Any]]) -> Plan:
-    """A plan that wants these, by name, each to do as its settings say."""
-    wanted = {}
+def toy_plan(trials: dict[str, dict[str, Any]], *sources: str) -> Plan:
+    """A plan that needs these, by name, each to do as its settings say."""
+    source: Any = None
+    plan = Plan(Profile("toy", 1, {}, source), {}, {})
     for name, does in trials.items():
         config = {"seed": 0, "train": {"steps": 1, "batch_tokens": 1}, **does}
-        wanted[name] = ToyWant(name, config, f"toy:{name}", {"kind": does.get("kind", "")})
-    source: Any = None
-    return Plan(Profile("toy", [0], {}, source), {}, {}, {}, wanted)
+        sections = {"kind": does.get("kind", "")}
+        plan.add([ToyTrial(name, "toy", name, {}, 0, config, sections, "", sources=sources)])
+    return plan

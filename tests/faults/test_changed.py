@@ -17,20 +17,20 @@ from processes import HERE, start
 from small import SETTINGS
 from watching import LONG
 
+from ablations.facts import training_code
 from ablations.launch import Changed
 from ablations.launch.local import LocalLauncher
-from ablations.plan.code import code
-from ablations.plan.wanted import Plan, make_plan
+from ablations.plan import Plan, make_plan
 from ablations.runner import run
 from ablations.store.results import Results
 from ablations.store.stamp import PROJECT, ROOT, loaded_otherwise, note_loaded, stamp
-from model.norms import NORM
+from model.residual import NORM
 
 Ask = Callable[..., str]
 PART = "norm_of_ours"
 SOURCE = f'''
 from pathlib import Path
-from model.norms import NORM, LayerNorm
+from model.residual import NORM, LayerNorm
 
 @NORM.register("{PART}")
 class Ours(LayerNorm):
@@ -79,7 +79,7 @@ def test_data_that_is_changed_after_the_plan_ends_the_sweep_and_leaves_no_record
                 run(plan, results, launcher, "cpu")
             assert kept(results) == []
             files["train"].write_text(whole)
-        assert run(plan, results, launcher, "cpu").total() == len(plan.wanted)
+        assert run(plan, results, launcher, "cpu").total() == len(plan.trials)
 
 
 @pytest.fixture
@@ -91,9 +91,9 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(folder)
     importlib.import_module(PART)
     note_loaded()  # as a worker does once it has imported a part
-    code.cache_clear()  # which reads a part's file once
+    training_code.cache_clear()  # which reads a part's file once
     yield folder / f"{PART}.py"
-    code.cache_clear()
+    training_code.cache_clear()
     del NORM.components[PART], sys.modules[PART]
 
 
@@ -107,8 +107,8 @@ def test_source_that_is_edited_after_the_plan_ends_the_sweep_and_its_trial_leave
     ask: Ask, results: Results, part: Path, when: str
 ) -> None:
     plan = own_plan(ask)
-    ours = next(want.id for want in plan.wanted.values() if PART in want.code)
-    _ = [want.measure_code("quality") for want in plan.wanted.values()]
+    ours = next(want.id for want in plan.trials.values() if PART in want.code)
+    _ = [want.source_code("quality") for want in plan.trials.values()]
     if when == "before it trains":
         part.write_text(SOURCE.replace("super()", "1.0 * super()"))
     else:
@@ -147,7 +147,7 @@ import ablations.worker  # as it is while the file says something else
 
 part.write_text(written)
 from in_process import InProcess
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.store.results import Results
 from ablations.launch import Changed
 from ablations.runner import run

@@ -17,7 +17,7 @@ from ablations.jobs import TIMING, BenchmarkJob, Setting, TrainingJob
 from ablations.launch import Event, Outcome
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
-from ablations.plan.missing import missing
+from ablations.missing import missing
 from ablations.runner import run
 from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement, Record
@@ -75,10 +75,9 @@ def test_a_sweep_stopped_between_two_tries_forgets_neither(results: Results, swe
     assert [attempt["status"] for attempt in record.env["earlier"]] == ["killed"]
 
 
-def training(results: Results, *measures: str) -> TrainingJob:
-    plan = toy_plan({"a": {}})
-    plan.wanted["a"].sources.extend(measures)
-    made = TrainingJob([plan.wanted["a"]], Setting(plan, results, "cpu", []))
+def training(results: Results, *sources: str) -> TrainingJob:
+    plan = toy_plan({"a": {}}, *sources)
+    made = TrainingJob([plan.trials["a"]], Setting(plan, results, "cpu", []))
     assert made.job()
     return made
 
@@ -106,8 +105,7 @@ def test_weights_of_a_retraining_that_was_cut_are_not_measured_for_the_old_recor
     results: Results,
 ) -> None:
     held = good(results, "a")
-    plan = toy_plan({"a": {}})
-    plan.wanted["a"].sources.append("quality")
+    plan = toy_plan({"a": {}}, "quality")
     for code, is_measured in ((TOY, True), (ANOTHER, False)):
         stamp = {**stamp_for(held), "code": short(code)}
         save_weights(nn.Linear(1, 1), results.weights("a"), stamp)
@@ -143,8 +141,8 @@ def test_a_benchmark_that_fails_is_told_by_the_records_of_its_trials(results: Re
     good(results, "a")
     results.write(Record("b", "error", {"seed": 0}, reason="boom", env={"code": TOY}))
     plan = toy_plan({"a": {}, "b": {}})
-    for want in plan.wanted.values():
-        want.timings["throughput", "a"] = [{"length": 16}]
+    timings = {("throughput", "a"): [{"length": 16}]}
+    plan.add([replace(trial, timings=timings) for trial in plan.trials.values()])
     session = BenchmarkJob("throughput", "a", ["a", "b"], Setting(plan, results, "cpu", []))
     for outcome in (
         Outcome("s", "killed", reason="SIGKILL"),
@@ -157,8 +155,8 @@ def test_a_benchmark_that_fails_is_told_by_the_records_of_its_trials(results: Re
         assert (record.status, record.measurements, record.sources) == ("ok", [LOSS], {})
         assert record.failures["throughput"].startswith(f"{status} (")
         assert held(results, "b").reason == "boom", "what was not to be timed is left alone"
-    times = {"metric": "step_time", "unit": "s", "samples": [1.0], "baseline_samples": [1.0]}
-    times |= {"session": "1", "baseline": "a", "coordinates": {"length": 16}}
+    times = {"metric": "step_time", "unit": "s", "samples": [1.0], "reference": [1.0]}
+    times |= {"session": "1", "against": "a", "at": {"length": 16}}
     taken = {"session": "1", "env": {}, "measurements": {"a": [times]}}
     assert saved(session, Outcome("s", "done", taken))[0] == "timed"
     timed = held(results, "a")

@@ -12,7 +12,7 @@ import pytest
 
 from ablations.store.identity import canonical_json
 from ablations.store.results import Results
-from ablations.tasks.cache import MOST, announce, announced
+from ablations.tasks.task import MOST, announce, announced
 
 Ask = Callable[..., str]
 Sweep = Callable[..., Counter[str]]

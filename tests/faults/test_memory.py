@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ablations.commands import main
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.store.results import Results
 
 Ask = Callable[..., str]
@@ -31,7 +31,7 @@ def test_one_variant_too_large_to_allocate_is_out_of_memory_and_the_others_are_t
     assert main(["run", file, *folder, "--jobs", "2", "--device", "cpu"]) == 1
     assert "days" not in capfd.readouterr().err, "what cannot be trained takes no time"
     plan = make_plan([file], "smoke", {}, [0])
-    records = {want.title: results.read(want.id) for want in plan.wanted.values()}
+    records = {want.title: results.read(want.id) for want in plan.trials.values()}
     ended = {title: record.status for title, record in records.items() if record}
     assert ended["small:huge seed 0"] == "oom"
     assert ended["small:with seed 0"] in ("ok", "stuck")

@@ -15,13 +15,13 @@ import pytest
 from torch import nn
 
 from ablations.leases import Leases
-from ablations.plan.document import merge_into
-from ablations.plan.wanted import Plan, make_plan
+from ablations.plan import Plan, make_plan
+from ablations.plan_document import merge_into
 from ablations.store.files import NotAFileError, read_file
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
-from ablations.tasks.data.lines import read_text
+from ablations.tasks.data.files import read_text
 from ablations.train.checkpoint import Checkpointer, load_weights, read_words, unpack
 from analysis.load import load
 from model.config import ConfigError
@@ -64,8 +64,8 @@ def test_whatever_is_no_file_is_named(tmp_path: Path) -> None:
 
 def test_what_is_no_record_is_named_and_left_out(results: Results, plan: Plan, say: Say) -> None:
     merge_into(results, plan)
-    whole, other = plan.wanted
-    results.write(Record(whole, "ok", plan.wanted[whole].config, sources={"quality": {}}))
+    whole, other = plan.trials
+    results.write(Record(whole, "ok", plan.trials[whole].config, sources={"quality": {}}))
     fifo(results.path(other))
     line, folder = f"{other}.json: {WORDS}", ["--results", str(results.root)]
     with pytest.raises(RecordError, match=f"^{line}$"):

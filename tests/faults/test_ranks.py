@@ -16,9 +16,9 @@ from torch.multiprocessing import start_processes
 from watching import LONG, Watch
 
 from ablations.launch import Outcome, Report, failure
+from ablations.signals import catching_sigterm
 from ablations.train import ddp
 from ablations.train.ddp import _portable, run_together
-from ablations.train.stopping import catching_sigterm
 from model.config import ConfigError
 
 pytestmark = pytest.mark.skipif(

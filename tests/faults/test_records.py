@@ -17,7 +17,7 @@ from sweep_jobs import toy_plan
 
 from ablations.commands.clean import litter
 from ablations.jobs import set_aside
-from ablations.plan.missing import missing
+from ablations.missing import missing
 from ablations.store import files
 from ablations.store.files import beside
 from ablations.store.record import Measurement, Record
@@ -103,7 +103,7 @@ NO_RECORDS: list[tuple[bytes, str]] = [
     (b'{"name": "someone else\'s"}', "not a record"),
     (b'{"schema": "1"}', "not a record"),
     (b'{"schema": 0}', "not a record"),
-    (b'{"schema": 2}', "an earlier version (schema 2, this one has 4)"),
+    (b'{"schema": 2}', "an earlier version (schema 2, this one has 3)"),
     (b"\x80\x04\x95.", "not UTF-8"),
     (json.dumps(record().to_dict()).encode(), "damaged"),
     (having().replace(b"\n", b"\r\n"), "damaged"),
@@ -125,27 +125,21 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"flops_per_token": "many"}, "'flops_per_token': expected a finite number, got 'many'"),
     ({"flops_per_token": 10**400}, "'flops_per_token'"),
     ({"examples": [{"input": "x"}, {"input": 3}]}, "'examples[1].input'"),
-    ({"id": "../../x"}, "'id'"),
+    ({"trial": "../../x"}, "'trial'"),
     ({"status": "oom", "reason": ""}, "'reason': a record that says oom"),
     (
-        {"measurements": [{"source": "m", "metric": "loss", "value": 1}]},
+        {"measurements": [{"measure": "m", "metric": "loss", "value": 1}]},
         "'measurements[0].unit': missing",
     ),
 ]
 WRONG_READINGS: list[tuple[dict[str, Any], str]] = [
     ({"value": "low"}, ".value': expected a finite number, got 'low'"),
-    ({}, "': measurement 'x' has neither a value nor a reason"),
+    ({}, "': reading 'x' has neither a value nor a reason"),
     ({"value": 1, "no": 1}, ".no': unknown field"),
-    (
-        {"value": 1, "coordinates": {"step": ["ten"]}},
-        ".coordinates.step': expected words or a finite number",
-    ),
+    ({"value": 1, "at": {"step": ["ten"]}}, ".at.step': expected words or a finite number"),
     ({"samples": [1, None]}, ".samples[1]': "),
     ({"samples": []}, ".samples': "),
-    (
-        {"samples": [1], "baseline_samples": [1], "baseline_again": [1, 2]},
-        "': measurement 'x' has not one time",
-    ),
+    ({"samples": [1], "reference": [1], "twin": [1, 2]}, "': reading 'x' has not one time"),
     ({"values": [["x"]], "axes": {"a": [0], "b": [0]}}, "that do not fill its axes"),
     ({"values": [[1], 2], "axes": {"a": [0, 1], "b": [0]}}, "that do not fill its axes"),
     ({"values": [1]}, "that do not fill its axes"),
@@ -161,7 +155,7 @@ def test_what_is_no_record_of_this_trial_is_refused_in_one_line_that_names_the_f
     for changes, words in WRONG_FIELDS:
         assert f": {words}" in reason(results, having(**changes))
     for changes, words in WRONG_READINGS:
-        wrong = {"source": "m", "metric": "x", "unit": "1", **changes}
+        wrong = {"measure": "m", "metric": "x", "unit": "1", **changes}
         line = reason(results, having(measurements=[*record().to_dict()["measurements"], wrong]))
         assert line.startswith(f"{TRIAL}.json: 'measurements[2]"), line
         assert words in line
@@ -183,7 +177,7 @@ def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(results: Res
     for stored in (
         seal({"schema": SCHEMA + 1, "measurements": [], "shape": "unknown"}),
         having(schema=10**8),
-        b'{"version": "9", "schema": 5}',
+        b'{"version": "9", "schema": 4}',
     ):
         assert "newer version" in reason(results, stored)
         with pytest.raises(NewerRecordError):
@@ -208,7 +202,7 @@ def test_a_record_of_another_trial_is_refused_whether_it_says_so_or_not(results:
     for other in others:
         plain = {**Record(trial, "ok", own, data=DATA).to_dict(), **other}
         line = reason(results, seal(plain), trial)
-        assert f"'id': says {trial}, but its settings are of " in line
+        assert f"'trial': says {trial}, but its settings are of " in line
         with pytest.raises(RecordError, match="its settings are of"):
             results.write(Record.from_dict(plain))
 
@@ -225,7 +219,7 @@ def test_an_unusable_record_is_set_aside_and_named_and_its_trial_is_wanted_again
     for stored in harmed:
         results.path(TRIAL).write_bytes(stored)
         found = missing(toy_plan({TRIAL: {}}), results, None)
-        assert [want.id for want in found.train] == [TRIAL]
+        assert [trial.id for trial in found.train] == [TRIAL]
         assert results.path(TRIAL).read_bytes() == stored, "to ask moves nothing"
         before = set(results.trials.glob("*.bad-*"))
         (line,) = set_aside(found, results)
@@ -234,7 +228,7 @@ def test_an_unusable_record_is_set_aside_and_named_and_its_trial_is_wanted_again
         assert line.endswith(f"; kept as {kept.name}")
         assert kept.read_bytes() == stored
         again = missing(toy_plan({TRIAL: {}}), results, None)
-        assert (again.unusable, [want.id for want in again.train]) == ({}, [TRIAL])
+        assert (again.unusable, [trial.id for trial in again.train]) == ({}, [TRIAL])
     assert len(list(results.trials.iterdir())) == len(harmed)
     results.write(record())
     assert results.read(TRIAL) == record()

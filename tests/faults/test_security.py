@@ -18,7 +18,7 @@ from torch import nn
 
 from ablations.commands import main
 from ablations.launch import Job, Outcome
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.runner import run
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
@@ -145,7 +145,7 @@ def test_a_secret_in_the_environment_is_in_no_record_and_no_report(
         monkeypatch.setenv(name, SECRET)
     file = ask(variants={"with": {}, "post": {"model.residual": "post"}})
     plan = make_plan([file], "smoke", {}, [0])
-    good, bad = plan.wanted
+    good, bad = plan.trials
     here = InProcess()
     work = here.work
 

@@ -18,7 +18,7 @@ from toy_trials import starts
 from watching import LONG
 
 from ablations.commands import main
-from ablations.plan.missing import missing
+from ablations.missing import missing
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
 from analysis.load import load

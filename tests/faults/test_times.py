@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from ablations.benchmarks.session import time_session
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.session import TimingConfig, time_session
 from ablations.measurement import Benchmark, Metric, Place
 from ablations.store.record import Measurement
 from analysis import stats

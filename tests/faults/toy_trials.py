@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ablations.launch import Report
+from ablations.signals import Stopped, catching_sigterm
 from ablations.store.files import write_atomic
 from ablations.store.record import Measurement, Record
-from ablations.train.stopping import Stopped, catching_sigterm
 
 CALL = f"{__name__}:train"
 

@@ -7,17 +7,25 @@ from typing import Any
 
 import pytest
 import torch
-from given_weights import affine, assert_equals, random, randomised
-from slow_formulas import Matrix, Vector, attention, dot, linear
+from slow_formulas import (
+    Matrix,
+    Vector,
+    affine,
+    assert_equals,
+    attention,
+    dot,
+    linear,
+    random,
+    randomised,
+)
 from torch import Tensor
 
-from model.attention import MASK, PATH, SIMILARITY
+from model.attention import MASK, PATH, SCALE, SIMILARITY
 from model.batch import positions
 from model.build import build as whole
 from model.mixers import MIXER, Context
 from model.mixers.attention import Attention
 from model.positions import POSITION
-from model.scale import SCALE
 
 D_MODEL, N_HEADS, D_HEAD = 8, 2, 3  # heads that do not fill the width
 PATHS = pytest.mark.parametrize("path", ["explicit", "row", "loop", "fused"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from given_weights import randomised
+from slow_formulas import randomised
 from torch import Tensor, nn
 
 from model.attention import MASK

@@ -10,19 +10,28 @@ from typing import Any
 
 import pytest
 import torch
-from given_weights import affine, assert_equals, calls, random, randomised
-from slow_formulas import Matrix, Vector, attention, linear, sigmoid
+from slow_formulas import (
+    Matrix,
+    Vector,
+    affine,
+    assert_equals,
+    attention,
+    calls,
+    linear,
+    random,
+    randomised,
+    sigmoid,
+)
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.attention import MASK, PATH, SIMILARITY
+from model.attention import MASK, PATH, SCALE, SIMILARITY
 from model.batch import Batch, positions
 from model.build import build
 from model.init import logical_parameters
 from model.mixers import MIXER, Context, Mixer
 from model.mixers.recurrences import scan
 from model.positions import POSITION, Position
-from model.scale import SCALE
 
 D, HEADS = 8, 2
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from given_weights import assert_equals as assert_near
-from given_weights import random as drawn
-from given_weights import randomised as moved
+from slow_formulas import assert_equals as assert_near
+from slow_formulas import random as drawn
+from slow_formulas import randomised as moved
 from slow_formulas import sinusoid
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel

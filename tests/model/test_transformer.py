@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from given_weights import affine, assert_equals, randomised
-from slow_formulas import add, layer_norm, sinusoid
-from torch import Tensor
+from slow_formulas import add, affine, assert_equals, calls, layer_norm, randomised, sinusoid
+from torch import Tensor, nn
 
+from model.attention import attention
 from model.batch import Batch
 from model.build import build
+from model.flops import count
+from model.generate import Question, beam, greedy, sample
+from model.layers import evaluating
+from model.rnn import CELL, SCORE
 
 INPUTS = torch.tensor([[1, 5, 6], [1, 4, 0]])
 D_MODEL, N_HEADS, DEPTH = 8, 2, 2
@@ -124,3 +129,227 @@ def test_the_source_of_an_encoder_decoder_has_segments_too() -> None:
     assert (model(given) - model(plain)).abs().max() > 1e-6
     decoding = model.begin(2, 4, SOURCE, None)
     torch.testing.assert_close(model.step(SOURCE, decoding)[0], model(plain), rtol=0, atol=1e-9)
+
+
+SOURCE_IDS, INPUT_IDS = torch.tensor([[3, 7, 4], [5, 6, 0]]), torch.tensor([[1, 5], [1, 4]])
+MODELS = pytest.mark.parametrize("name", ["transformer", "recurrent"])
+
+
+def made_with(name: str, **changes: Any) -> Any:
+    written = {"name": name, "kind": "encoder_decoder", "d_model": 8, **changes}
+    return build(written, 8, 9, seed=0).eval()
+
+
+def batch(**changes: Any) -> Batch:
+    return Batch(**{"labels": INPUT_IDS, "inputs": INPUT_IDS, "source": SOURCE_IDS, **changes})
+
+
+def with_one(tokens: Tensor, wrong: int) -> Tensor:
+    changed = tokens.clone()
+    changed[1, 1] = wrong
+    return changed
+
+
+@MODELS
+def test_a_token_outside_of_its_vocabulary_is_named(name: str) -> None:
+    for side, tokens, last in [("inputs", INPUT_IDS, 8), ("source", SOURCE_IDS, 7)]:
+        for wrong in ["next", 10**9, -1, -100]:
+            wrong = last + 1 if wrong == "next" else wrong
+            model = made_with(name)
+            with pytest.raises(
+                ValueError, match=f"^{side} holds token {wrong}: .* has 0 to {last}$"
+            ):
+                model(batch(**{side: with_one(tokens, wrong)}))
+            assert model(batch(**{side: with_one(tokens, last)})).isfinite().all()
+
+
+@MODELS
+def test_a_side_that_is_empty_or_missing_is_named(name: str) -> None:
+    for side in ["inputs", "source"]:
+        tokens = INPUT_IDS if side == "inputs" else SOURCE_IDS
+        with pytest.raises(ValueError, match=f"^{side} is empty: give at least one token$"):
+            made_with(name)(batch(**{side: tokens[:, :0]}))
+        with pytest.raises(ValueError, match=f"^the batch has no {side}: .* needs (one|them)$"):
+            made_with(name)(batch(**{side: None}))
+
+
+def test_an_encoder_asks_for_a_source_and_a_decoder_for_inputs() -> None:
+    with pytest.raises(ValueError, match="the batch has no source: an encoder needs one"):
+        made_with("transformer", kind="encoder")(Batch(INPUT_IDS, INPUT_IDS))
+    with pytest.raises(ValueError, match="the batch has no inputs: a decoder needs them"):
+        made_with("transformer", kind="decoder")(Batch(SOURCE_IDS, source=SOURCE_IDS))
+    with pytest.raises(ValueError, match=r"model\.kind=encoder writes nothing: choose decoder"):
+        greedy(made_with("transformer", kind="encoder"), Question(SOURCE_IDS), 3)
+
+
+def test_a_model_that_reads_needs_a_task_with_a_source() -> None:
+    for choice in ("transformer", "recurrent"):
+        with pytest.raises(ValueError, match=r"model\.kind=encoder_decoder needs a task with a so"):
+            build({"name": choice, "kind": "encoder_decoder"}, None, 9, seed=0)
+
+
+def test_lengths_that_do_not_fit_are_refused() -> None:
+    for side in ["lengths", "source_lengths"]:
+        for lengths, words in [
+            ([2, 0], "holds 0: a sequence needs at least one real token"),
+            ([-3, 2], "holds -3: a sequence needs at least one real token"),
+            ([1, 9], "holds 9: the sequences are [23] long"),
+            ([1], "must go with as many sequences"),
+            ([1, 1, 1], "must go with as many sequences"),
+        ]:
+            with pytest.raises(ValueError, match=f"^{side} {words}$"):
+                batch(**{side: torch.tensor(lengths)})
+
+
+def test_a_row_that_is_nearly_all_padding_has_no_nan_and_no_nan_gradient() -> None:
+    for kind in ["encoder", "decoder", "encoder_decoder"]:
+        for path in ["explicit", "fused"]:
+            model = made_with("transformer", kind=kind, path=path).train()
+            one = torch.tensor([1, 1])
+            logits = model(batch(lengths=one, source_lengths=one))
+            assert logits.isfinite().all()
+            logits.square().sum().backward()
+            assert all(weight.grad.isfinite().all() for weight in model.parameters())
+
+
+TOKENS = torch.tensor([[3, 4, 5]])
+QUESTION = Question(prompt=TOKENS)
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "attention": lambda model: attention(model, Batch(TOKENS, TOKENS)),
+    "greedy": lambda model: greedy(model, QUESTION, 3),
+    "sample": lambda model: sample(model, QUESTION, 3),
+    "beam": lambda model: beam(model, QUESTION, 3, width=2),
+    "count": lambda model: count(model.to("meta"), None, 4),
+}
+
+
+def half_frozen(training: bool) -> nn.Module:
+    """The first block is frozen, as in fine-tuning: it stays in evaluation mode."""
+    written = {"name": "transformer", "d_model": 8, "dropout": 0.5, "path": "explicit"}
+    model = build(written, None, 9, seed=0).train(training)
+    model.decoder.blocks[0].eval()
+    return model
+
+
+def modes(model: nn.Module) -> dict[str, bool]:
+    assert not any(module._forward_hooks for module in model.modules()), "somebody still watches"
+    return {name: module.training for name, module in model.named_modules()}
+
+
+def fail(*_: Any) -> None:
+    raise RuntimeError("in the middle")
+
+
+def test_every_part_is_left_in_its_own_mode_also_after_a_failure() -> None:
+    for training in [True, False]:
+        for name in ASKED:
+            model = half_frozen(training)
+            before = modes(model)
+            ASKED[name](model)
+            assert modes(model) == before
+            model = half_frozen(training)
+            fails = model.decoder.blocks[1].feedforward.register_forward_hook(fail)
+            with fails, pytest.raises(RuntimeError, match="in the middle"):
+                ASKED[name](model)
+            assert modes(model) == before
+
+
+def test_meanwhile_nothing_is_dropped() -> None:
+    model = half_frozen(training=True)
+    with evaluating(model):
+        assert not any(modes(model).values())
+        torch.testing.assert_close(*(model(Batch(TOKENS, TOKENS)) for _ in range(2)))
+    assert model.training
+
+
+# What is shown of attention is what the model used.
+
+SHORT_SOURCE = torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0]])
+SHORT_INPUTS = torch.tensor([[1, 3, 4], [1, 5, 6]])
+BATCH = Batch(
+    SHORT_INPUTS,
+    SHORT_INPUTS,
+    source=SHORT_SOURCE,
+    source_lengths=torch.tensor([4, 2]),
+)
+
+
+def test_every_attention_of_a_transformer_is_shown_by_name() -> None:
+    choice = {"name": "transformer", "kind": "encoder_decoder", "d_model": 8, "n_heads": 2}
+    places = [f"encoder.blocks.{i}.mixer" for i in range(2)]
+    places += [f"decoder.blocks.{i}.{kind}" for i in range(2) for kind in ("mixer", "cross")]
+    for path in ("explicit", "row", "loop"):
+        found = attention(build({**choice, "path": path}, 9, 9, seed=0), BATCH)
+        assert sorted(found) == sorted(places)
+        assert found["decoder.blocks.1.cross"].shape == (2, 2, 3, 4)
+        for weights in found.values():
+            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        assert found["decoder.blocks.0.cross"][1, :, :, 2:].abs().max() == 0, "padding has weight"
+        assert found["decoder.blocks.0.mixer"].triu(1).abs().max() == 0, "the future has weight"
+    assert attention(build(choice, 9, 9, seed=0), BATCH) == {}, "the fused path has no weights"
+
+
+def test_a_recurrent_model_shows_one_head() -> None:
+    found = attention(build({"name": "recurrent", "d_model": 8}, 9, 9, seed=0), BATCH)
+    assert found["shown"].shape == (2, 1, 3, 4)
+    torch.testing.assert_close(found["shown"].sum(-1), torch.ones(2, 1, 3))
+
+
+SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
+RECURRENT: list[dict[str, Any]] = [
+    {"kind": "decoder"},
+    {"kind": "decoder", "tied": True},
+    *({"score": score} for score in sorted(SCORE.components)),
+]
+
+
+def recurrent(seed: int = 0, **options: Any) -> Any:
+    """Two layers in double precision, every parameter random: no bias of zero."""
+    written = {"name": "recurrent", "d_model": WIDTH, "depth": 2, "dropout": 0.5, **options}
+    return randomised(build(written, SOURCE_SIZE, TARGET_SIZE, seed), std=0.6)
+
+
+def padded_batch(
+    source_lengths: tuple[int, ...] = (5, 1, 3), lengths: tuple[int, ...] = (4, 2, 1)
+) -> Batch:
+    """Random tokens, also where there is only padding: one column of it at least."""
+    draw = torch.Generator().manual_seed(0)
+    count = len(lengths)
+    source = torch.randint(SOURCE_SIZE, (count, max(source_lengths) + 1), generator=draw)
+    inputs = torch.randint(TARGET_SIZE, (count, max(lengths) + 1), generator=draw)
+    both = torch.tensor(lengths), torch.tensor(source_lengths)
+    return Batch(inputs, inputs, both[0], source, both[1])
+
+
+def test_dropout_is_on_the_way_up_and_never_through_time() -> None:
+    for options in RECURRENT:
+        model, batch = recurrent(cell="lstm", **options).train(), padded_batch()
+        upward, through_time = [], []
+        cells = [
+            module for module in model.modules() if isinstance(module, CELL.components["lstm"])
+        ]
+        for module in (*cells, model.head):
+            module.register_forward_pre_hook(lambda _, given, to=upward: to.append(given[0]))
+        for module in model.decoder.cells:
+            module.register_forward_pre_hook(lambda _, given, to=through_time: to.extend(given[1]))
+        model(batch)
+        assert len(upward) == len(cells) + 1 > 2
+        for x in upward:
+            assert 0.2 < (x == 0).double().mean() < 0.8
+        for state in through_time:
+            assert (state == 0).all() if options.get("kind") == "decoder" else (state != 0).all()
+
+
+def test_no_python_loop_runs_over_time() -> None:
+    for options in RECURRENT:
+        counts = set()
+        for length in (3, 9):
+            model, batch = recurrent(**options), padded_batch((length,) * 2, (length,) * 2)
+            counts.add(calls(lambda model=model, batch=batch: model(batch)))
+        assert len(counts) == 1
+
+
+def test_a_tied_language_model_has_one_table() -> None:
+    for tied in [False, True]:
+        model = recurrent(kind="decoder", tied=tied)
+        assert (model.head.project.weight is model.decoder.embedding.tokens.weight) == tied

@@ -6,18 +6,60 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ablations.tasks.data.vocabulary import Vocabulary
 from model.batch import BOS, EOS, PAD
-from model.config import ConfigError
-from model.registry import Registry
+from model.config import ConfigError, Registry
+
+SPECIAL = ("<pad>", "<bos>", "<eos>")
+assert (PAD, BOS, EOS) == (0, 1, 2)
+
+
+class Vocabulary:
+    """PAD, BOS and EOS, then perhaps one id for all that is unknown, then the symbols in order."""
+
+    def __init__(self, symbols: Sequence[str], unknown: bool = False) -> None:
+        special = (*SPECIAL, "<unk>") if unknown else SPECIAL
+        self.names = (*special, *symbols)
+        self.unknown = len(SPECIAL) if unknown else None
+        self._ids = {symbol: index for index, symbol in enumerate(symbols, start=len(special))}
+        assert len(self._ids) == len(symbols), "symbols are distinct"
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def size(self) -> int:
+        return len(self)
+
+    def encode(self, symbols: Iterable[str]) -> list[int]:
+        """The ids of symbols; a ValueError names one that has none."""
+        if self.unknown is not None:
+            return [self._ids.get(symbol, self.unknown) for symbol in symbols]
+        try:
+            return [self._ids[symbol] for symbol in symbols]
+        except KeyError as error:
+            raise ValueError(f"{error.args[0]!r} is not in the vocabulary") from None
+
+    def read(self, text: str, example: str) -> list[int]:
+        """The ids of symbols with spaces between; a ValueError shows how they are written."""
+        symbols = text.split()
+        wrong = next((symbol for symbol in symbols if symbol not in self._ids), None)
+        if symbols and wrong is None:
+            return self.encode(symbols)
+        problem = "the input is empty" if wrong is None else f"{wrong!r} is not in the vocabulary"
+        raise ValueError(f"{problem}: write it like {example}")
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The symbols of ids, special ones included."""
+        return [self.names[index] for index in ids]
+
 
 TOKENS = Registry("tokens")
 
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # nor may it stand in XML
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # and forbidden in XML
 
 ANY_CHARACTER = math.log(0x110000)
 """Nats that name one character among all of Unicode."""
@@ -93,8 +135,8 @@ class Words(Tokens):
     - A word is a run of letters and digits, with hyphens and apostrophes inside. Every other
       character is a token of its own: a mark, or white space that does not go without saying.
     - One space is implied between two tokens, but not after an opening mark, not before a closing
-      one, and not beside white space.
-    - Where the text has no space though one is implied, the empty token stands in its place.
+      one, and not next to white space.
+    - Where the text has no space though one is implied, the empty token marks it.
 
     So any text can be rebuilt to its last character, as far as its words are known.
     """

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import os
+import resource
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import child_jobs
+import psutil
 import pytest
 import torch
 
+from ablations.benchmarks import session
 from ablations.benchmarks import session as sessions
-from ablations.benchmarks.session import time_session
-from ablations.benchmarks.timing import TimingConfig
+from ablations.benchmarks.child import in_child
+from ablations.benchmarks.session import (
+    NOISY,
+    Call,
+    TimingConfig,
+    Warm,
+    Watch,
+    run_blocks,
+    time_session,
+    warm_up,
+)
 from ablations.measurement import Benchmark, Metric, Place
 from ablations.store.record import Measurement
+from model.config import ConfigError
 
 Takes = Callable[[Place], float]
 """Where it is timed → seconds of a call; it may raise instead."""
@@ -46,8 +65,9 @@ class Planted(Benchmark):
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "in_child", lambda work, told: (work(told), None))
     monkeypatch.setattr(sessions, "load_task", lambda text: None)
-    clock = SimpleNamespace(perf_counter=lambda: Planted.now)
-    monkeypatch.setattr("ablations.benchmarks.timing.time", clock)
+    clock = {"perf_counter": lambda: Planted.now, "monotonic": time.monotonic}
+    clock["process_time"] = time.process_time
+    monkeypatch.setattr("ablations.benchmarks.session.time", SimpleNamespace(**clock))
     monkeypatch.setattr(Planted, "now", 0.0)
     Planted.log.clear()
 
@@ -203,3 +223,210 @@ def test_a_process_that_dies_is_told_and_the_others_stand(monkeypatch: pytest.Mo
     found = times(run(LENGTHS[0], takes={"a": QUICK}, processes=3)["a"])
     assert [measurement.session for measurement in found] == ["0", "2"]
     assert all(measurement.samples for measurement in found)
+
+
+CPU = torch.device("cpu")
+PLAIN = {"warmup": 1, "sample_seconds": 0.0, "cap_seconds": 1e9}
+
+
+class Bench:
+    """Calls that take as long as they say, by a clock of their own."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, limit: float = math.inf, **seconds: float
+    ) -> None:
+        self.now = 0.0
+        self.order: list[str] = []
+        self.calls = {name: self._call(name, each) for name, each in seconds.items()}
+        clock = SimpleNamespace(perf_counter=lambda: self.now)
+        monkeypatch.setattr("ablations.benchmarks.session.time", clock)
+        monkeypatch.setattr("ablations.benchmarks.session.SLOW", limit)  # what takes longer is slow
+
+    def _call(self, name: str, seconds: float) -> Call:
+        def call() -> None:
+            self.now += seconds
+            self.order.append(name)
+
+        return call
+
+    def taking(self, seconds: Iterable[float]) -> Call:
+        """A call that takes another time each time."""
+        each = iter(seconds)
+
+        def call() -> None:
+            self.now += next(each)
+
+        return call
+
+    def run(self, seed: int = 0, **options: Any) -> dict[str, list[float]]:
+        self.order.clear()
+        config = TimingConfig(**{**PLAIN, **options})
+        warm = {name: warm_up(call, config, CPU) for name, call in self.calls.items()}
+        return run_blocks(self.calls, warm, config, CPU, seed)
+
+
+def blocks(bench: Bench, warmup: int = 1) -> list[tuple[str, ...]]:
+    """The order of each block, after the warm-up."""
+    size = len(bench.calls)
+    order = bench.order[warmup * size :]
+    return [tuple(order[k : k + size]) for k in range(0, len(order), size)]
+
+
+def test_samples_of_equal_number_are_from_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine slows down from call to call, and still the two of a block are neighbours."""
+    bench = Bench(monkeypatch)
+    bench.calls = dict.fromkeys("ab", bench.taking(count()))
+    samples = bench.run(blocks=10)
+    pairs = zip(samples["a"], samples["b"], strict=True)
+    assert [sorted(pair) for pair in pairs] == [[2 + 2 * k, 3 + 2 * k] for k in range(10)]
+
+
+def test_the_order_is_random_and_comes_again_with_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, a=1.0, b=1.0, c=1.0)
+    orders = {}
+    for seed in (0, 1):
+        bench.run(seed, blocks=20)
+        orders[seed] = blocks(bench)
+        bench.run(seed, blocks=20)
+        assert blocks(bench) == orders[seed]
+    assert orders[0] != orders[1]
+    for seed in (0, 1):
+        assert len(set(orders[seed])) > 3
+
+
+def test_a_quick_call_is_repeated_until_it_fills_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, quick=0.25, slow=8.0)
+    samples = bench.run(blocks=2, sample_seconds=1.0)
+    assert samples == {"quick": [0.25] * 2, "slow": [8.0] * 2}
+    assert (bench.order.count("quick"), bench.order.count("slow")) == (1 + 2 * 4, 1 + 2)
+
+
+@pytest.mark.parametrize(("cap", "whole"), [(0.0, 2), (5.0, 2), (7.0, 3), (1e9, 10)])
+def test_the_cap_ends_it_between_blocks_but_not_before_two(
+    monkeypatch: pytest.MonkeyPatch, cap: float, whole: int
+) -> None:
+    bench = Bench(monkeypatch, a=1.0, b=2.0)
+    samples = bench.run(processes=1, blocks=10, cap_seconds=cap)
+    assert [len(each) for each in samples.values()] == [whole, whole]
+
+
+# What is slow.
+
+
+def test_a_slow_call_is_timed_in_two_blocks_and_warmed_up_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, limit=2.0, slow=3.0, quick=2.0)
+    samples = bench.run(blocks=5)
+    assert samples == {"slow": [3.0] * 2, "quick": [2.0] * 5}
+    assert [sorted(block) for block in blocks(bench)[:2]] == [["quick", "slow"]] * 2
+    assert bench.order[-3:] == ["quick"] * 3
+    bench.run(blocks=2, warmup=4)
+    assert bench.order[:6] == ["slow", "slow", *["quick"] * 4]
+    bench.run(blocks=2, warmup=1)
+    assert bench.order[:2] == ["slow", "quick"], "but no more often than is asked"
+
+
+def test_a_call_that_only_begins_slowly_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may load a library, or compile."""
+    bench = Bench(monkeypatch, limit=2.0)
+    bench.calls = {"compiled": bench.taking([9.0, *[1.0] * 20])}
+    assert bench.run(blocks=5, warmup=2) == {"compiled": [1.0] * 5}
+
+
+def test_the_first_call_stands_apart_and_the_shortest_tells_how_long_one_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch)
+    call = bench.taking([9.0, 4.0, 2.0, 5.0])
+    assert warm_up(call, TimingConfig(warmup=4), CPU) == Warm(first=9.0, call=2.0)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("processes", 0), ("blocks", 1), ("warmup", 0), ("lengths", 1)]
+)
+def test_a_session_that_could_show_nothing_is_refused(option: str, value: int) -> None:
+    with pytest.raises(ConfigError, match=f"{option}={value}: "):
+        TimingConfig(**{option: value})
+
+
+def test_the_value_comes_back_and_a_report_on_the_way() -> None:
+    made = {"samples": [0.1, None], "left": {"a": "why"}, "pair": (1, 2)}
+    assert in_child(partial(child_jobs.give, made)) == (made, None)
+    told: list[tuple[float, str]] = []
+    assert in_child(child_jobs.tell, lambda *both: told.append(both)) == ("done", None)
+    assert told == [(0.5, "half"), (1.0, "all\nof it")]
+
+
+def test_a_child_is_fresh_and_has_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork would have what this process has: on an accelerator, an open device."""
+    monkeypatch.setattr(child_jobs, "MIB", 7)
+    assert in_child(child_jobs.held) == ([1 << 20, torch.get_num_threads()], None)
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (partial(child_jobs.fail, MemoryError()), "MemoryError"),
+        (
+            partial(child_jobs.fail, RuntimeError("DefaultCPUAllocator: can't allocate\nmore")),
+            "allocate",
+        ),
+        (partial(child_jobs.fail, ValueError("long " * 100)), "long long"),
+        (child_jobs.give_no_value, "pickle"),
+        (child_jobs.die, "killed"),
+    ],
+    ids=["wordless", "allocator", "long", "no value", "SIGKILL"],
+)
+def test_a_failure_costs_the_child_alone_and_has_a_reason_in_one_line(
+    work: Any, words: str
+) -> None:
+    made, reason = in_child(work)
+    assert made is None
+    assert words in (reason or "")
+    assert "\n" not in (reason or "")
+    assert len(reason or "") <= 200
+    assert in_child(partial(child_jobs.give, 1)) == (1, None)  # the parent goes on
+
+
+def test_an_allocation_that_the_machine_cannot_serve_fails_in_the_child() -> None:
+    """More than there is, though less than an address can reach."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)
+    made, reason = in_child(partial(child_jobs.allocate, 2 * psutil.virtual_memory().total))
+    assert made is None
+    assert "alloc" in (reason or "")
+    assert resource.getrlimit(resource.RLIMIT_DATA) == hard, "the parent has no new limit"
+
+
+def test_a_child_leaves_no_file_open() -> None:
+    in_child(child_jobs.held)  # the server stays
+    before = len(os.listdir("/dev/fd"))
+    for work in (child_jobs.held, partial(child_jobs.fail, MemoryError()), child_jobs.die):
+        in_child(work)
+    assert len(os.listdir("/dev/fd")) == before
+
+
+# The work of others.
+
+
+@pytest.mark.parametrize(("share", "noisy"), [(NOISY - 0.01, False), (NOISY + 0.01, True)])
+def test_the_work_of_others_is_a_share_of_all_cores_and_a_little_is_no_noise(
+    monkeypatch: pytest.MonkeyPatch, share: float, noisy: bool
+) -> None:
+    before = Watch(begun=0.0, busy=100.0, own=7.0, load=0.0)  # and 10 seconds later, on 4 cores:
+    monkeypatch.setattr(session, "_busy", lambda: 100.0 + 5.0 + share * 40)
+    monkeypatch.setattr(session, "_own", lambda: 7.0 + 5.0)
+    monkeypatch.setattr(session.time, "monotonic", lambda: 10.0)
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
+    state = before.state(CPU)
+    assert (state["others"], state["noisy"]) == (pytest.approx(share), noisy)
+
+
+def test_what_we_and_our_children_do_is_our_own() -> None:
+    in_child(child_jobs.held)  # starts the server
+    before = session._own()
+    child_jobs.spin(0.1)
+    alone = session._own()
+    assert alone - before == pytest.approx(0.1, abs=0.08)
+    in_child(partial(child_jobs.spin, 0.2))
+    assert session._own() - alone >= 0.19

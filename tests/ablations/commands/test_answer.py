@@ -16,7 +16,7 @@ from ablations.config import resolve_trial
 from ablations.store.identity import canonical_json
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from ablations.train.checkpoint import load_weights, save_weights, stamp_for
 from ablations.train.config import TrainConfig
 from ablations.train.loop import train
@@ -146,7 +146,7 @@ def test_an_answer_of_one_label_has_the_probability_that_its_position_gives_it(
         else:
             batch = Batch(question.prompt, inputs=question.prompt)
             logits = model(batch)[0, -1]
-    by_label = {task.tell([label]): float(p) for label, p in enumerate(logits.softmax(dim=-1))}
+    by_label = {task.to_text([label]): float(p) for label, p in enumerate(logits.softmax(dim=-1))}
     first, second = sorted(by_label, key=lambda label: -by_label[label])[:2]
     assert reply.written == [reply.text] == [first]
     assert reply.probability == pytest.approx(by_label[first], rel=1e-3)

@@ -18,8 +18,8 @@ import pytest
 from ablations.commands import parse, parsers
 from ablations.commands.arguments import cores, machine_of, names_of
 from ablations.commands.pages import print_answers
-from ablations.plan.document import merge_into
-from ablations.plan.wanted import Plan, make_plan
+from ablations.plan import Plan, make_plan
+from ablations.plan_document import merge_into
 from ablations.spec import experiments, find, find_profile, read_experiment
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
@@ -37,7 +37,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "stands here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("ablations.plan.estimate.rate_of", lambda _: 1e-6)
+    monkeypatch.setattr("ablations.estimate.rate_of", lambda _: 1e-6)
     return folder
 
 
@@ -70,12 +70,12 @@ def check(example: list[str]) -> None:
         variants = [options.trial]
     for variant in variants:
         experiment, _, rest = variant.partition(":")
-        assert rest.partition(":")[0] in read_experiment(find(experiment)[experiment])[0].variants
+        assert rest.partition(":")[0] in read_experiment(find(experiment)[experiment]).variants
     names = [word.partition(":")[0] for word in options.names if not word.endswith(".yaml")]
     if hasattr(options, "claim"):
         assert names_of(options) == options.names or options.claim
     if names:
-        assert make_plan(names, "smoke", options.overrides, [300], False, options.factors).wanted
+        assert make_plan(names, "smoke", options.overrides, [300], False, options.factors).trials
 
 
 def test_list_and_status_need_neither_torch_nor_pandas_nor_matplotlib(folder: Results) -> None:
@@ -122,7 +122,7 @@ def test_a_plan_is_one_json_document(say: Say, ask: Ask) -> None:
         assert row["experiment"] == "small"
         assert row["parameters"] > 1000
         assert (row["steps"], len(row["trials"])) == (4, 2)
-    wanted = make_plan([ask()], "smoke", {"model.n_heads": 8}, [0, 1]).wanted
+    wanted = make_plan([ask()], "smoke", {"model.n_heads": 8}, [0, 1]).trials
     assert {trial for row in plan["variants"] for trial in row["trials"]} == set(wanted)
     assert os.listdir() == []
 
@@ -198,7 +198,7 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
     """Ten trials: one of each end, one made by other code, one that cannot be read, one to come."""
     results = Results(tmp_path / "out")
     merge_into(results, plan)
-    wants = list(plan.wanted.values())
+    wants = list(plan.trials.values())
     for want, status in zip(wants, (*STATUSES, "ok", "ok"), strict=False):
         reason = None if status == "ok" else f"was {status}\nand more"
         code = want.code if want is not wants[7] else {"model/norms.py": "other"}
@@ -209,7 +209,7 @@ def folder(plan: Plan, tmp_path: Path) -> Results:
                 want.config,
                 reason=reason,
                 env={"code": code},
-                sources={name: want.measure_code(name) for name in want.sources},
+                sources={name: want.source_code(name) for name in want.sources},
             )
         )
     results.path(wants[8].id).write_text("{")
@@ -227,9 +227,9 @@ def test_looking_at_a_folder_changes_nothing_in_it(say: Say, ask: Ask, folder: R
 def test_a_plan_of_what_is_done_measures_nothing(
     say: Say, ask: Ask, plan: Plan, folder: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ablations.plan.estimate.rate_of", None)
-    for want in plan.wanted.values():
-        taken = {name: want.measure_code(name) for name in want.sources}
+    monkeypatch.setattr("ablations.estimate.rate_of", None)
+    for want in plan.trials.values():
+        taken = {name: want.source_code(name) for name in want.sources}
         folder.write(Record(want.id, "ok", want.config, env={"code": want.code}, sources=taken))
     words = ("plan", ask(), "--profile", "smoke", "--seeds", "0,1,2,3,4")
     found = document(say, *words, "--results", str(folder.root))
@@ -241,22 +241,21 @@ def scored(tmp_path: Path, plan: Plan, scores: dict[str, float]) -> Results:
     """A folder in which each seed of an arm has scored a little more than the one before."""
     results = Results(tmp_path / "out")
     merge_into(results, plan)
-    for table in plan.tables.values():
-        for cell in table.cells:
-            want = plan.wanted[cell.id]
-            value = scores[cell.variant] + 0.001 * (cell.seed - 300)
-            value += 0.0004 * (cell.seed % 2) * (cell.variant == "without")
+    for expanded in plan.experiments.values():
+        for want in expanded.trials:
+            value = scores[want.variant] + 0.001 * (want.seed - 300)
+            value += 0.0004 * (want.seed % 2) * (want.variant == "without")
             measurement = Measurement(
                 "per", "edits/phone", value, "test", {"step": 4}, source="quality"
             )
             results.write(
                 Record(
-                    cell.id,
+                    want.id,
                     "ok",
                     want.config,
                     env={"code": want.code},
                     data=want.data,
-                    sources={name: want.measure_code(name) for name in want.sources},
+                    sources={name: want.source_code(name) for name in want.sources},
                     measurements=[measurement],
                 )
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ablations import config, facts
-from model.norms import NORM
+from model.residual import NORM
 
 PAGE = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SMALL = ["task.words=200", "task.valid_words=40", "task.test_words=40", "model.d_model=16"]

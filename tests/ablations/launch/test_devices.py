@@ -14,11 +14,11 @@ from small import held, question
 from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Changed, Job
 from ablations.launch.local import LocalLauncher
-from ablations.plan.wanted import Plan, make_plan
+from ablations.plan import Plan, make_plan
 from ablations.runner import run
+from ablations.signals import StopRequest
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.train.stopping import StopRequest
 from ablations.worker import train_rank
 
 pytestmark = pytest.mark.usefixtures("server")
@@ -53,7 +53,7 @@ def losses(record: Record) -> dict[str, float | None]:
 def test_two_devices_leave_the_records_of_one(
     plan: Plan, folders: dict[int, Results], here: Any
 ) -> None:
-    (trial,) = plan.wanted
+    (trial,) = plan.trials
     one, two = (held(folders[devices], trial) for devices in (1, 2))
     assert one.status in ("ok", "stuck")
     assert (two.status, two.reason) == (one.status, one.reason)
@@ -71,7 +71,7 @@ def test_two_devices_leave_the_records_of_one(
 def job_of(plan: Plan, results: Results, device: str) -> Job:
     share = 0.0 if device == "cpu" else 1.0
     setting = Setting(plan, results, device, [], devices=2, accelerators=share)
-    job = TrainingJob([next(iter(plan.wanted.values()))], setting).job()
+    job = TrainingJob([next(iter(plan.trials.values()))], setting).job()
     assert job is not None
     return job
 
@@ -102,7 +102,7 @@ def test_what_is_only_measured_is_measured_on_one_device(
 ) -> None:
     results = Results(tmp_path / "out")
     shutil.copytree(folders[2].root, results.root)
-    record = held(results, next(iter(plan.wanted)))
+    record = held(results, next(iter(plan.trials)))
     record.sources.clear()
     results.write(record)
     job = job_of(plan, results, "cpu")

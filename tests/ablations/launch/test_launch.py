@@ -14,7 +14,6 @@ from worker_jobs import ERRORS
 
 from ablations.launch import Job, Launcher, Outcome, Progress, failure
 from ablations.launch.local import LocalLauncher
-from model.config import ConfigError
 
 HERE = Path(__file__).parents[1]
 LONG = 60.0  # seconds until a test gives up; none should come near it
@@ -83,13 +82,9 @@ def test_what_a_job_prints_reaches_no_terminal_but_explains_a_failure(
     assert found["b"].detail is None
 
 
-def test_what_no_machine_could_do_is_refused_before_anything_starts(launcher: Launcher) -> None:
+def test_a_launcher_has_room_for_a_job_at_least() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         LocalLauncher(0)
-    told = r"--devices 99999: this machine has \d+ cores"
-    with pytest.raises(ConfigError, match=f"^{told}$"):
-        launcher.submit(Job("a", "worker_jobs:echo", {}, threads=99_999))
-    assert list(launcher.events()) == []
 
 
 def test_the_drivers_main_module_is_run_once_although_it_guards_nothing(tmp_path: Path) -> None:

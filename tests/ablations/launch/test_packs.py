@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 from in_process import InProcess
-from small import held
+from small import SETTINGS, held
 
+from ablations.expand import Trial
 from ablations.jobs import Setting, TrainingJob
 from ablations.launch import Job, Outcome
-from ablations.plan.wanted import Plan, make_plan
-from ablations.runner import Passes, run
+from ablations.plan import Plan, make_plan
+from ablations.runner import Passes, can_pack, run
+from ablations.signals import Stopped
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.train.stopping import Stopped
 from ablations.worker import run_trials
+from model.positions import POSITION, Position
 
 Ask = Callable[..., str]
 SEEDS = [0, 1, 2]
@@ -55,13 +57,13 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
     assert run(plan, together, here, "cpu", pack=3) == expected
     elapsed = time.perf_counter() - begun
     assert sizes(here.jobs) == [3, 3]
-    for trial, want in plan.wanted.items():
+    for trial, want in plan.trials.items():
         record = held(together, trial)
         assert_alike(record, held(singly, trial))
         assert record.env["packed"] == 3
         assert record.env["code"] == want.code
         assert "packed" not in held(singly, trial).env
-    spent = [held(together, trial).env["seconds"] for trial in plan.wanted]
+    spent = [held(together, trial).env["seconds"] for trial in plan.trials]
     assert 0 < min(spent) < sum(spent) <= elapsed, "each has its own share of the time"
     files = [
         {str(path.relative_to(each.root)) for path in each.root.rglob("*") if path.is_file()}
@@ -78,7 +80,7 @@ def test_a_packed_sweep_leaves_the_records_of_one_that_is_not(
 
 def passes(plan: Plan, results: Results, pack: int) -> dict[int, list[TrainingJob]]:
     setting = Setting(plan, results, "cpu", [], limit=10.0, accelerators=1.0)
-    return Passes(plan, pack).of(plan.wanted.values(), set(plan.wanted), setting)
+    return Passes(plan, pack).of(plan.trials.values(), set(plan.trials), setting)
 
 
 def test_the_seeds_of_a_variant_are_cut_into_few_passes_of_like_size(
@@ -91,13 +93,13 @@ def test_the_seeds_of_a_variant_are_cut_into_few_passes_of_like_size(
         for size, some in zip(each, found.values(), strict=True):
             assert [len(work.leases) for work in some] == [size, size]
         everything = [work for some in found.values() for work in some]
-        assert {trial for work in everything for trial in work.leases} == set(plan.wanted)
+        assert {trial for work in everything for trial in work.leases} == set(plan.trials)
         for work in everything:
-            assert len({str(plan.wanted[trial].frozen) for trial in work.leases}) == 1
+            assert len({str(plan.trials[trial].sections) for trial in work.leases}) == 1
 
 
 def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results: Results) -> None:
-    one, begun, two, *_ = plan.wanted
+    one, begun, two, *_ = plan.trials
     results.checkpoints.mkdir(parents=True)
     results.unfinished(begun).touch()
     ((first, alone, rest),) = passes(plan, results, 3).values()
@@ -105,7 +107,34 @@ def test_a_trial_that_has_a_checkpoint_goes_on_from_it_alone(plan: Plan, results
     assert len(rest.leases) == 3
 
 
-def test_what_cannot_be_packed_goes_alone_whatever_was_asked(ask: Ask, results: Results) -> None:
+PACKABLE = [
+    ({}, True),
+    ({"train.precision": "bfloat16"}, True),
+    ({"train.optimizer": "sgd"}, True),
+    ({"model": {"name": "recurrent", "d_model": 8}}, True),
+    ({"model.dropout": 0.1}, False),
+    ({"model": {"name": "recurrent", "d_model": 8, "dropout": 0.2}}, False),
+    ({"train.compile": True}, False),
+]
+
+
+def test_what_cannot_be_packed_goes_alone_whatever_was_asked(
+    ask: Ask, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first(**overrides: object) -> Trial:
+        plan = make_plan([ask(variants={"with": {}}, settings={})], "smoke", overrides, [0])
+        return next(iter(plan.trials.values()))
+
+    assert [(overrides, can_pack(first(**overrides))) for overrides, _ in PACKABLE] == PACKABLE
+    untrained = ask(sources=["share"], metric="time_share", settings=SETTINGS)
+    assert not any(map(can_pack, make_plan([untrained], "smoke", {}, None).trials.values()))
+
+    class Mine(Position):
+        """A user's own."""
+
+    Mine.__module__ = "my_parts"
+    monkeypatch.setitem(POSITION.components, "mine", Mine)
+    assert not can_pack(first(**{"model.position": "mine"}))
     plan = make_plan([ask()], "smoke", {"model.dropout": 0.1}, SEEDS)
     (some,) = passes(plan, results, 3).values()
     assert [len(work.leases) for work in some] == [1] * 6
@@ -130,7 +159,7 @@ def test_the_trials_of_a_pack_that_fails_go_on_alone(
     assert sizes(here.jobs) == [3, 1, 1, 1, 3]
     assert counts.total() == 6
     assert not counts["oom"]
-    first = next(iter(plan.wanted))
+    first = next(iter(plan.trials))
     assert (held(results, first).attempts, "packed" in held(results, first).env) == (1, False)
     told = capsys.readouterr().err
     assert "seed 0 and 2 more: oom (too much); its trials go on alone" in told

@@ -19,10 +19,10 @@ from small import facts
 
 from ablations.launch import Job, Outcome
 from ablations.launch.ray import RayLauncher, connect, refuse_open_cluster
-from ablations.plan.wanted import make_plan
+from ablations.plan import make_plan
 from ablations.runner import run as run_plan
 from ablations.store.results import Results
-from ablations.tasks.cache import announce, announced
+from ablations.tasks.task import announce, announced
 from model.config import ConfigError
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -202,7 +202,7 @@ def test_a_cluster_that_anyone_can_command_is_refused(monkeypatch: pytest.Monkey
         refuse_open_cluster(outside)
     monkeypatch.setattr("ablations.launch.ray.connect", lambda *_: outside)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(ConfigError, match="machines beside this one"):
+    with pytest.raises(ConfigError, match="other machines can reach"):
         RayLauncher()
     for mode, trusted in (("token", False), ("disabled", True)):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)

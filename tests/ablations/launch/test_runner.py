@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 from small import held, question
-from small_plans import record_of
+from small_plans import record_of, without_timings
 
 from ablations.commands import main
 from ablations.evaluations.quality import Quality
 from ablations.launch import Event, Job, Outcome, Progress
 from ablations.launch.local import LocalLauncher
 from ablations.leases import Leases
-from ablations.plan.document import merge_into
-from ablations.plan.wanted import Plan, make_plan
+from ablations.plan import Plan, make_plan
+from ablations.plan_document import merge_into
 from ablations.runner import EARLIER, run
 from ablations.store.record import Measurement, Record
 from ablations.store.results import Results
@@ -181,7 +181,7 @@ def plan(ask: Ask) -> Plan:
 
 
 def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, here: Any) -> None:
-    rival = list(plan.wanted)[1]
+    rival = list(plan.trials)[1]
     mend = break_jobs(here, lambda job: Outcome(job.id, "oom") if job.id == rival else None)
     run(plan, results, here, "cpu", poll=0)
     mend()
@@ -199,7 +199,7 @@ def test_a_failed_trial_is_tried_again_when_asked(plan: Plan, results: Results, 
 def test_a_process_that_could_not_be_started_is_tried_again(
     plan: Plan, results: Results, here: Any
 ) -> None:
-    rival = list(plan.wanted)[1]
+    rival = list(plan.trials)[1]
     refused = [Outcome(rival, "error", reason="too many processes", began=False)]
     break_jobs(here, lambda job: refused.pop() if job.id == rival and refused else None)
     run(plan, results, here, "cpu", poll=0)
@@ -215,7 +215,7 @@ def test_a_measure_that_fails_costs_itself_alone(
 
     monkeypatch.setattr(Quality, "measure", fail)
     run(plan, results, here, "cpu")
-    record = held(results, next(iter(plan.wanted)))
+    record = held(results, next(iter(plan.trials)))
     assert list(record.sources) == ["throughput"]
     assert record.failures == {"quality": "RuntimeError: no room"}
     assert record.status in ("ok", "stuck")
@@ -226,7 +226,7 @@ def test_a_stale_record_is_named_and_made_anew_when_asked(
     plan: Plan, results: Results, here: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(plan, results, here, "cpu")
-    trial = next(iter(plan.wanted))
+    trial = next(iter(plan.trials))
     stale = held(results, trial)
     stale.env["code"] = {"model/norms.py": "other"}
     results.write(stale)
@@ -237,7 +237,7 @@ def test_a_stale_record_is_named_and_made_anew_when_asked(
     run(plan, results, here, "cpu", rerun="stale")
     assert here.jobs[0].id == trial
     fresh = held(results, trial)
-    assert fresh.env["code"] == plan.wanted[trial].code
+    assert fresh.env["code"] == plan.trials[trial].code
 
 
 def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
@@ -247,12 +247,12 @@ def test_a_session_runs_last_and_one_that_failed_is_taken_again_by_the_next_run(
     assert run(plan, results, here, "cpu", poll=0)["killed"] == 1
     calls = [job.call.rpartition(":")[2] for job in here.jobs]
     assert calls == ["run_trials", "run_trials", *["run_benchmark"] * 3]
-    assert [[*held(results, trial).sources] for trial in plan.wanted] == [["quality"]] * 2
+    assert [[*held(results, trial).sources] for trial in plan.trials] == [["quality"]] * 2
     mend()
     here.jobs.clear()
     run(plan, results, here, "cpu")
     assert [job.call for job in here.jobs] == ["ablations.worker:run_benchmark"]
-    assert all("throughput" in held(results, trial).sources for trial in plan.wanted)
+    assert all("throughput" in held(results, trial).sources for trial in plan.trials)
 
 
 def test_a_run_goes_seed_by_seed_and_tells_of_each_pass_but_the_last(
@@ -266,13 +266,13 @@ def test_a_run_goes_seed_by_seed_and_tells_of_each_pass_but_the_last(
     def work(job: Job, _: Any) -> Outcome:
         if ":" in job.id:
             return Outcome(job.id, "error", reason="no clock")
-        record = record_of(plan.wanted[job.id], trained=plan.wanted[job.id].trained)
+        record = record_of(plan.trials[job.id], trained=plan.trials[job.id].trained)
         return Outcome(job.id, "done", {job.id: record.to_dict()})
 
     here.work = work
     ended: list[tuple[int, int, int]] = []
     run(plan, results, here, "cpu", after_pass=lambda *both: ended.append((*both, len(here.jobs))))
-    trained = {trial: want.config["seed"] for trial, want in plan.wanted.items() if want.trained}
+    trained = {trial: want.config["seed"] for trial, want in plan.trials.items() if want.trained}
     told = [trained.get(job.id, "timed" if ":" in job.id else "counted") for job in here.jobs]
     assert [[word, len([*some])] for word, some in itertools.groupby(told)] == [
         ["counted", 2], [7, 2], ["timed", 1], [5, 2], [6, 2]
@@ -293,7 +293,7 @@ def test_where_a_place_is_added_the_times_of_the_others_stay(
         return made
 
     run(plan(4), results, here, "cpu")
-    trials = [*plan(4).wanted]
+    trials = [*plan(4).trials]
     before = [taken(held(results, trial)) for trial in trials]
     here.jobs.clear()
     run(plan(4, 6), results, here, "cpu")
@@ -336,15 +336,10 @@ def test_a_session_waits_while_another_sweep_has_one_of_its_trials(
     plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 12. Both write to the trial's record: one of the two would be lost."""
-    timings = {want.id: dict(want.timings) for want in plan.wanted.values()}
-    for want in plan.wanted.values():
-        want.timings.clear()
-    run(plan, results, here, "cpu")
-    for want in plan.wanted.values():
-        want.timings.update(timings[want.id])
+    run(without_timings(plan), results, here, "cpu")
     here.jobs.clear()
     other = Leases(results.root / "leases")
-    assert other.take(list(plan.wanted)[1])
+    assert other.take(list(plan.trials)[1])
     waited = []
 
     def end_the_other(_: float) -> None:
@@ -361,7 +356,7 @@ def test_a_failed_trial_that_another_sweep_has_tried_again_is_left_as_it_is(
     plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 12."""
-    rival = list(plan.wanted)[1]
+    rival = list(plan.trials)[1]
     break_jobs(here, lambda job: Outcome(job.id, "error") if job.id == rival else None)
     run(plan, results, here, "cpu")
     here.jobs.clear()
@@ -382,9 +377,8 @@ def test_what_was_computed_under_a_lease_that_was_lost_is_dropped(
     plan: Plan, results: Results, here: Any, used: bool
 ) -> None:
     """Fault 16."""
-    rival = list(plan.wanted)[1]
-    for want in plan.wanted.values():
-        want.timings.clear()  # a session would wait for the other
+    rival = list(plan.trials)[1]
+    plan = without_timings(plan)  # a session would wait for the other
     other = Leases(results.root / "leases")
 
     def lose(job: Job) -> None:
@@ -419,7 +413,7 @@ def test_a_training_that_is_stopped_goes_on_from_its_checkpoint_with_equal_losse
     """Fault 10."""
     overrides = {"train.steps": 300, "train.evaluations": 1}
     plan = make_plan([ask(variants={"with": {}}, sources=[])], "smoke", overrides, [0])
-    (trial,) = plan.wanted
+    (trial,) = plan.trials
     stopped, alone = Results(tmp_path / "stopped"), Results(tmp_path / "alone")
     with Interrupted(1) as launcher, pytest.raises(KeyboardInterrupt):
         run(plan, stopped, launcher, "cpu")
@@ -441,7 +435,7 @@ def test_a_trial_that_is_stopped_while_it_is_measured_keeps_its_training(
     plan: Plan, results: Results, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 10."""
-    trial = next(iter(plan.wanted))
+    trial = next(iter(plan.trials))
     with monkeypatch.context() as patch:
         patch.setattr(Quality, "measure", lambda *_: signal.raise_signal(signal.SIGTERM))
         run(plan, results, here, "cpu")

@@ -9,8 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from ablations.signals import Terminated, defer_signals, exit_code, stoppable
-from ablations.train.stopping import Stopped, catching_sigterm
+from ablations.signals import (
+    Stopped,
+    Terminated,
+    catching_sigterm,
+    defer_signals,
+    exit_code,
+    stoppable,
+)
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 pytestmark = pytest.mark.usefixtures("interruptible")

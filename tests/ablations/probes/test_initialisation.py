@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from small_models import transformer
 from torch import Tensor, nn
 
-from ablations.benchmarks.padding import padded
+from ablations.benchmarks.throughput import padded
 from ablations.probes import initialisation
 from ablations.probes.initialisation import (
     BATCH_TOKENS,

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from ablations.config import resolve_trial
-from ablations.plan.code import code, measure_code
-from ablations.plan.merge import arms_of
+from ablations.expand import expand
+from ablations.facts import source_code, training_code
 from ablations.spec import experiments, read_experiment, read_profile
 from ablations.store.identity import canonical_json
 from ablations.store.stamp import changed, digest_of, stamp
-from ablations.train.optimizer import OPTIMIZER, SCHEDULE, SGD, ConstantRate
+from ablations.train.config import OPTIMIZER, SCHEDULE, SGD, ConstantRate
 
 Rewrite = Callable[[str], str]
 
 PART = '''
 """A part from elsewhere."""
 from torch import nn
-from model.norms import LayerNorm
+from model.residual import LayerNorm
 
 class Part(nn.Module):
     """It doubles."""
@@ -75,7 +75,7 @@ def test_code_counts(rewrite: Rewrite) -> None:
             ("x * self.factor", "self.factor * x"),
             ("factor: int", "factor: float"),
             ("return x", "return 'x'"),
-            ("from model.norms import LayerNorm", "from model.residual import PreNorm"),
+            ("from model.residual import LayerNorm", "from model.residual import PreNorm"),
         )
     ]
     assert len({rewrite(PART), *edited}) == 6
@@ -88,7 +88,9 @@ def files(train: dict[str, Any] | None = None, **changes: Any) -> set[str]:
     chosen = changes.pop("model", {**written, **changes})
     tree = {"model": chosen, "task": {"name": "g2p", **small}, "train": train or {}}
     config = resolve_trial(tree)
-    return set(code(*(canonical_json(config[part]) for part in ("model", "task", "train"))))
+    return set(
+        training_code(*(canonical_json(config[part]) for part in ("model", "task", "train")))
+    )
 
 
 def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None:
@@ -100,7 +102,7 @@ def test_what_a_trial_uses_counts_and_what_stores_or_shows_it_does_not() -> None
         "model/init.py",
         "model/batch.py",
         "ablations/train/loop.py",
-        "ablations/train/optimizer.py",
+        "ablations/train/config.py",
         "ablations/tasks/g2p.py",
     }
     beside = (
@@ -126,16 +128,16 @@ def test_a_part_or_a_model_that_is_not_used_does_not_count() -> None:
 
 
 def sections() -> list[str]:
-    ablation, source = read_experiment(experiments()["norm/g2p"])
-    cell = arms_of(ablation, source, read_profile("smoke"), {})[0].cells([0])[0]
-    return [canonical_json(cell.config[part]) for part in ("model", "task", "train")]
+    experiment = read_experiment(experiments()["norm/g2p"])
+    trial, *_ = expand(experiment, read_profile("smoke"), {}, [0])
+    return [trial.sections[name] for name in ("model", "task", "train")]
 
 
 def test_the_code_that_takes_a_score_counts_for_its_measure_alone() -> None:
-    trained_by, taken_by = code(*sections()), measure_code("quality", *sections())
+    trained_by, taken_by = training_code(*sections()), source_code("quality", *sections())
     assert set(taken_by) >= {"ablations/evaluations/quality.py", "model/generate.py"}
     assert not set(taken_by) & set(trained_by)
-    timed_by = measure_code("throughput", *sections())
+    timed_by = source_code("throughput", *sections())
     assert "ablations/benchmarks/session.py" in timed_by
     assert "ablations/evaluations/quality.py" not in timed_by
 
@@ -157,7 +159,7 @@ def test_the_users_own_optimizer_and_schedule_count_where_they_are_used(
 
 
 def test_a_file_that_was_edited_or_is_gone_is_named() -> None:
-    now = code(*sections())
+    now = training_code(*sections())
     assert changed({**now, "model/norms.py": "0" * 12}) == ["model/norms.py"]
     assert changed({**now, "model/of_then.py": "0" * 12}) == ["model/of_then.py"]
 

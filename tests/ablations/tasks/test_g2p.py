@@ -4,22 +4,61 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from small_models import Says
 from torch import Tensor, nn
 
 from ablations.evaluations.quality import Beam
 from ablations.tasks import TASK
-from ablations.tasks.data.cmudict import PHONES, read
+from ablations.tasks.data.cmudict import (
+    LETTERS,
+    PHONES,
+    STRESSED,
+    choose,
+    from_files,
+    read,
+    read_file,
+    stem,
+)
+from ablations.tasks.data.tokens import Vocabulary
 from ablations.tasks.g2p import G2P
-from ablations.tasks.scoring import METRICS, edits
+from ablations.tasks.scoring import METRICS, edits, nearest, score
 from ablations.tasks.task import Budget, Score
 from model.batch import BOS, EOS
+from model.config import ConfigError
 from model.generate import Decoding
+
+
+def test_what_is_never_taught_is_named_with_its_line(tmp_path: Path) -> None:
+    texts = {"train": "fa\tf a\n", "valid": "af\ta f\n", "test": "af\ta f\n"}
+    for split in ("valid", "test"):
+        for line, symbol in [("fax\tf a", "letter 'x'"), ("fa\tf ɔː", "phone 'ɔː'")]:
+            paths = write(tmp_path, **{**texts, split: f"aa\ta a\n{line}\n"})
+            with pytest.raises(ConfigError) as caught:
+                from_files(paths, ALL, stress=False)
+            said = f"no word of train has the {symbol}; drop this line, or teach a word with it"
+            assert caught.value.problems == [f"{split}={paths[split]}:2: {said}"]
+
+
+BAD_FILES: dict[str, str | bytes] = {
+    "train:1: the file is empty; write some text in it": " \n\n",
+    "train: no words; write one a line, as in WORD  P H O N E S": ";;; only\n\n",
+    "train:2: not UTF-8; save the file as UTF-8": b"a AH0\nd\xc9j\xc0 D EY1\n",
+    "train:1: not UTF-8; save the file as UTF-8": "a AH0".encode("utf-16"),
+    "train:3: no phones for 'b'; write WORD  P H O N E S": "a AH0\n\nb\n",
+    "train:1: no phones for 'a'; write WORD  P H O N E S": "a # AH0\n",
+    "train:2: not two columns; write word<TAB>p h o n e s": "a\tə\nb ə\n",
+    "train:1: not two columns; write word<TAB>p h o n e s": "a\tə\t3\n",
+    "train:2: no phones for 'b'; write word<TAB>p h o n e s": "a\tə\nb\t \n",
+    "train:1: no word before the tab; write word<TAB>p h o n e s": " \tə\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +78,10 @@ def taught(task: G2P, count: int) -> Counter[tuple[str, str]]:
         for batch in step:
             for source, labels in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
                 letters = task.letters.decode(token for token in source if token > EOS)
-                seen["".join(letters), task.tell([each for each in labels if each > EOS])] += 1
+                seen["".join(letters), task.to_text([each for each in labels if each > EOS])] += 1
         if seen.total() >= count:
             return seen
     raise AssertionError("steps have no end")
-
-
-def test_the_sizes_of_other_splits_do_not_move_what_is_taught(small: G2P) -> None:
-    other = G2P(G2P.Config(words=3000, valid_words=10, test_words=20))
-    assert other.words["train"] == small.words["train"]
 
 
 def values(scores: list[Score]) -> dict[str, float | None]:
@@ -194,3 +228,225 @@ def test_a_dictionary_of_two_columns_in_any_script_becomes_a_task(tmp_path: Path
     assert {"input": "nuñu", "target": "n u ɲ u", "output": "n u"} in examples
     with pytest.raises(ValueError, match="letters of the training file only"):
         task.ask("nux")
+
+
+def slow_edits(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    """The definition: the cheapest of delete, insert and replace, by recursion."""
+
+    @cache
+    def cost(i: int, j: int) -> int:
+        if i == 0 or j == 0:
+            return i + j
+        replaced = cost(i - 1, j - 1) + (left[i - 1] != right[j - 1])
+        return min(cost(i - 1, j) + 1, cost(i, j - 1) + 1, replaced)
+
+    return cost(len(left), len(right))
+
+
+PHONE_STRINGS = st.lists(st.integers(3, 6), max_size=7)
+
+
+@given(PHONE_STRINGS, PHONE_STRINGS)
+def test_edits_are_those_of_the_definition(left: list[int], right: list[int]) -> None:
+    assert edits(left, right) == slow_edits(tuple(left), tuple(right))
+
+
+@given(PHONE_STRINGS, st.lists(PHONE_STRINGS, min_size=1, max_size=4))
+def test_the_nearest_reference_has_fewest_edits_and_then_most_phones(
+    output: list[int], references: list[list[int]]
+) -> None:
+    chosen = nearest(output, references)
+    best = min((slow_edits(tuple(output), tuple(said)), -len(said)) for said in references)
+    assert (slow_edits(tuple(output), tuple(chosen)), -len(chosen)) == best
+
+
+def test_the_scorings_of_four_words_by_hand() -> None:
+    ids = {phone: index for index, phone in enumerate(PHONES)}
+    words = [  # what was written, what would be right
+        ("T AH M EY T OW", ["T AH M AA T OW", "T AH M EY T OW"]),
+        ("R EH D", ["R IY D", "R EH D Z"]),
+        ("L IY D", ["L EH D Z AH", "L IY D Z"]),
+        ("K AE T S", ["D AO G"]),
+    ]
+    encoded = [
+        ([ids[p] for p in output.split()], [[ids[p] for p in one.split()] for one in said])
+        for output, said in words
+    ]
+    scores = score([output for output, _ in encoded], [said for _, said in encoded])
+    assert values(scores) == pytest.approx(
+        {
+            # Nearest: 0 edits of 6; 1 from both, so the longer, of 4; 1 of 4; 4 of 3.
+            "per": (0 + 1 + 1 + 4) / (6 + 4 + 4 + 3),
+            "wer": 3 / 4,
+            # Any: the first is met by its second, the others are measured by their first.
+            "per_any": (0 + 1 + 3 + 4) / (6 + 3 + 5 + 3),
+            "wer_any": 3 / 4,
+            "per_first": (1 + 1 + 3 + 4) / (6 + 3 + 5 + 3),
+            "wer_first": 4 / 4,
+            "per_one": 4 / 3,
+            "wer_one": 1 / 1,
+            "per_several": (0 + 1 + 1) / (6 + 4 + 4),
+            "wer_several": 2 / 3,
+        }
+    )
+    assert list(values(scores)) == list(METRICS)
+
+
+def test_a_score_without_words_is_none_and_says_why() -> None:
+    one, several = score([[3]], [[[3]]]), score([[3]], [[[3], [4]]])
+    missing = {each.metric: each.reason for each in one + several if each.value is None}
+    assert missing == {
+        "per_one": "no words with one pronunciation",
+        "wer_one": "no words with one pronunciation",
+        "per_several": "no words with several pronunciations",
+        "wer_several": "no words with several pronunciations",
+    }
+
+
+RELATIVES = [
+    "run runs runner runners runner's running",
+    "happy happier happiest happily happiness",
+    "city cities city's cities'",
+    "active actives actively activity activities activism activist activists",
+    "organize organizes organized organizer organizers organizing organizational",
+    "tie ties tied tying",
+    "class classes classy classed",
+    "friendly friendlier friendliest friend friends friend's",
+    "could couldn't could've",
+    "govern governs governed governing government governments government's governor",
+    "obrien o'brien o'brien's",
+]
+
+
+def test_the_dictionary_has_every_word_of_plain_letters_and_no_stress(
+    said: dict[str, tuple[str, ...]],
+) -> None:
+    assert len(said) == 124_926
+    assert set("".join(said)) == set(LETTERS)
+    assert {phone for all_ in said.values() for one in all_ for phone in one.split()} == set(PHONES)
+    assert said["aalsmeer"] == ("AA L S M IH R",)  # its line ends in a comment
+    assert said["a"] == ("AH", "EY")
+    assert said["mm"] == ("M",)
+
+
+def test_with_stress_there_are_69_phones_and_more_pronunciations(
+    said: dict[str, tuple[str, ...]],
+) -> None:
+    stressed = read(True)
+    phones = {phone for all_ in stressed.values() for one in all_ for phone in one.split()}
+    assert phones == set(STRESSED)
+    assert len(STRESSED) == len(phones) == 69
+    assert list(stressed) == list(said)
+    assert stressed["insult"] == ("IH2 N S AH1 L T", "IH1 N S AH2 L T")
+
+
+def test_inflected_forms_of_one_word_have_one_stem() -> None:
+    for family in RELATIVES:
+        assert len({stem(word) for word in family.split()}) == 1, family
+
+
+def test_the_splits_hold_every_word_once_and_no_stem_is_on_both_sides() -> None:
+    for by in ("stem", "word"):
+        words = choose(by, None, None, None)
+        shares = {split: len(chosen) / len(read(False)) for split, chosen in words.items()}
+        assert shares == pytest.approx({"train": 0.9, "valid": 0.05, "test": 0.05}, abs=0.003)
+        assert sorted(word for chosen in words.values() for word in chosen) == sorted(read(False))
+        stems = Counter(each for split in words.values() for each in {stem(w) for w in split})
+        assert (set(stems.values()) == {1}) == (by == "stem")
+        larger, smaller = choose(by, 4000, 200, None), choose(by, 1000, 200, 100)
+        assert [len(smaller[split]) for split in ("train", "valid", "test")] == [1000, 200, 100]
+        assert set(smaller["train"]) < set(larger["train"]), "a smaller choice is contained"
+        assert smaller["valid"] == larger["valid"]
+        assert set(smaller["test"]) < set(larger["test"])
+
+
+CMUDICT = """\
+;;; # A comment, as CMUdict 0.7b has them
+
+READ  R IY1 D
+READ(1)  R EH1 D
+'BOUT  B AW1 T
+insult IH2 N S AH1 L T
+insult(2) IH1 N S AH2 L T # noun
+# another comment
+zoe Z OW1 IY0 # name
+"""
+WIKIPRON = "schön\tʃ øː n\nweg\tv ɛ k\nweg\tv eː k\nWeg\tv eː k\nzum Teil\tts ʊ m t2\n"
+ALL = {"train": None, "valid": None, "test": None}
+
+
+def write(folder: Path, **texts: str | bytes) -> dict[str, str]:
+    """Split → the path of a file with this text."""
+    for split, text in texts.items():
+        (folder / split).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return {split: str(folder / split) for split in ("train", "valid", "test")}
+
+
+# What is read
+
+
+def test_a_file_in_the_format_of_cmudict_with_stress_and_without(tmp_path: Path) -> None:
+    path = write(tmp_path, train=CMUDICT)["train"]
+    assert read_file(path, stress=True) == {
+        "read": ("R IY1 D", "R EH1 D"),
+        "'bout": ("B AW1 T",),
+        "insult": ("IH2 N S AH1 L T", "IH1 N S AH2 L T"),
+        "zoe": ("Z OW1 IY0",),
+    }
+    said = read_file(path, stress=False)
+    assert said["read"] == ("R IY D", "R EH D")
+    assert said["insult"] == ("IH N S AH L T",), "what became equal is one"
+
+
+def test_a_file_of_two_columns_is_read_as_it_stands(tmp_path: Path) -> None:
+    path = write(tmp_path, train=WIKIPRON)["train"]
+    expected = {
+        "schön": ("ʃ øː n",),
+        "weg": ("v ɛ k", "v eː k"),
+        "Weg": ("v eː k",),
+        "zum Teil": ("ts ʊ m t2",),
+    }
+    assert read_file(path, stress=False) == read_file(path, stress=True) == expected
+    assert list(read_file(path, stress=False)) == list(expected)
+
+
+def test_a_byte_order_mark_blank_lines_and_carriage_returns_change_nothing(tmp_path: Path) -> None:
+    for text, written in [
+        (CMUDICT, f"\ufeff{CMUDICT}"),
+        (WIKIPRON, f"{WIKIPRON}\n\n"),
+        (WIKIPRON, WIKIPRON.replace("\n", "\r\n")),
+    ]:
+        paths = write(tmp_path, train=text, valid=written)
+        assert read_file(paths["train"], stress=True) == read_file(paths["valid"], stress=True)
+
+
+def test_letters_and_phones_are_those_of_the_whole_training_file(tmp_path: Path) -> None:
+    paths = write(tmp_path, train=WIKIPRON, valid="weg\tv ɛ k\n", test="nö\tn\n")
+    cut = from_files(paths, {**ALL, "train": 1}, stress=False)
+    assert cut.words == {"train": ("schön",), "valid": ("weg",), "test": ("nö",)}
+    assert cut.letters == sorted(set("schönwegWegzum Teil"))
+    assert cut.phones == sorted(["ʃ", "øː", "n", "v", "ɛ", "k", "eː", "ts", "ʊ", "m", "t2"])
+    assert cut.longest == len("zum Teil")
+    assert cut.licence == "the user's own"
+    assert cut.source == "train, valid, test"
+    assert cut.rule.endswith("1 words of valid and 0 words of test are in train too")
+
+
+# What is said of a bad file
+
+
+def test_a_malformed_file_is_named_with_its_line_and_the_remedy(tmp_path: Path) -> None:
+    for said, text in BAD_FILES.items():
+        path = write(tmp_path, train=text)["train"]
+        with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as caught:
+            read_file(path, stress=False)
+        assert str(caught.value) == f"{tmp_path}/{said}"
+
+
+def test_an_unknown_symbol_has_the_fourth_id_or_is_named() -> None:
+    knowing, strict = Vocabulary("ab", unknown=True), Vocabulary("ab")
+    assert (knowing.unknown, strict.unknown) == (3, None)
+    assert knowing.encode("abc") == [4, 5, 3]
+    assert knowing.decode([3]) == ["<unk>"]
+    with pytest.raises(ValueError, match="'c' is not in the vocabulary"):
+        strict.encode("abc")

@@ -8,7 +8,7 @@ import torch
 from ablations.config import FOLDER, read_yaml, resolve_trial
 from ablations.evaluations.quality import Quality
 from ablations.store.identity import canonical_json
-from ablations.tasks.cache import load_task
+from ablations.tasks.task import load_task
 from ablations.train.config import TrainConfig
 from ablations.train.loop import train
 from model.build import build

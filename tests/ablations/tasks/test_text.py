@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ablations.tasks.batching import Windows
-from ablations.tasks.data.tokens import TOKENS
+from ablations.tasks.data.files import KING_JAMES, WORLD_ENGLISH, chapters, find, read
+from ablations.tasks.data.tokens import TOKENS, Characters, Tokens, Words, split
 from ablations.tasks.task import TASK, Budget
 from ablations.tasks.text import Text
 from model.batch import BOS, Batch
@@ -151,12 +153,6 @@ def test_a_file_is_cut_at_line_borders_and_loses_nothing(tmp_path: Path) -> None
     assert math.isfinite(score.value)
 
 
-def test_the_vocabulary_knows_only_the_training_text(small: Text) -> None:
-    train_only = TOKENS.build(small.config.tokens, text=small.texts["train"])
-    for text in small.texts.values():
-        assert small.tokens.encode(text) == train_only.encode(text)
-
-
 def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
     windows = Windows(range(100, 1100), 10)
     budget = Budget(10_000)
@@ -164,3 +160,137 @@ def test_the_borders_of_windows_move_from_epoch_to_epoch() -> None:
         int(parts[0].labels.min()) % 10 for parts in islice(windows.steps(0, "text", budget), 50)
     }
     assert len(firsts) == 10
+
+
+VERSE = "And God said, Let there be light: and there was light.\nAnd God saw [it]."
+UNICODE = math.log(0x110000)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))  # no halves of surrogate pairs
+# Marks, letters and spaces side by side, where the rules for spaces are at work.
+dense = st.text("ab 1\n\t([{“‘,.;:?!)]}”’'-`\"")
+
+
+@pytest.fixture(scope="module")
+def pieces() -> Tokens:
+    some = "\n".join(list(read(KING_JAMES).values())[:500])
+    return TOKENS.build({"name": "bpe", "size": 600}, text=some)
+
+
+def words_of(text: str, size: int | None = None) -> Words:
+    return Words(Words.Config(size=size), text)
+
+
+@given(texts | dense)
+def test_words_come_back_as_they_were(text: str) -> None:
+    tokens = words_of(text)
+    assert tokens.decode(tokens.encode(text)) == text
+    assert tokens.spelling(text) == 0
+
+
+@given(texts | dense | st.text(" \n▁a"))
+def test_pieces_come_back_as_they_were_though_learned_from_another_text(
+    pieces: Tokens, text: str
+) -> None:
+    assert pieces.decode(pieces.encode(text)) == text
+    assert pieces.spelling(text) == 0
+
+
+@pytest.mark.parametrize("name", TOKENS.components)
+def test_a_reader_sees_each_token_as_one_word(name: str) -> None:
+    tokens = TOKENS.build(name, text=VERSE)
+    shown = tokens.show(tokens.encode("a\t light\n (it "))
+    assert len(" ".join(shown).split()) == len(tokens.encode("a\t light\n (it "))
+    assert "⏎" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("And he said, It is.", ["And", "he", "said", ",", "It", "is", "."]),
+        ("the brother’s [son]", ["the", "brother’s", "[", "son", "]"]),
+        ("brothers’ son", ["brothers", "’", "son"]),
+        ("first-born; don`t", ["first-born", ";", "don`t"]),
+        ("a\nb", ["a", "\n", "b"]),
+        ("a  b", ["a", " ", " ", "b"]),
+        ("a ,b", ["a", " ", ",", "", "b"]),
+        ('say, "Yes"', ["say", ",", '"', "", "Yes", "", '"']),
+    ],
+)
+def test_a_text_is_cut_into_words_and_marks(text: str, said: list[str]) -> None:
+    assert split(text) == said
+
+
+def test_an_unknown_word_is_charged_its_letters_and_its_end() -> None:
+    train = "tot to to o"
+    tokens = words_of(train, size=5)  # `to` alone has an id
+    # Seen: t 4 times, o 4 times, 4 ends. Each once more, and once for a letter never seen.
+    total = 4 + 4 + 4 + 3 + 1
+    t, o, end = 5 / total, 5 / total, 5 / total
+    other = 1 / total / 0x110000
+    assert math.isclose(tokens.spelling("to to"), 0, abs_tol=1e-12)
+    assert math.isclose(tokens.spelling("tot to"), -math.log(t * o * t * end))
+    assert math.isclose(tokens.spelling("ox tot"), -math.log(o * other * end * t * o * t * end))
+
+
+@given(st.text("abc \n,", min_size=1))
+def test_letters_ends_and_the_unseen_share_all_probability(text: str) -> None:
+    """So spelling is a code: no text is charged too little, whatever has an id and what has not."""
+    tokens = words_of(text)
+    letters = {letter for word in split(text) for letter in word}
+    end = tokens._letters.cost("")
+    each = [tokens._letters.cost(letter) - end for letter in letters]
+    unseen = tokens._letters.cost("é") - end - UNICODE
+    assert math.isclose(sum(math.exp(-cost) for cost in (*each, end, unseen)), 1)
+
+
+def test_a_character_that_was_never_seen_is_charged_as_one_of_unicodes() -> None:
+    tokens = Characters("abc")
+    assert tokens.encode("ad")[1] == tokens.vocabulary.unknown
+    assert math.isclose(tokens.spelling("abedd"), 3 * UNICODE)
+
+
+def test_what_a_terminal_would_obey_and_xml_forbids_is_shown_as_a_sign() -> None:
+    tokens = TOKENS.build({"name": "characters"}, text="a\x1b\x00\x9b\uffff")
+    assert tokens.show(tokens.encode("a\x1b\x00\x9b\uffff")) == ["a", *"����"]
+
+
+def test_both_bibles_have_every_verse() -> None:
+    old, new = read(KING_JAMES), read(WORLD_ENGLISH)
+    assert len(old) == len(new) == 31_102
+    assert len({verse // 1_000_000 for verse in old}) == 66
+    assert len({verse // 1000 for verse in old}) == 1189
+    assert old[1_001_001] == "In the beginning God created the heaven and the earth."
+    assert new[1_001_001] == "In the beginning God created the heavens and the earth."
+    assert old[43_011_035] == new[43_011_035] == "Jesus wept."
+    assert old[66_022_021] == "The grace of our Lord Jesus Christ [be] with you all. Amen."
+    for text in (*old.values(), *new.values()):
+        assert text
+        assert text == " ".join(text.split())
+
+
+def test_the_headings_of_the_psalms_are_no_part_of_the_verses_before_them() -> None:
+    raw = find(WORLD_ENGLISH).read_text(encoding="utf-8")
+    assert len(re.findall(r"\sPsalm \d+", raw)) == 150
+    new = read(WORLD_ENGLISH)
+    assert not [text for text in new.values() if re.search(r"Psalm \d|BOOK I", text)]
+    assert new[18_042_017] == "So Job died, being old and full of days."
+    assert new[19_002_012].endswith("Blessed are all those who take refuge in him.")
+
+
+def test_a_chapter_is_on_one_side_whole_and_in_its_order() -> None:
+    old, new = read(KING_JAMES), read(WORLD_ENGLISH)
+    by_chapter: dict[int, list[tuple[str, str]]] = {}
+    for verse in sorted(old.keys() & new.keys()):
+        by_chapter.setdefault(verse // 1000, []).append((old[verse], new[verse]))
+    splits = chapters()
+    places: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for side, pairs in splits.items():
+        for row, pair in enumerate(pairs):
+            places.setdefault(pair, []).append((side, row))
+    for chapter in by_chapter.values():
+        found = [
+            (side, row)
+            for side, row in places[chapter[0]]
+            if list(splits[side][row : row + len(chapter)]) == chapter
+        ]
+        assert len(found) == 1

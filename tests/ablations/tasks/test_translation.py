@@ -13,11 +13,18 @@ import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 from small_models import Says
 
-from ablations.tasks.data.bible import KING_JAMES, WORLD_ENGLISH, read
+from ablations.tasks.data.files import KING_JAMES, WORLD_ENGLISH, read
 from ablations.tasks.task import TASK, Score
 from ablations.tasks.translation import FILES, Translation
 from model.batch import EOS
 from model.config import ConfigError
+
+BAD_FILES: dict[str, tuple[bytes | None, str]] = {
+    "train_source": (b"", ":1: the file is empty; write some text in it"),
+    "valid_target": (b"a\n\xe9\n", ":2: not UTF-8; save the file as UTF-8"),
+    "test_source": (b"a\n \n", ":2: the line is empty; write one sentence in each line"),
+    "test_target": (None, ": No such file or directory; name a file that can be read"),
+}
 
 SMALL = {"tokens": {"name": "bpe", "size": 500}, "max_words": 9, "valid_sentences": 40}
 
@@ -171,25 +178,15 @@ def test_own_files_are_read_line_by_line(tmp_path: Path) -> None:
     assert make(**own(elsewhere), tokens="words").digest() == task.digest()
 
 
-@pytest.mark.parametrize(
-    ("option", "content", "line"),
-    [
-        ("train_source", b"", ":1: the file is empty; write some text in it"),
-        ("valid_target", b"a\n\xe9\n", ":2: not UTF-8; save the file as UTF-8"),
-        ("test_source", b"a\n \n", ":2: the line is empty; write one sentence in each line"),
-        ("test_target", None, ": No such file or directory; name a file that can be read"),
-    ],
-)
-def test_a_bad_file_is_named_with_its_line(
-    tmp_path: Path, option: str, content: bytes | None, line: str
-) -> None:
-    paths = own(tmp_path)
-    Path(paths[option]).unlink()
-    if content is not None:
-        Path(paths[option]).write_bytes(content)
-    with pytest.raises(ConfigError) as caught:
-        make(**paths)
-    assert caught.value.problems == [f"{option}={paths[option]}{line}"]
+def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
+    for option, (content, line) in BAD_FILES.items():
+        paths = own(tmp_path)
+        Path(paths[option]).unlink()
+        if content is not None:
+            Path(paths[option]).write_bytes(content)
+        with pytest.raises(ConfigError) as caught:
+            make(**paths)
+        assert caught.value.problems == [f"{option}={paths[option]}{line}"]
 
 
 def test_files_of_different_length_are_refused_at_the_first_line_without_its_pair(

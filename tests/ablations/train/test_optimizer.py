@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ablations.train.optimizer import OPTIMIZER, SCHEDULE
+from ablations.train.checkpoint import Checkpointer
+from ablations.train.config import OPTIMIZER, SCHEDULE, TrainConfig
 from model.config import ConfigError
 
 few = settings(max_examples=60)
@@ -143,3 +145,49 @@ def test_noam_at_its_peak_rate_is_the_papers_rate(steps: int, warmup: int, d_mod
 def test_what_cannot_be_is_refused(family: Any, written: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         family.resolve(written)
+
+
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "adam": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9},  # Vaswani et al. 2017
+    "adamw": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "weight_decay": 0.01},
+    "sgd": {"lr": 0.1, "momentum": 0.9, "nesterov": False, "weight_decay": 0.0},
+}
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "constant": {"warmup": 0},
+    "linear": {"warmup": 0},
+    "cosine": {"warmup": 0, "floor": 0.0},
+    "noam": {"warmup": 4000},
+}
+TRAINING: dict[str, Any] = {
+    "steps": 1000,
+    "batch_tokens": 2048,
+    "micro_batches": 1,
+    "optimizer": {"name": "adam"},
+    "schedule": {"name": "linear"},
+    "clip": 1.0,
+    "label_smoothing": 0.0,
+    "label_smoothing_over": "all",
+    "evaluations": 5,
+    "select": "last",
+    "average": None,
+    "precision": "float32",
+    "compile": False,
+}
+
+
+def test_a_training_is_this_when_nobody_says_otherwise() -> None:
+    assert vars(TrainConfig()) == TRAINING
+
+
+@pytest.mark.parametrize(
+    ("family", "table"),
+    [(OPTIMIZER, OPTIMIZERS), (SCHEDULE, SCHEDULES)],
+    ids=["optimizer", "schedule"],
+)
+def test_a_part_that_is_named_bare_has_these_options(family: Any, table: dict[str, Any]) -> None:
+    bare = {name: family.resolve({"name": name}) for name in family.components}
+    assert bare == {name: {"name": name, **options} for name, options in table.items()}
+
+
+def test_a_killed_training_loses_a_minute_at_most(tmp_path: Path) -> None:
+    assert Checkpointer(tmp_path / "kept", {}).seconds <= 60

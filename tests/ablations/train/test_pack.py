@@ -12,13 +12,13 @@ import torch
 from small_task import Backwards, Upwards
 from torch import nn
 
+from ablations.signals import Stopped
 from ablations.tasks import TASK
 from ablations.tasks.task import Budget, Task
+from ablations.train.checkpoint import named
 from ablations.train.config import TrainConfig
 from ablations.train.loop import Training, train
 from ablations.train.pack import Pack
-from ablations.train.stopping import Stopped
-from ablations.train.weights import named
 from model.batch import Batch
 from model.build import build
 

@@ -10,9 +10,9 @@ import torch
 from rank_trainings import CONFIG, MODELS, train_each, trained
 from small_task import Backwards
 
+from ablations.signals import catching_sigterm
 from ablations.train.checkpoint import Checkpointer
-from ablations.train.ddp import run_together, share_of
-from ablations.train.stopping import catching_sigterm
+from ablations.train.ddp import Devices, run_together
 from model.batch import Batch
 
 
@@ -84,7 +84,7 @@ def part() -> Batch:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_the_shares_of_a_part_are_its_rows_in_their_order(part: Batch, count: int) -> None:
-    shares = [share_of(part, rank, count) for rank in range(count)]
+    shares = [Devices(rank, count).share(part) for rank in range(count)]
     sizes = [len(share.labels) for share in shares]
     assert max(sizes) - min(sizes) <= 1
     assert sum(share.tokens for share in shares) == part.tokens
@@ -97,7 +97,7 @@ def test_the_shares_of_a_part_are_its_rows_in_their_order(part: Batch, count: in
 
 
 def test_where_rows_are_few_a_device_computes_one_that_does_not_count(part: Batch) -> None:
-    shares = [share_of(part, rank, 7) for rank in range(7)]
+    shares = [Devices(rank, 7).share(part) for rank in range(7)]
     assert all(len(share.labels) == 1 for share in shares)
     counted = [share for share in shares if share.tokens]
     assert len(counted) == 5

@@ -18,12 +18,10 @@ from hypothesis import strategies as st
 from small_task import Backwards, small_model
 
 import ablations.train.loop
-from ablations.train.checkpoint import Checkpointer
-from ablations.train.config import TrainConfig
+from ablations.signals import Stopped
+from ablations.train.checkpoint import Checkpointer, copied
+from ablations.train.config import OPTIMIZER, TrainConfig
 from ablations.train.loop import Trainer, Training
-from ablations.train.optimizer import OPTIMIZER
-from ablations.train.stopping import Stopped
-from ablations.train.weights import copied
 
 CPU = torch.device("cpu")
 STEPS = 14

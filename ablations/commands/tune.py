@@ -1,0 +1,63 @@
+"""tune: try each experiment's grid for every variant, and keep the best settings for later runs."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from ablations.commands.arguments import planning, results_of, trials
+from ablations.commands.run import launch_arguments, run_plan
+from model.config import ConfigError
+
+
+def arguments(parser: ArgumentParser) -> None:
+    trials(parser)
+    launch_arguments(parser)
+
+
+def act(options: Namespace) -> int:
+    results = results_of(options)
+    with planning(options) as (asked, notes):
+        from ablations.expand import size
+        from ablations.plan import Plan, check_size, read_experiments, trials_of, without_problems
+        from ablations.spec import experiments, read_profile
+        from ablations.store.identity import TUNING
+        from ablations.tuning import (
+            choose,
+            committed,
+            in_words,
+            keep_choices,
+            losses_of,
+            settings_in,
+            tuning_trials,
+        )
+
+        plan = Plan(read_profile(options.profile), options.overrides, options.factors, notes=notes)
+        tuned = [each for each in read_experiments(asked, plan) if each.tune]
+        if not tuned:
+            raise ConfigError(["none of these experiments names what to tune"])
+        if typed := [path for each in tuned for path in each.tune if path in options.overrides]:
+            raise ConfigError([f"{typed[0]} is set on the command line: leave it out to tune it"])
+        if not options.large:
+            settings = {each.name: len(settings_in(each.tune)) for each in tuned}
+            check_size({each.name: settings[each.name] * size(each, TUNING) for each in tuned})
+        variants = without_problems(tuned, lambda each: trials_of(each, plan, TUNING[:1]))
+        grids = without_problems(
+            tuned,
+            lambda each: [tuning_trials(variant, each) for variant in variants[tuned.index(each)]],
+        )
+        for tried in (trials for grid in grids for trials in grid):
+            plan.add(tried)
+    run_plan(plan, results, options)
+    for experiment, own, grid in zip(tuned, variants, grids, strict=True):
+        made = [
+            choose(variant, experiment, losses_of(tried, results))
+            for variant, tried in zip(own, grid, strict=True)
+        ]
+        path = keep_choices(results, experiment.name, made)
+        for choice in made:
+            print(f"{experiment.name}: {in_words(choice)}")
+        print(f"{experiment.name}: kept in {path}")
+        if experiment.name in experiments() and not (options.overrides or options.factors):
+            there = committed(experiment.name, options.profile)
+            print(f"To go by them in other folders: cp {path} {there}")
+    return 0

@@ -1,0 +1,160 @@
+"""What a plan will cost on this machine: time by counted work, memory by sizes.
+
+A finished trial of the same task in the results folder says how long a unit of work takes; where
+there is none, a few steps of a small model do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import psutil
+
+from ablations.expand import Trial
+from ablations.missing import Missing
+from ablations.plan import Plan
+from ablations.store.identity import canonical_json
+from ablations.store.record import WHOLE
+from ablations.store.results import Results
+from ablations.store.schema import RecordError
+
+if TYPE_CHECKING:
+    import torch
+
+DAY = 86_400.0
+_FLOAT = 4  # bytes
+PROCESS = 1 << 30  # bytes: torch, and the data of a task
+_BESIDES = 2.0  # times both passes: with the update, data, evaluations and measures
+_STATES = 3  # what a training in progress keeps of each weight: itself and Adam's two moments
+
+
+def operations(trial: Trial) -> float:
+    """Of all its forward passes in training, about: two for each weight that a token passes. In an
+    encoder-decoder a token passes one of the two halves."""
+    return trial.work * (1 if trial.config["model"].get("kind") == "encoder_decoder" else 2)
+
+
+def seconds_each(
+    trials: Sequence[Trial],
+    plan: Plan,
+    results: Results,
+    device: torch.device,
+    rate: Callable[[], float | None],
+) -> list[float | None]:
+    """How long each trial trains; None where nothing is known, or where it does not fit.
+
+    `rate` gives the seconds an operation takes where the folder has no finished trial of a task.
+    """
+    known = _rates(plan, results, device)
+
+    def seconds(trial: Trial) -> float | None:
+        if not trial.trained:
+            return 0.0
+        if not may_fit(trial, device.type):
+            return None
+        per = known.get(trial.config["task"]["name"]) or rate()
+        return None if per is None else per * operations(trial)
+
+    return [seconds(trial) for trial in trials]
+
+
+def _rates(plan: Plan, results: Results, device: torch.device) -> dict[str, float]:
+    """By task: seconds for an operation, in trials of this plan that this device has trained."""
+    from ablations.train.device import device_name
+
+    taken: dict[str, list[tuple[float, float]]] = {}  # of a task: seconds and operations
+    for trial in plan.trials.values() if results.trials.is_dir() else ():
+        with contextlib.suppress(RecordError):  # an unusable record will be run again
+            head = results.read(trial.id)
+            if head is None or head.env.get("device") != device_name(device):
+                continue
+            # Several devices, or packed seeds, say little of the time on one alone.
+            if head.env.get("devices", 1) > 1 or head.env.get("packed"):
+                continue
+            if trial.trained and head.status in WHOLE and (seconds := head.env.get("seconds")):
+                pair = float(seconds), operations(trial)
+                taken.setdefault(trial.config["task"]["name"], []).append(pair)
+    sums = {task: [sum(each) for each in zip(*pairs, strict=True)] for task, pairs in taken.items()}
+    return {task: seconds / done for task, (seconds, done) in sums.items()}
+
+
+@cache
+def rate_of(device: torch.device) -> float | None:
+    """Seconds for an operation of this machine's processor, by steps of a small transformer on one
+    thread, as a worker has it; the quickest of ten.
+
+    None for an accelerator, on which a small model says little of a large one.
+    """
+    import torch
+
+    from model.batch import Batch
+    from model.build import build
+    from model.flops import parameters
+
+    if device.type != "cpu":
+        return None
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        model = build({"name": "transformer", "d_model": 64, "max_len": 32}, None, 64, seed=0)
+        tokens = torch.randint(64, (32, 24), generator=torch.Generator().manual_seed(0))
+        times = []
+        for _ in range(10):
+            began = time.perf_counter()
+            logits = model(Batch(labels=tokens, inputs=tokens))
+            torch.nn.functional.cross_entropy(logits.flatten(0, -2), tokens.flatten()).backward()
+            times.append(time.perf_counter() - began)
+    finally:
+        torch.set_num_threads(threads)
+    return _BESIDES * min(times) / (2 * parameters(model) * tokens.numel())
+
+
+def may_fit(trial: Trial, device_type: str) -> bool:
+    """Whether this machine's memory holds the weights and their gradients."""
+    needed = 2 * trial.parameters * _FLOAT
+    return device_type != "cpu" or needed <= psutil.virtual_memory().total
+
+
+def memory_of(trial: Trial, device: str, devices: int = 1) -> int:
+    """Bytes of a machine's memory that a trial takes, about; an accelerator has its own.
+
+    Each of several devices has the weights, and its own part of what a step keeps.
+    """
+    weights = (1 + _STATES) * trial.parameters * _FLOAT  # with their gradients
+    kept = trial.kept_bytes if trial.trained and device == "cpu" else 0.0
+    return devices * (PROCESS + weights) + round(kept)
+
+
+def side_by_side(each: Sequence[float], at_once: int) -> float:
+    """How long trials take together, so many at once: no less than the longest of them."""
+    return max(sum(each) / at_once, max(each, default=0.0))
+
+
+def seconds_timing(plan: Plan, lacks: Missing) -> float:
+    """How long the timing sessions take, one after another, where a call is shorter than a sample.
+
+    A longer call takes longer, up to the cap of its point.
+    """
+    from ablations.benchmarks.session import TimingConfig
+
+    config = TimingConfig(**plan.profile.timing)
+    sessions = Counter(
+        (pair, canonical_json(at)) for timings in lacks.timings.values() for pair in timings
+        for at in timings[pair]
+    )  # fmt: skip
+    a_candidate = config.processes * (config.warmup + config.blocks) * config.sample_seconds
+    return sum(min(config.cap_seconds, (number + 2) * a_candidate) for number in sessions.values())
+
+
+def in_bytes(number: float) -> str:
+    """A size as one would say it: 820 kB, 3.2 MB, 14 GB."""
+    for unit in ("kB", "MB", "GB"):
+        number /= 1000
+        if number < 1000 or unit == "GB":
+            break
+    return f"{number:.1f} {unit}" if number < 10 else f"{number:,.0f} {unit}"

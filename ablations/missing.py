@@ -1,0 +1,128 @@
+"""What a results folder still lacks of a plan. Asking changes nothing in the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ablations.expand import Timings, Trial
+from ablations.measurement import needs_weights
+from ablations.plan import Plan
+from ablations.store.identity import canonical_json
+from ablations.store.record import TRAINED, Record
+from ablations.store.results import Results
+from ablations.store.schema import NewerRecordError, RecordError
+
+
+@dataclass
+class Missing:
+    """What is to be done, and what is found on the way."""
+
+    train: list[Trial] = field(default_factory=list)
+    measure: list[tuple[Trial, Record]] = field(default_factory=list)
+    """Trained already; a source is missing, or other code has yielded its measurements."""
+    untimed: dict[str, Timings] = field(default_factory=dict)
+    """Trial → timings, of those that are trained."""
+    stale: list[Trial] = field(default_factory=list)
+    failed: list[Trial] = field(default_factory=list)
+    unusable: dict[str, RecordError] = field(default_factory=dict)
+    """Trial → what is wrong with its record; it is run again."""
+
+    @property
+    def work(self) -> list[Trial]:
+        """What a worker has to train, or only to measure."""
+        return [*self.train, *(trial for trial, _ in self.measure)]
+
+    @property
+    def timings(self) -> dict[str, Timings]:
+        """Trial → what is to be timed, once the work is done."""
+        return self.untimed | {trial.id: trial.timings for trial in self.work}
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.train or self.measure or self.untimed)
+
+
+def missing(plan: Plan, results: Results, rerun: str | None) -> Missing:
+    """Compare the plan with the records; only those of newer code are an error."""
+    found = Missing()
+    for trial in plan.trials.values():
+        try:
+            _compare(trial, plan.trials, results, rerun, found)
+        except NewerRecordError:
+            raise
+        except RecordError as error:
+            found.unusable[trial.id] = error
+            found.train.append(trial)
+    return found
+
+
+def _compare(
+    trial: Trial, trials: Mapping[str, Trial], results: Results, rerun: str | None, found: Missing
+) -> None:
+    record = results.read(trial.id)
+    if record is None:
+        found.train.append(trial)
+        return
+    is_failed = record.status not in TRAINED
+    sources = [] if is_failed else missing_sources(trial, record)
+    is_lacking = any(name not in record.sources for name in sources)
+    can_measure = bool(sources) and (not needs_weights(sources) or _has_weights(record, results))
+    is_stale = record.env.get("code") != trial.code
+    is_stale = is_stale or (bool(sources) and not is_lacking and not can_measure)
+    found.stale += [trial] if is_stale else []
+    found.failed += [trial] if is_failed else []
+    is_cut = is_failed and bool(record.env.get("again"))  # a run ended before its next try
+    if is_cut or (rerun == "stale" and is_stale) or (rerun == "failed" and is_failed):
+        found.train.append(trial)
+    elif can_measure:
+        found.measure.append((trial, record))
+    elif is_lacking:
+        found.train.append(trial)
+    elif pairs := untimed(trial, record, trials):
+        found.untimed[trial.id] = pairs
+
+
+def missing_sources(trial: Trial, record: Record) -> list[str]:
+    """Sources that a record lacks, or whose code has changed.
+
+    If the training code changed, the record is stale: its weights are not evaluated with new code.
+    """
+    if record.env.get("code") != trial.code:
+        return []
+    return [name for name in trial.sources if record.sources.get(name) != trial.source_code(name)]
+
+
+def _has_weights(record: Record, results: Results) -> bool:
+    """Whether the weights behind a record are there: a retraining that was cut leaves others."""
+    from ablations.train.checkpoint import stamp_for, stamp_of
+
+    return stamp_of(results.weights(record.id)) == stamp_for(record)
+
+
+def untimed(trial: Trial, record: Record | None, trials: Mapping[str, Trial]) -> Timings:
+    """The timings that a record lacks, or that other code has taken.
+
+    A ratio is of two models: it is out of date too where the baseline's code has changed.
+    """
+    if record is None or record.status not in TRAINED or record.env.get("code") != trial.code:
+        return {}
+    found = {}
+    for (benchmark, baseline), where in trial.timings.items():
+        is_valid = record.sources.get(benchmark) == trial.source_code(benchmark)
+        is_valid = is_valid and is_timed_with(record, benchmark, baseline, trials.get(baseline))
+        held = {at for *pair, at in record.timed if pair == [benchmark, baseline]}
+        if lacking := [at for at in where if not is_valid or canonical_json(at) not in held]:
+            found[benchmark, baseline] = lacking
+    return found
+
+
+def is_timed_with(record: Record, benchmark: str, baseline: str, trial: Trial | None) -> bool:
+    """Whether the last session with this baseline has timed it as it is now; `trial` is its
+    trial, None where it is not planned."""
+    sessions = record.env.get("sessions", {}).values()
+    held = [s for s in sessions if (s.get("measure"), s.get("against")) == (benchmark, baseline)]
+    if trial is None or not held:
+        return trial is None
+    timed = held[-1].get("code") or {}
+    return all(timed.get(file) == digest for file, digest in trial.code.items())

@@ -1,0 +1,209 @@
+"""What would run: every trial that the named experiments need, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ablations.config import located
+from ablations.expand import Trial, expand, size
+from ablations.measurement import discover, metrics_by_name
+from ablations.spec import Experiment, Profile, crossed, find, read_experiment, read_profile
+from ablations.store.identity import DECIDING, TUNING
+from ablations.store.results import Results
+from ablations.store.words import listed, quoted
+from ablations.tasks import TASK
+from ablations.tuning import Choice, choices, grid_of, untried
+from model.config import ConfigError, nearest
+
+LARGE = 20_000  # trials; whoever wants more says so
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """An experiment with its trials, and what tuning chose for them if it was tuned."""
+
+    experiment: Experiment
+    trials: list[Trial]
+    choices: list[Choice] = field(default_factory=list)
+
+
+@dataclass
+class Plan:
+    """The named experiments with their trials, and every trial once."""
+
+    profile: Profile
+    overrides: Mapping[str, Any]
+    factors: Mapping[str, Mapping[str, Any]]
+    """Path → level → value: what the command line crosses every experiment with."""
+    experiments: dict[str, Expanded] = field(default_factory=dict)
+    trials: dict[str, Trial] = field(default_factory=dict)
+    """By id, each with the measurements that all experiments need of it."""
+    notes: list[str] = field(default_factory=list)
+    """What people should know before it runs."""
+
+    def add(self, trials: Iterable[Trial]) -> None:
+        for trial in trials:
+            held = self.trials.setdefault(trial.id, trial)
+            sources = dict.fromkeys([*held.sources, *trial.sources])
+            timings = dict(held.timings)
+            for pair, where in trial.timings.items():
+                known = timings.get(pair, ())
+                timings[pair] = [*known, *(at for at in where if at not in known)]
+            self.trials[trial.id] = replace(held, sources=tuple(sources), timings=timings)
+
+
+def make_plan(
+    words: Sequence[str],
+    profile_name: str,
+    overrides: Mapping[str, Any],
+    seeds: Sequence[int] | None,
+    large: bool = False,
+    factors: Mapping[str, Mapping[str, Any]] | None = None,
+    results: Results | None = None,
+) -> Plan:
+    """ConfigError lists every problem of every experiment before anything runs.
+
+    What `results` has tuned comes before what is committed.
+    """
+    plan = Plan(read_profile(profile_name), dict(overrides), dict(factors or {}))
+    seeds = DECIDING[: plan.profile.seeds] if seeds is None else seeds
+    asked = read_experiments(words, plan)
+    if not large:
+        check_size({experiment.name: size(experiment, seeds) for experiment in asked})
+
+    def expanded(experiment: Experiment) -> Expanded:
+        own = seeds if experiment.is_trained else seeds_of(experiment)
+        chosen = _choices(experiment, plan, results)
+        tuned = {choice.place: choice.chosen for choice in chosen}
+        trials = trials_of(experiment, plan, own, tuned)
+        metrics = metrics_of(experiment, trials)
+        if experiment.metric not in metrics:
+            problem = f"metric: no '{experiment.metric}'. {nearest(experiment.metric, metrics)}"
+            raise located(ConfigError([problem]), [("", experiment.source)])
+        return Expanded(experiment, trials, chosen)
+
+    for each in without_problems(asked, expanded):
+        plan.experiments[each.experiment.name] = each
+        plan.add(each.trials)
+        plan.notes += _same_as_baseline(each)
+    return plan
+
+
+def read_experiments(words: Sequence[str], plan: Plan) -> list[Experiment]:
+    """The named experiments, crossed with what the command line crosses them with."""
+    paths: dict[str, Any] = {}
+    for word in words:
+        for name, path in find(word).items():
+            if paths.setdefault(name, path) != path:
+                raise ConfigError([f"{paths[name]} and {path} have one name: rename one"])
+    swallowed = [p for p in plan.overrides for above in plan.factors if p.startswith(f"{above}.")]
+    if swallowed:
+        raise ConfigError([f"{p}: every level replaces what is above it" for p in swallowed])
+    return [crossed(read_experiment(path), plan.factors) for path in paths.values()]
+
+
+def check_size(sizes: Mapping[str, int]) -> None:
+    """ConfigError where there are too many trials: a million take hours to expand."""
+    if (total := sum(sizes.values())) > LARGE:
+        largest = max(sizes, key=lambda name: sizes[name])
+        count = f"{total:,} trials, {sizes[largest]:,} of them for '{largest}'"
+        fix = "name fewer experiments, levels or seeds, or add --large"
+        raise ConfigError([f"{count}: more than {LARGE:,}; {fix}"])
+
+
+def trials_of(
+    experiment: Experiment,
+    plan: Plan,
+    seeds: Sequence[int],
+    tuned: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Trial]:
+    """An experiment's trials at the plan's profile and overrides."""
+    experiment.check_sources()
+    return expand(experiment, plan.profile, plan.overrides, seeds, plan.factors, tuned)
+
+
+def without_problems(experiments: Iterable[Experiment], act: Callable[[Experiment], T]) -> list[T]:
+    """What `act` gives for each; ConfigError has each problem once, with who has it."""
+    found: list[T] = []
+    problems: dict[str, list[str]] = {}
+    for experiment in experiments:
+        try:
+            found.append(act(experiment))
+        except ConfigError as error:
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(experiment.name)
+    if problems:
+        raise ConfigError(
+            [
+                f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {problem}"
+                for problem, names in problems.items()
+            ]
+        )
+    return found
+
+
+def _choices(experiment: Experiment, plan: Plan, results: Results | None) -> list[Choice]:
+    """The tuned settings to go by: none where a variant that a claim compares has none."""
+    name, grid = experiment.name, experiment.tune
+    if not grid:
+        return []
+    if set_here := [path for path in grid if path in plan.overrides]:
+        plan.notes.append(f"{name}: {', '.join(set_here)} is set, so its variants are not tuned")
+        return []
+    variants = trials_of(experiment, plan, TUNING[:1])
+    for each in variants:
+        grid_of(each, grid)  # a ConfigError where it has none of these settings
+    known = choices(experiment, variants, plan.profile.name, results)
+    missing = [each for each in variants if each.place not in known]
+    fix = f"`ablations tune {name}` does that"
+    if missing:
+        without = listed(dict.fromkeys(each.variant for each in missing))
+        plan.notes.append(f"{name}: not tuned at these settings ({without}); {fix}")
+    if not known or any(experiment.compares(each.variant, each.factors) for each in missing):
+        return []
+    if any(untried(known[each.place], each, grid) for each in variants if each.place in known):
+        plan.notes.append(f"{name}: tuned before its grid had all its values; {fix}")
+    return list(known.values())
+
+
+def _same_as_baseline(expanded: Expanded) -> list[str]:
+    """A note for each variant that has its baseline's settings in other words."""
+    if expanded.choices:
+        return []
+    name, baseline = expanded.experiment.name, expanded.experiment.baseline
+    settings = {each.settings for each in expanded.trials if each.variant == baseline}
+    same = dict.fromkeys(each.variant for each in expanded.trials if each.settings in settings)
+    return [
+        f"{name}: {quoted(variant)} changes nothing: it is its baseline, {quoted(baseline)}, in "
+        "other words"
+        for variant in same
+        if variant != baseline
+    ]
+
+
+def seeds_of(experiment: Experiment) -> Sequence[int]:
+    """The seeds of an experiment that trains nothing, at every profile: all where one of its
+    numbers depends on the first weights, else one."""
+    read = metrics_by_name(experiment.sources).values()
+    return DECIDING if any(each.repeats == "seeds" for each in read) else DECIDING[:1]
+
+
+def metrics_of(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
+    """All that is read for an experiment: the task's scores, and what its sources measure."""
+
+    def described(metric: Any) -> dict[str, Any]:
+        found = {key: getattr(metric, key) for key in ("unit", "better", "title")}
+        repeats = getattr(metric, "repeats", "seeds")
+        return {**found, "repeats": repeats, "matters": getattr(metric, "matters", None)}
+
+    read: dict[str, dict[str, Any]] = {}
+    if experiment.is_trained:
+        scores = TASK.component(trials[0].config["task"]["name"]).metrics
+        read |= {name: described(score) for name, score in scores.items()}
+    for source in map(discover().component, experiment.sources):
+        elsewhere = {"beside": beside} if (beside := getattr(source, "beside", {})) else {}
+        read |= {name: {**described(each), **elsewhere} for name, each in source.metrics.items()}
+    return read

@@ -1,0 +1,245 @@
+"""Fair variants: the same settings are tried for each, and each goes on with its best.
+
+An experiment's `tune` names a grid. Every variant, at each level of the factors, trains with every
+setting of it that it has, equally long, with seeds that are never reported. The setting of lowest
+validation loss is chosen; where that is the first or the last value of the grid, the choice is
+marked (`at_edge`).
+
+What was chosen is kept with its scores: in the results folder that tried it, and for our own
+experiments in `ablations/tuned/`, which every other folder goes by. A choice holds for its regime
+alone: all that decides a variant's numbers but what was tuned.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ablations.config import FOLDER, located, parsed, yaml_text
+from ablations.expand import Trial
+from ablations.spec import Experiment, experiments
+from ablations.store.files import write_atomic
+from ablations.store.identity import TUNING, canonical_json
+from ablations.store.record import WHOLE
+from ablations.store.results import Results
+from ablations.store.words import quoted
+from model.config import ConfigError, is_number, validate
+
+Setting = Mapping[str, Any]
+Grid = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One setting of one variant."""
+
+    set: Setting
+    losses: list[Any]
+    """Validation loss by seed; null where a trial has none."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What tuning has found for one variant at one level of each factor."""
+
+    variant: str
+    factors: dict[str, str]
+    regime: str
+    chosen: dict[str, Any]
+    at_edge: bool
+    """Whether the best is at an end of the grid."""
+    tried: list[Any] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """As `Trial.place`."""
+        return ":".join((self.variant, *self.factors.values()))
+
+
+@dataclass(frozen=True)
+class _File:
+    seeds: list[int]
+    choices: list[Any]
+
+
+# What is tried.
+
+
+def settings_in(grid: Grid) -> list[Setting]:
+    """Every setting of a grid."""
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def grid_of(variant: Trial, grid: Grid) -> Grid:
+    """The settings of a grid that a variant has."""
+    has = {path: values for path, values in grid.items() if _has(variant.config, path)}
+    if not has:
+        raise ConfigError([f"tune.{next(iter(grid))}: '{variant.variant}' has no such setting"])
+    return has
+
+
+def _has(tree: Any, path: str) -> bool:
+    key, _, below = path.partition(".")
+    is_there = isinstance(tree, Mapping) and key in tree
+    return is_there and (not below or _has(tree[key], below))
+
+
+def tuning_trials(variant: Trial, experiment: Experiment) -> list[Trial]:
+    """The trials that try a grid."""
+    settings = settings_in(grid_of(variant, experiment.tune))
+    each = [_with(variant, setting, experiment) for setting in settings]
+    return [trial.with_seed(seed) for trial in each for seed in TUNING]
+
+
+def regime(variant: Trial, experiment: Experiment) -> str:
+    """Twelve hex digits of what a variant is, with the grid's first setting for what is tuned."""
+    grid = grid_of(variant, experiment.tune)
+    return _with(variant, settings_in(grid)[0], experiment).settings
+
+
+def _with(variant: Trial, setting: Setting, experiment: Experiment) -> Trial:
+    try:
+        return variant.with_settings(setting)
+    except ConfigError as error:
+        raise located(error, [("tune.", experiment.source)]) from None
+
+
+# What is chosen.
+
+
+def losses_of(trials: Sequence[Trial], results: Results) -> list[Tried]:
+    """What the trials of one variant have come to, in the order of the grid."""
+    found: dict[str, Tried] = {}
+    for trial in trials:
+        each = found.setdefault(canonical_json(trial.tuned), Tried(dict(trial.tuned), []))
+        each.losses.append(_loss(results, trial))
+    return list(found.values())
+
+
+def _loss(results: Results, trial: Trial) -> float | None:
+    """Validation loss of the weights that a trial ended with; None where it failed."""
+    record = results.read(trial.id)
+    if record is None:
+        raise ConfigError([f"{trial.id}: this trial has not ended; the same command goes on"])
+    losses = [r for r in record.measurements if (r.metric, r.split) == ("loss", "valid")]
+    values = [r.value for r in losses if r.value is not None]
+    if record.status not in WHOLE or not losses or losses[-1].value is None:
+        return None
+    return min(values) if record.config["train"]["select"] == "best" else values[-1]
+
+
+def choose(variant: Trial, experiment: Experiment, tried: Sequence[Tried]) -> Choice:
+    """The setting of lowest mean loss, of those with which the fewest seeds fail."""
+    best = min(tried, key=_rank)
+    return Choice(
+        variant.variant,
+        dict(variant.factors),
+        regime(variant, experiment),
+        dict(best.set),
+        _is_at_edge(best.set, tried),
+        [asdict(each) for each in tried],
+    )
+
+
+def _rank(each: Tried) -> tuple[int, float]:
+    whole = [loss for loss in each.losses if loss is not None]
+    return len(each.losses) - len(whole), statistics.fmean(whole) if whole else math.inf
+
+
+def _is_at_edge(best: Setting, tried: Sequence[Tried]) -> bool:
+    """Whether one of its numbers is the first or last of what was tried there."""
+    for path in best:
+        values = list({canonical_json(each.set[path]): each.set[path] for each in tried}.values())
+        is_scale = len(values) > 1 and all(is_number(value) and value > 0 for value in values)
+        if is_scale and best[path] in (min(values), max(values)):
+            return True
+    return False
+
+
+def untried(choice: Choice, variant: Trial, grid: Grid) -> list[Setting]:
+    """Settings of a grid that a variant has and that this choice was made without."""
+    known = {canonical_json(each["set"]) for each in choice.tried}
+    return [
+        each for each in settings_in(grid_of(variant, grid)) if canonical_json(each) not in known
+    ]
+
+
+def in_words(choice: Choice) -> str:
+    """What was chosen, with its loss."""
+    chosen = ", ".join(f"{path.rpartition('.')[2]}={v}" for path, v in choice.chosen.items())
+    loss = next(_rank(Tried(**each))[1] for each in choice.tried if each["set"] == choice.chosen)
+    edge = ", at the edge of the grid" if choice.at_edge else ""
+    return f"{quoted(choice.place)} {chosen} (loss {loss:.4g}){edge}"
+
+
+# What is kept.
+
+
+def committed(name: str, profile: str) -> Path:
+    """The file of the choices for one of our experiments."""
+    return FOLDER / "tuned" / profile / f"{name}.yaml"
+
+
+def kept(results: Results, name: str) -> Path:
+    """The file of the choices that a results folder has made for an experiment."""
+    return results.root / "tuned" / f"{name}.yaml"
+
+
+def choices(
+    experiment: Experiment, variants: Sequence[Trial], profile: str, results: Results | None
+) -> dict[str, Choice]:
+    """Place → what was chosen for it in its regime; what its folder chose comes first."""
+    files = [committed(experiment.name, profile)] if experiment.name in experiments() else []
+    files += [] if results is None else [kept(results, experiment.name)]
+    known = {
+        (choice.place, choice.regime): choice
+        for file in files
+        if file.exists()
+        for choice in read_choices(file)
+    }
+    if not known:
+        return {}
+    found = {each.place: known.get((each.place, regime(each, experiment))) for each in variants}
+    return {place: choice for place, choice in found.items() if choice is not None}
+
+
+def read_choices(path: Path) -> list[Choice]:
+    text, name = yaml_text(path)
+    source = parsed(text, name)
+    try:
+        held = validate(_File, source.values, "").choices
+        return [validate(Choice, each, f"choices.{index}") for index, each in enumerate(held)]
+    except ConfigError as error:
+        raise located(error, [("", source)]) from None
+
+
+def keep_choices(results: Results, name: str, made: Sequence[Choice]) -> Path:
+    """Write them beside what was chosen in this folder for other regimes."""
+    path = kept(results, name)
+    held = read_choices(path) if path.exists() else []
+    held = list({(each.place, each.regime): each for each in [*held, *made]}.values())
+    plain = {"seeds": list(TUNING), "choices": [asdict(choice) for choice in held]}
+    plain = json.loads(json.dumps(plain))  # no object twice, which YAML would write as an alias
+    write_atomic(path, yaml.dump(plain, Dumper=_Quoting, sort_keys=False, allow_unicode=True,
+                                 width=100, default_flow_style=None))  # fmt: skip
+    return path
+
+
+class _Quoting(yaml.SafeDumper):
+    """Quotes a text that begins like a number: 956e78245692 is a regime, and would be read as ∞."""
+
+
+_Quoting.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="'" if text[:1].isdecimal() else None
+    ),
+)
