@@ -24,15 +24,15 @@ SETTINGS = {
 }
 
 
-def question(measures: Sequence[str] = ("quality",), **changes: Any) -> dict[str, Any]:
-    """An experiment's YAML; its measures are listed by their kinds."""
+def question(sources: Sequence[str] = ("quality",), **changes: Any) -> dict[str, Any]:
+    """An experiment's YAML; its sources are listed by their kinds."""
     return {
         "question": "Does the model need positions?",
         "task": "g2p",
         "held_constant": "all else",
         "changes": "nothing",
         "metric": "per",
-        **_by_kind(measures),
+        **_by_kind(sources),
         "baseline": "with",
         "variants": {"with": {}, "without": {"model.position": "none"}},
         "settings": SETTINGS,
@@ -40,14 +40,14 @@ def question(measures: Sequence[str] = ("quality",), **changes: Any) -> dict[str
     }
 
 
-def _by_kind(measures: Sequence[str]) -> dict[str, Any]:
-    if not measures or tuple(measures) == ("quality",):
-        return {"evaluations": [*measures]}
+def _by_kind(sources: Sequence[str]) -> dict[str, Any]:
+    if not sources or tuple(sources) == ("quality",):
+        return {"evaluations": [*sources]}
     from ablations.measurement import Benchmark, Probe, discover
 
     found: dict[str, Any] = {"evaluations": [], "probes": [], "benchmarks": {}}
-    for name in measures:
-        kind = discover().parts.get(name, object)
+    for name in sources:
+        kind = discover().components.get(name, object)
         if issubclass(kind, Benchmark):
             found["benchmarks"][name] = {}
         else:
@@ -89,8 +89,8 @@ def plan_document(
                 "name": name,
                 "question": "Does it matter?",
                 "task": "g2p",
-                "control": "with",
-                "fixed": "all else",
+                "baseline": "with",
+                "held_constant": "all else",
                 "changes": "nothing",
                 "claims": [],
                 "tuning": [],

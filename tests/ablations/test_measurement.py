@@ -58,7 +58,7 @@ def model(task: G2P) -> nn.Module:
 def test_every_file_of_the_packages_is_found() -> None:
     folders = [Path(importlib.import_module(name).__path__[0]) for name in PACKAGES]
     files = {f"{path.parent.name}.{path.stem}" for f in folders for path in f.glob("[!_]*.py")}
-    modules = {part.__module__.removeprefix("ablations.") for part in discover().parts.values()}
+    modules = {part.__module__.removeprefix("ablations.") for part in discover().components.values()}
     assert files - modules == {f"benchmarks.{name}" for name in ("timing", "session", "child")}
 
 
@@ -319,6 +319,6 @@ def test_what_needs_no_training_is_read_off_a_diverged_trial_too(
 
 
 def test_no_two_measures_read_one_quantity() -> None:
-    names = [metric for part in discover().parts.values() for metric in part.metrics]
+    names = [metric for part in discover().components.values() for metric in part.metrics]
     assert len(names) == len(set(names))
-    assert set(metrics_by_name(list(discover().parts))) == set(names)
+    assert set(metrics_by_name(list(discover().components))) == set(names)

@@ -75,7 +75,7 @@ def test_what_depends_on_the_first_weights_asks_every_seed(
     class Draws(Probe):
         metrics: ClassVar = {"drawn": Metric("1", "lower", "what was drawn")}
 
-    monkeypatch.setitem(discover().parts, "draws", Draws)
+    monkeypatch.setitem(discover().components, "draws", Draws)
     plan = make_plan([untrained(ask, "draws")], "smoke", {}, None)
     assert {trial.seed for trial in plan.experiments["small"].trials} == set(DECIDING)
 

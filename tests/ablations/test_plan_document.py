@@ -25,7 +25,7 @@ def test_every_experiment_is_strict_json_that_stands_alone() -> None:
     planned = document(plan)
     assert json.loads(json.dumps(planned, allow_nan=False)) == planned
     for (name, entry), expanded in zip(planned.items(), plan.experiments.values(), strict=True):
-        assert entry["control"] in {cell["variant"] for cell in entry["trials"]}
+        assert entry["baseline"] in {cell["variant"] for cell in entry["trials"]}
         assert {cell["trial"] for cell in entry["trials"]} <= set(plan.trials)
         asked = expanded.experiment
         expected = {0, 1} if asked.is_trained else {*seeds_of(asked)}

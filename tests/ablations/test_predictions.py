@@ -35,8 +35,8 @@ def read(written: Any, role: str = "predicts") -> Prediction:
 @pytest.mark.parametrize("written", WHOLE, ids=lambda written: next(iter(written)))
 def test_every_word_can_be_said_and_read_back_from_a_plan(written: dict[str, Any]) -> None:
     said = read(written)
-    assert said.word == next(iter(written))
-    assert type(said) is KINDS[said.word]
+    assert said.kind == next(iter(written))
+    assert type(said) is KINDS[said.kind]
     assert said.metric == written.get("metric", "per")
     assert prediction_of(said.to_dict()) == said
 

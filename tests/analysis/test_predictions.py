@@ -53,7 +53,7 @@ def test_a_level_is_judged_by_where_its_interval_lies(
     kind: str, fields: dict[str, Any], b: float, expected: str
 ) -> None:
     found = finding(levels(0.25, b, says(kind, **fields)))
-    assert (found.kind, found.n, found.shows) == (expected, 5, "difference")
+    assert (found.verdict, found.n, found.shows) == (expected, 5, "difference")
     assert found.effect == pytest.approx(b - 0.25)
     half = 2.776445 * 0.0015811388 / math.sqrt(5)  # t of 4 degrees of freedom
     assert (found.low, found.high) == pytest.approx((b - 0.25 - half, b - 0.25 + half))
@@ -64,7 +64,7 @@ def test_where_higher_is_better_the_signs_turn() -> None:
     for word, b, expected in (("better", 0.9, S), ("worse", 0.9, R), ("worse", 0.1, S)):
         planted = levels(0.5, b, says(word, metric="accuracy", by=0.1), metric="accuracy")
         found = finding(planted)
-        assert found.word == expected
+        assert found.verdict == expected
         assert found.bounds == ((0.1, None) if word == "better" else (None, -0.1))
 
 
@@ -138,7 +138,7 @@ def test_a_rate_is_judged_as_a_difference_of_rates(
     kind: str, a: int, b: int, n: int, expected: str
 ) -> None:
     found = finding(rates(a, b, says(kind, metric="accuracy", threshold=0.9), n=n))
-    assert (found.kind, found.n) == (expected, n)
+    assert (found.verdict, found.n) == (expected, n)
     assert found.shows == "difference of success rates"
     assert found.rates == {"b": (b, n), "a": (a, n)}
     assert found.effect == pytest.approx((b - a) / n)
@@ -148,9 +148,9 @@ def test_a_rate_counts_failed_seeds_as_failures_and_withholds_for_a_lost_score()
     planted = rates(5, 5, says("fails"), says("worse", metric="accuracy", threshold=0.9))
     for seed in SEEDS:
         planted.record("b", seed, status="diverged")
-    assert {f.word for f in only(planted).findings} == {S}
+    assert {f.verdict for f in only(planted).findings} == {S}
     planted.record("b", 300)
-    assert [f.word for f in only(planted).findings] == [S, U]
+    assert [f.verdict for f in only(planted).findings] == [S, U]
     assert only(planted).findings[1].reason == "1 of 5 seeds have no score"
 
 
@@ -216,7 +216,7 @@ def test_an_exponent_is_the_slope_of_the_logarithms(between: list[Any], expected
     for seed in SEEDS:  # some luck in the slope
         planted.record("b", seed, 64**2 * (1 + 10 * OWN[seed]), factors={"width": "64"})
     found = finding(planted)
-    assert (found.word, found.shows) == (expected, "exponent")
+    assert (found.verdict, found.shows) == (expected, "exponent")
     assert found.low < 2.0 < found.high
 
 
@@ -225,7 +225,7 @@ def test_a_lead_grows_where_its_slope_is_positive(sign: int, expected: str) -> N
     """Errors: the lead over `a` is how far below it lies."""
     b = {"a": lambda x: 10.0, "b": lambda x: 10.0 + sign * math.log2(x) / 3}
     found = finding(along(b, says("grows", along="width")))
-    assert (found.word, found.shows) == (expected, "growth with each doubling")
+    assert (found.verdict, found.shows) == (expected, "growth with each doubling")
     assert found.effect == pytest.approx(-sign / 3, abs=0.02)
 
 
@@ -263,7 +263,7 @@ def test_since_leaves_out_what_comes_before() -> None:
 def test_a_crossing_is_lower_before_and_higher_after(b: Any, expected: str) -> None:
     planted = along({"a": lambda x: 20.0, "b": b}, says("crosses", "b", "a", along="width"))
     found = finding(planted)
-    assert found.word == expected
+    assert found.verdict == expected
     if expected == S:
         assert found.low < 23 < found.high
         assert found.effect == pytest.approx(23, rel=0.05)
@@ -286,7 +286,7 @@ def test_a_ratio_is_the_mean_of_log_ratios(than: Any, between: list[Any], expect
         planted.record("a", seed, 0.25)
         planted.record("b", seed, 0.5 * math.exp(3 * OWN[seed]))
     found = finding(planted)
-    assert (found.word, found.shows) == (expected, "ratio")
+    assert (found.verdict, found.shows) == (expected, "ratio")
     assert found.effect == pytest.approx(2.0 if than else 0.5)
     assert found.low < found.effect < found.high
     assert found.bounds == tuple(between)
@@ -311,7 +311,7 @@ def test_an_exact_value_needs_its_positive_control(
     planted.record("b", 300, of)
     planted.record("a", 300, control)
     found = finding(planted)
-    assert (found.word, found.effect, found.shows) == (expected, of, "value")
+    assert (found.verdict, found.effect, found.shows) == (expected, of, "value")
     assert math.isnan(found.low)
     assert not found.is_interval
 
@@ -352,7 +352,7 @@ def test_what_is_counted_is_a_fact_from_one_seed(
     planted.record("a", 300, 50.0)
     planted.record("b", 300, 100.0)
     found = finding(planted)
-    assert (found.kind, found.n) == (expected, 1)
+    assert (found.verdict, found.n) == (expected, 1)
     assert found.effect == pytest.approx(2.0 if kind == "ratio" else 50.0)
     assert math.isnan(found.low)
     assert not found.is_interval
@@ -386,7 +386,7 @@ def test_a_ratio_of_times_is_as_wide_as_two_copies_of_one_model(
         timed(ratio, 0.02, twin), says("ratio", **fields), a=timed(1.0, baseline_again=other)
     )
     found = finding(planted)
-    assert (found.word, found.n) == (expected, 3)
+    assert (found.verdict, found.n) == (expected, 3)
     assert found.low < found.effect < found.high
     same = [math.log(1 + twin * shift) for shift in (0, -1, 2)]
     spread = 4.302653 * np.std(same, ddof=1) / math.sqrt(3)
@@ -418,7 +418,7 @@ def test_times_cross_and_grow_along_a_length_within_one_session() -> None:
     crosses = says("crosses", "b", "a", metric="step_time", along="length")
     grows = says("exponent", metric="step_time", along="length", between=[1.9, 2.1])
     found = only(times(at_all(lambda n: n * n / 40), crosses, grows, a=at_all(float, spread=0.01)))
-    assert [f.word for f in found.findings] == [S, S]
+    assert [f.verdict for f in found.findings] == [S, S]
     assert found.findings[0].low < 40 < found.findings[0].high
     elsewhere = times(at_all(lambda n: n * n / 40, "s2"), crosses, a=at_all(float, spread=0.01))
     assert "different sessions" in only(elsewhere).reason
@@ -454,7 +454,7 @@ def test_an_equality_whose_difference_still_moves_is_undecided(
 def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
     planted = along({"a": lambda x: 0.25, "b": lambda x: 0.5 if x < 64 else 0.2}, says("worse"))
     found = only(planted)
-    assert [(f.prediction.factors["width"], f.word) for f in found.findings] == [
+    assert [(f.prediction.factors["width"], f.verdict) for f in found.findings] == [
         *(("8", S), ("16", S), ("32", S), ("64", R)),
     ]
     assert found.verdict == "mixed"
@@ -462,4 +462,4 @@ def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
 
 def test_where_lower_is_better_a_seed_is_past_a_threshold_below_it() -> None:
     found = finding(levels(0.5, 0.2, says("better", threshold=0.3)))
-    assert (found.word, found.rates) == (S, {"b": (5, 5), "a": (0, 5)})
+    assert (found.verdict, found.rates) == (S, {"b": (5, 5), "a": (0, 5)})

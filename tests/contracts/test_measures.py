@@ -175,7 +175,7 @@ def _few_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presets, "names", lambda: ["gpt2", "transformer-base"])
 
 
-@pytest.mark.parametrize("name", discover().parts)
+@pytest.mark.parametrize("name", discover().components)
 def test_every_measurement_keeps_every_contract_on_every_kind_of_task(name: str) -> None:
     component, found, refused = discover().component(name), [], 0
     (checks,) = (each for kind, each in CHECKS.items() if issubclass(component, kind))

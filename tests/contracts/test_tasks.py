@@ -162,7 +162,7 @@ def describes_itself(subject: TaskSubject) -> None:
     assert task.metrics, "`metrics` is empty"
     for name, metric in task.metrics.items():
         assert metric.unit, f"`metrics` gives {name} no unit"
-        assert metric.label, f"`metrics` gives {name} no label for a table"
+        assert metric.title, f"`metrics` gives {name} no label for a table"
         assert metric.better in ("lower", "higher")
         assert metric.matters is None or metric.matters > 0
     for split in ASKED:

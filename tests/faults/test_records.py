@@ -103,7 +103,7 @@ NO_RECORDS: list[tuple[bytes, str]] = [
     (b'{"name": "someone else\'s"}', "not a record"),
     (b'{"schema": "1"}', "not a record"),
     (b'{"schema": 0}', "not a record"),
-    (b'{"schema": 2}', "an earlier version (schema 2, this one has 3)"),
+    (b'{"schema": 2}', "an earlier version (schema 2, this one has 4)"),
     (b"\x80\x04\x95.", "not UTF-8"),
     (json.dumps(record().to_dict()).encode(), "damaged"),
     (having().replace(b"\n", b"\r\n"), "damaged"),
@@ -125,7 +125,7 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"flops_per_token": "many"}, "'flops_per_token': expected a finite number, got 'many'"),
     ({"flops_per_token": 10**400}, "'flops_per_token'"),
     ({"examples": [{"input": "x"}, {"input": 3}]}, "'examples[1].input'"),
-    ({"trial": "../../x"}, "'trial'"),
+    ({"id": "../../x"}, "'id'"),
     ({"status": "oom", "reason": ""}, "'reason': a record that says oom"),
     (
         {"measurements": [{"measure": "m", "metric": "loss", "value": 1}]},
@@ -177,7 +177,7 @@ def test_a_record_of_a_newer_version_is_refused_and_never_set_aside(results: Res
     for stored in (
         seal({"schema": SCHEMA + 1, "measurements": [], "shape": "unknown"}),
         having(schema=10**8),
-        b'{"version": "9", "schema": 4}',
+        b'{"version": "9", "schema": 5}',
     ):
         assert "newer version" in reason(results, stored)
         with pytest.raises(NewerRecordError):
@@ -202,7 +202,7 @@ def test_a_record_of_another_trial_is_refused_whether_it_says_so_or_not(results:
     for other in others:
         plain = {**Record(trial, "ok", own, data=DATA).to_dict(), **other}
         line = reason(results, seal(plain), trial)
-        assert f"'trial': says {trial}, but its settings are of " in line
+        assert f"'id': says {trial}, but its settings are of " in line
         with pytest.raises(RecordError, match="its settings are of"):
             results.write(Record.from_dict(plain))
 
