@@ -96,7 +96,7 @@ def run(
             kind = device.partition(":")[0]
             sizes = {w.id: w.work for w in lacks.work if may_fit(w, kind)}
             total = len(lacks.work) + len(timed)
-            with Display(total, 0, sizes) as display:
+            with Display(total, sizes) as display:
                 setting.say = display.say
                 for note in notes:
                     display.say(note)

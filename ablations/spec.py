@@ -47,6 +47,16 @@ RETIRED = {
     "source": "claims.yaml says who makes a claim",
 }
 """Keys that were, and what to do instead."""
+RENAMED = {
+    **{f"text-{word}": f"{word}/text" for word in ("heads", "norm", "scale")},
+    **{"position": "positions/g2p", "text-position": "positions/text"},
+    **{"position-join": "positions/g2p-join", "norm-kind": "norm/g2p"},
+    **{"recurrent": "rnn/g2p", "recurrent-narrow": "rnn/narrow"},
+    **{"rnn-vs-attention": "rnn/text-speed", "scale-width": "scale/width"},
+    **{"smoothing-scarce": "smoothing/scarce", "initial": "training/init"},
+    "optimiser": "training/optimizer",
+}
+"""Experiments under other names than they had."""
 
 
 @dataclass(frozen=True)
@@ -350,6 +360,8 @@ def find(word: str) -> dict[str, Path]:
     if word.endswith((".yaml", ".yml")):
         return {_name(Path(word)): Path(word)}
     word = word[:100]
+    if word in RENAMED:
+        raise ConfigError([f"{word} is gone: run {RENAMED[word]}"])
     if inside := [name for name in known if name.endswith(f"/{word}")]:
         hint = f"Did you mean one of {listed(inside)}?" if inside[1:] else nearest(word, inside)
     else:

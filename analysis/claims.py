@@ -127,7 +127,7 @@ def finding(case: Case) -> Finding:
         bounds=(least, most),
         n=found.n,
         rates=found.rates,
-        unit=str(case.metric.get("unit", "")) if has_unit else "",
+        unit=str(case.metric["unit"]) if has_unit else "",
         of_items=found.of_items,
         role=case.prediction.role,
         needed=needed,

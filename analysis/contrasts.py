@@ -77,7 +77,7 @@ def _variants(loaded: Loaded, experiment: str) -> list[Row]:
     entry = loaded.experiments[experiment]
     metric = entry["metric"]
     matters = metric.get("matters", entry["metrics"].get(metric["name"], {}).get("matters"))
-    tuned = {(c["variant"], crossing(c["factors"])): c["tuned"] for c in loaded.planned(experiment)}
+    tuned = {(c["variant"], crossing(c["factors"])): c["tuned"] for c in entry["trials"]}
     shared = {
         **{
             "experiment": experiment,
@@ -256,7 +256,7 @@ def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
 
 def _note(variant: Row, baseline: Row | None, found: Difference, low: float) -> str:
     notes = []
-    if found.n > 1 and math.isnan(low):
+    if found.n >= stats.LEAST and math.isnan(low):
         same = "no difference" if found.value == 0 else "the same difference"
         notes.append(f"{same} in every seed, so its spread cannot be estimated")
     finished = [*variant["outcomes"].values()].count(FINE)

@@ -61,17 +61,13 @@ class Loaded:
 
     @cached_property
     def experiments(self) -> dict[str, dict[str, Any]]:
-        """The experiments of the plan, by title."""
+        """Name → what the plan says of an experiment."""
         return dict(self.plan["experiments"])
-
-    def planned(self, experiment: str) -> list[dict[str, Any]]:
-        """The planned trials of an experiment."""
-        return list(self.experiments[experiment]["trials"])
 
     def lacks_tuning(self, experiment: str) -> bool:
         """Whether its variants are to be tuned, and some are not."""
         entry = self.experiments[experiment]
-        return bool(entry["grid"]) and not all(cell["tuned"] for cell in self.planned(experiment))
+        return bool(entry["grid"]) and not all(cell["tuned"] for cell in entry["trials"])
 
     def title(self, experiment: str, metric: str) -> str:
         """What a metric is called in a sentence or on an axis."""
@@ -256,7 +252,7 @@ def picture(
 
 
 def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
-    """Each trial of the plan, as the frames have it, and the measures that it needs."""
+    """Each trial that is reported, as the frames have it, and the measures that it needs."""
     for name, entry in plan["experiments"].items():
         for cell in entry["trials"]:
             own = {key: cell[key] for key in ("variant", "seed", "settings")}

@@ -113,28 +113,24 @@ class Case:
     prediction: Prediction
     crossings: tuple[dict[str, str], ...]
 
-    @property
-    def metric(self) -> Row:
-        """What is known of its metric."""
-        metrics = self.loaded.experiments[self.experiment]["metrics"]
-        return dict(metrics.get(self.prediction.metric, {}))
-
     @cached_property
-    def repeats(self) -> str:
-        """What repeats its metric: `seeds`, `processes` or `nothing`."""
-        return str(self.metric.get("repeats", "seeds"))
+    def metric(self) -> Row:
+        """What is known of its metric; what repeats it: `seeds`, `processes` or `nothing`."""
+        known = self.loaded.experiments[self.experiment]["metrics"].get(self.prediction.metric, {})
+        return {"repeats": "seeds", "better": "lower", "unit": "", **known}
 
     @property
     def is_timed(self) -> bool:
-        return self.repeats == "processes"
+        return bool(self.metric["repeats"] == "processes")
 
     @property
     def is_fact(self) -> bool:
-        return self.repeats == "nothing" or isinstance(self.prediction, Exact)
+        return self.metric["repeats"] == "nothing" or isinstance(self.prediction, Exact)
 
     @property
-    def better(self) -> str:
-        return str(self.metric.get("better", "lower"))
+    def sign(self) -> int:
+        """1 where higher is better, else −1."""
+        return 1 if self.metric["better"] == "higher" else -1
 
     @property
     def variants(self) -> list[Variant]:
@@ -160,32 +156,23 @@ class Case:
             if along in across:
                 found.append(Spot(line, p.coordinates, float(across[along])))
             else:
-                found += [
-                    Spot(line, {**p.coordinates, along: x}, x)
-                    for x in self._read_along(line, along)
-                ]
+                shared = set.intersection(*(self._places(x, line, along) for x in p.compared))
+                found += [Spot(line, {**p.coordinates, along: x}, x) for x in shared]
         return sorted((s for s in found if since is None or s.x >= since), key=lambda s: s.x)
 
-    def _read_along(self, across: str, along: str) -> list[float]:
-        """Where along a coordinate every variant was measured."""
-        p = self.prediction
-        found = []
-        for label in p.compared:
-            if self.is_timed:
-                groups = timed_at(
-                    self.loaded, (self.experiment, label, across), p.metric, p.coordinates
-                )
-                read = {
-                    g[0]["coordinates"][along]
-                    for g in groups
-                    if along in g[0]["coordinates"] and log_seconds(g)
-                }
-            else:
-                rows = self.loaded.of_metric(self.experiment, p.metric)
-                mine = rows[(rows["variant"] == label) & (rows["factors"] == across)]
-                read = set(mine[along].dropna()) if along in mine else set()
-            found.append(read)
-        return sorted(set.intersection(*found))
+    def _places(self, label: str, across: str, along: str) -> set[float]:
+        """Where along a coordinate a variant was measured."""
+        p, variant = self.prediction, (self.experiment, label, across)
+        if self.is_timed:
+            groups = timed_at(self.loaded, variant, p.metric, p.coordinates)
+            return {
+                g[0]["coordinates"][along]
+                for g in groups
+                if along in g[0]["coordinates"] and log_seconds(g)
+            }
+        rows = self.loaded.of_metric(self.experiment, p.metric)
+        mine = rows[(rows["variant"] == label) & (rows["factors"] == across)]
+        return set(mine[along].dropna()) if along in mine else set()
 
     def ready(self) -> tuple[list[int], str]:
         """The seeds or processes that judge it, and why they do not yet."""
@@ -206,9 +193,8 @@ class Case:
             if have != asked:
                 reason = f"pass {len(have)} of {len(asked)}"
             elif len(have) < least:
-                reason = (
-                    f"{len(have)} seed{'s' * (len(have) > 1)}; {least} are needed for a verdict"
-                )
+                plural = "s" * (len(have) > 1)
+                reason = f"{len(have)} seed{plural}; {least} are needed for a verdict"
         return done, reason
 
     def _processes(self) -> tuple[list[int], str]:
@@ -250,7 +236,7 @@ class Case:
         return np.array([[each.get(unit, math.nan) for each in held] for unit in units])
 
     def log_ratios(self, label: str, spot: Spot) -> tuple[list[float], float]:
-        """A variant's log ratios to the reference's times, and the noise floor."""
+        """A variant's log ratios to the baseline's times, and the noise floor."""
         found = self._timed(label, spot)
         return log_ratios(found[0])[:2] if len(found) == 1 else ([], math.nan)
 
@@ -259,12 +245,14 @@ class Case:
         if self.is_timed:
             return ""
         ended = [self.loaded.outcomes.get(variant, {}) for variant in self.variants]
-        failed = sum(any(own.get(seed) != FINE for own in ended) for seed in seeds)
-        if failed:
-            return f"{failed} of {len(seeds)} seeds failed"
         held = [self.values(*side) for side in self.sides]
-        gaps = sum(any(seed not in own for own in held) for seed in seeds)
-        return f"{gaps} of {len(seeds)} seeds have no score" if gaps else ""
+        for words, bad in (
+            ("failed", [any(own.get(seed) != FINE for own in ended) for seed in seeds]),
+            ("have no score", [any(seed not in own for own in held) for seed in seeds]),
+        ):
+            if any(bad):
+                return f"{sum(bad)} of {len(seeds)} seeds {words}"
+        return ""
 
     def seconds(self) -> float:
         """What one more seed of everything that it looks at takes; NaN where it is not known."""
@@ -321,8 +309,8 @@ def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: A
     ends = (effect, effect) if case.is_fact else estimate.ends()
     if isinstance(estimate, stats.SeedAndItemEstimate):
         more["of_items"] = estimate.of_items
-    if math.isnan(ends[0]) and estimate.n > 1 and not math.isnan(effect):
-        more["reason"] = "the same in every seed, so its spread cannot be told"
+    if math.isnan(ends[0]) and estimate.n >= stats.LEAST and not math.isnan(effect):
+        more["reason"] = "the same in every seed, so its spread cannot be estimated"
         more["remedy"] = "a measure that tells these apart"
     return Found(
         bounds, estimate.n, effect, *ends, estimate.sd, **{"is_fact": case.is_fact, **more}
@@ -332,7 +320,7 @@ def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: A
 def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found:
     """The mean of paired differences; of what is trained, for other seeds and test items."""
     spot = case.spots[0]
-    if case.repeats == "seeds":
+    if case.metric["repeats"] == "seeds":
         one, two = ((case.experiment, label, spot.factors) for label in (p.variants[0], p.than))
         apart = difference(case.loaded, (one, two), p.metric, p.split, spot.coordinates, units)
     else:
@@ -341,14 +329,14 @@ def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found
         )
     if isinstance(p, Equal):
         return _unless_moving(case, p, _estimated(apart, (-p.within, p.within), case), units)
-    is_higher = isinstance(p, Better) == (case.better == "higher")
+    is_higher = isinstance(p, Better) == (case.sign > 0)
     return _estimated(apart, (p.by, None) if is_higher else (None, 0.0 - p.by), case)
 
 
 def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> Found:
     """Two variants are only equal once their difference stands still: over the last third of the
     steps it moves by at most half the margin."""
-    if case.repeats != "seeds":
+    if case.metric["repeats"] != "seeds":
         return found
     spot, moved = case.spots[0], []
     for label in (p.variants[0], p.than):
@@ -377,7 +365,7 @@ def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
         ended = case.loaded.outcomes.get((case.experiment, label, spot.factors), {})
         good = [seed for seed in seeds if ended.get(seed) == FINE]
         if p.threshold is not None:
-            held, sign = case.values(label, spot), 1 if case.better == "higher" else -1
+            held, sign = case.values(label, spot), case.sign
             if gaps := sum(seed not in held for seed in good):
                 return Found(n=n, reason=f"{gaps} of {n} seeds have no score")
             good = [seed for seed in good if sign * held[seed] >= sign * p.threshold]
@@ -405,8 +393,7 @@ def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
 def _growth(case: Case, p: Grows, units: Sequence[int]) -> Found:
     """By how much its lead rises where the factor doubles."""
     lead = case.matrix(p.variants[0], units) - case.matrix(p.than, units)
-    lead = -lead if case.better == "lower" else lead
-    return _estimated(stats.growth([s.x for s in case.spots], lead), (0.0, None), case)
+    return _estimated(stats.growth([s.x for s in case.spots], case.sign * lead), (0.0, None), case)
 
 
 def _exponent(case: Case, p: Exponent, units: Sequence[int]) -> Found:
@@ -418,7 +405,7 @@ def _exponent(case: Case, p: Exponent, units: Sequence[int]) -> Found:
 def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
     """Where the first changes from lower to higher; of times and counts by their log ratio."""
     one, two = (case.matrix(label, units) for label in p.variants)
-    lead = one - two if case.repeats == "seeds" else np.log(one / two)
+    lead = one - two if case.metric["repeats"] == "seeds" else np.log(one / two)
     levels, floor = [spot.x for spot in case.spots], 0.0
     if case.is_timed:
         floor = float(np.max([case.log_ratios(*side)[1] for side in case.sides]))

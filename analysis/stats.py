@@ -45,7 +45,9 @@ class Estimate:
     df: float = math.nan
 
     def ends(self, level: float = LEVEL) -> tuple[float, float]:
-        """value ± t(df) · error."""
+        """value ± t(df) · error; nothing from fewer than three."""
+        if self.n < LEAST:
+            return math.nan, math.nan
         half = float(special.stdtrit(self.df, (1 + level) / 2)) * self.error
         return self.value - half, self.value + half
 

@@ -57,7 +57,7 @@ class Description:
 def describe(
     written: Any, source_size: int, target_size: int, length: int | None = None
 ) -> Description:
-    """On the meta device: no weight is ever there. Left out, the length is max_len."""
+    """Built on the meta device, without memory for weights. Left out, the length is max_len."""
     config = resolve(written)
     length = length or config.get("max_len", DEFAULT_LENGTH)
     try:
@@ -162,7 +162,7 @@ def _tree(description: Description) -> Iterator[str]:
 
 
 def _what(module: nn.Module, names: dict[Any, str]) -> str:
-    """The part's name, or the sizes of a matrix."""
+    """The component's name, or the sizes of a matrix."""
     if isinstance(module, Joint):
         rows = ", ".join(name for name, _ in module.splits["weight"])
         return f"{module.in_features:,} → {module.out_features:,}: {rows}"

@@ -26,7 +26,7 @@ from ablations.store.identity import canonical_json
 from ablations.store.record import Measurement
 from ablations.tasks.task import load_task
 from ablations.train.device import device_name
-from model.config import ConfigError, too_small
+from model.config import Checked, ranged
 
 Call = Callable[[], None]
 Report = Callable[[float, str], None]
@@ -35,15 +35,15 @@ SLOW = 0.2  # seconds: a call that takes longer is timed in fewer blocks
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimingConfig:
+class TimingConfig(Checked):
     """How a timing session is run."""
 
-    processes: int = 3
-    blocks: int = 5
+    processes: int = ranged(3, least=1)
+    blocks: int = ranged(5, least=2)
     """In each process, of calls that are not slow."""
     slow_blocks: int = 2
     """The same of those that are, at most."""
-    warmup: int = 3
+    warmup: int = ranged(3, least=1)
     """Calls of each candidate before the first block; two of a slow call, whose first may only have
     loaded or compiled."""
     sample_seconds: float = 0.02
@@ -54,17 +54,8 @@ class TimingConfig:
     """A call that takes longer is not timed: that point is a time-out."""
     longest: int | None = None
     """Points beyond this, along the coordinate that is walked, are left out."""
-    lengths: int | None = None
+    lengths: int | None = ranged(None, least=2)
     """So many points along it, the first and the last among them."""
-
-    def __post_init__(self) -> None:
-        problems = too_small(self, processes=1, warmup=1) + [
-            f"{name}={number}: must be at least 2"
-            for name in ("blocks", "lengths")
-            if (number := getattr(self, name)) is not None and number < 2
-        ]
-        if problems:
-            raise ConfigError(problems)
 
 
 @dataclass(frozen=True)
@@ -176,13 +167,13 @@ def _load() -> float:
 
 @dataclass
 class Point:
-    """What one process has found at one place."""
+    """What one process measured at one point."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)
     """Seconds of the first call."""
     left: dict[str, str] = field(default_factory=dict)
-    """Who was not timed, and why."""
+    """Candidates that were not timed → why."""
 
 
 def time_session(
@@ -246,7 +237,7 @@ class _Process:
     configs: Mapping[str, dict[str, Any]]
     places: Sequence[Place]
     left: Sequence[Mapping[str, str]]
-    """For each place who is not to be timed, and why."""
+    """For each point, the candidates not to be timed → why."""
     config: TimingConfig
     device: torch.device
     _took: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)

@@ -63,12 +63,12 @@ class Throughput(Benchmark):
 
 
 def without_data(task: Task) -> Any:
-    """What models and random batches need to know of a task: small enough for another process."""
+    """The sizes of a task, without its data: small enough to send to another process."""
     return SimpleNamespace(source_size=task.source_size, target_size=task.target_size, per=task.per)
 
 
 def random_batch(task: Task, length: int, batch: int) -> Batch:
-    """Tokens without meaning, as long as asked: the same for every model."""
+    """Random tokens of this length, the same for every model."""
     generator = torch.Generator().manual_seed(0)
 
     def tokens(size: int, length: int) -> torch.Tensor:
@@ -144,8 +144,8 @@ class Decode(Benchmark):
 
 @MEASUREMENT.register("generation")
 class Generation(Benchmark):
-    """A text of `length` tokens from nothing, the likeliest token each time and no early end; what
-    is written is not looked at on the way, so that a device is never waited for."""
+    """Greedy generation of `length` tokens without an early end; tokens are not read on the way, so
+    that the device never waits."""
 
     metrics: ClassVar = {"generation_time": seconds("time of a text")}
     places: ClassVar = {"length": [64], "batch": [1], "cache": [KEPT]}

@@ -30,7 +30,7 @@ LONGEST = 2000  # tokens: every weight is written out, and there are as many as 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer in words, its probability, and the weights between what was written and read."""
+    """An answer in words, its probability, and the attention from what was written to the input."""
 
     text: str
     probability: float

@@ -35,12 +35,11 @@ def act(options: Namespace) -> int:
     from ablations.estimate import in_bytes
 
     results = results_of(options)
+    found, total = list(litter(results)), 0
     with contextlib.ExitStack() as held:
-        found = list(litter(results))
         if options.yes and found:
             held.enter_context(Leases(results.root / "leases").locked())  # nothing can begin now
             found = list(litter(results))
-        total = 0
         for path, reason in found:
             with contextlib.suppress(FileNotFoundError):
                 size = path.lstat().st_size
@@ -58,7 +57,7 @@ def act(options: Namespace) -> int:
 
 
 def litter(results: Results) -> Iterator[Litter]:
-    """Everything in the folder that nobody needs any more."""
+    """Every file of the folder that nobody needs any more."""
     # Files first: whoever writes a checkpoint has planned and leased its trial before.
     checkpoints, leases = _files(results.checkpoints), _files(results.root / "leases")
     live = {lease.name for lease in Leases(results.root / "leases").live()}

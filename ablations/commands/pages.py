@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from ablations.commands import arguments
 from ablations.commands.arguments import as_json, results_of
+from ablations.commands.status import look
 from ablations.commands.terminal import complain, print_json, print_lines, print_table, working
+from ablations.store.schema import STATUSES
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -137,6 +140,34 @@ def write_page(results: Results) -> None:
 
         *_, page = write(gather(results.root), PROCESSES)
     print(f"\nThe page: {page}")
+
+
+def print_state(plan: Plan, results: Results, number: int, of: int) -> None:
+    """Where a run stands in a pass, chapter by chapter."""
+    from ablations.plan_document import titles
+
+    chapters: dict[str, dict[tuple[str, str], list[str]]] = {}  # → variant → its trials' outcomes
+    for row in look(results, titles(plan, results))["trials"]:
+        variants = chapters.setdefault(row["experiment"].partition("/")[0], {})
+        variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
+    lines, is_whole = [], True
+    for chapter, variants in chapters.items():
+        seeds = max(map(len, variants.values()))  # what is not trained needs only one
+        done = [
+            sum(outcome not in ("waiting", "running") for outcome in outcomes)
+            for outcomes in variants.values()
+            if len(outcomes) == seeds
+        ]
+        is_whole = is_whole and min(done) * of >= seeds * number
+        reached = f"{min(done)}" if min(done) == max(done) else f"{min(done)}–{max(done)}"
+        states = Counter(state for outcomes in variants.values() for state in outcomes)
+        rest = [f"{states[state]} {state}" for state in STATUSES if state != "ok" and states[state]]
+        begun = f"{sum(map(bool, done))} of {len(done)}"
+        lines.append([chapter, begun, f"{reached} of {seeds}", ", ".join(rest)])
+    print(f"Pass {number} of {of}" if is_whole else f"Stopped in pass {number} of {of}")
+    print_table(("chapter", "variants", "seeds", "not ok"), lines)
+    if number < of or not is_whole:
+        print(f"Each pass adds a seed, and intervals shrink. Verdicts come with pass {of}.")
 
 
 def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) -> None:

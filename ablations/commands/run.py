@@ -20,7 +20,7 @@ from ablations.commands.arguments import (
     trials,
     whole,
 )
-from ablations.commands.pages import print_answers, write_page
+from ablations.commands.pages import print_answers, print_state, write_page
 from ablations.commands.terminal import complain
 from model.config import ConfigError
 
@@ -82,9 +82,10 @@ def act(options: Namespace) -> int:
     from ablations.store.schema import FAILED
 
     def after_pass(number: int, of: int) -> None:
-        print(f"\nPass {number} of {of}")
         with harmless():
+            print_state(plan, results, number, of)
             write_page(results)
+        print()
 
     counts = run_plan(plan, results, options, after_pass)
     earlier = counts.pop(EARLIER, 0)

@@ -1,4 +1,4 @@
-"""Which heads a trained model needs, and whether they look at different things.
+"""Importance, pruning and divergence of attention heads.
 
 B: sequences, H: heads of a layer, T: queries, S: keys, K: d_head.
 """
@@ -57,7 +57,9 @@ class HeadsNeeded(Evaluation):
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         at: dict[str, float | str] = {"step": step}
-        layers = {name: part for name, part in model.named_modules() if isinstance(part, Heads)}
+        layers = {
+            name: module for name, module in model.named_modules() if isinstance(module, Heads)
+        }
         if not layers:
             reason = "the model has no attention heads: choose model.mixer=attention"
             return self.nothing(at, reason)
@@ -110,7 +112,7 @@ class HeadsNeeded(Evaluation):
 def _importance(
     layers: Layers, importance: Mapping[Head, float], at: dict[str, float | str]
 ) -> Measurement:
-    most = max(map(_number, layers.values()))
+    most = max(layer.n_heads for layer in layers.values())
     table = [[importance.get((name, head)) for head in range(most)] for name in layers]
     axes: dict[str, list[Any]] = {"layer": list(layers), "head": list(range(most))}
     return Measurement("head_importance", "nats", None, "valid", at, axes=axes, values=table)
@@ -118,7 +120,7 @@ def _importance(
 
 @contextmanager
 def masked(layers: Layers, masks: Mapping[str, Tensor]) -> Iterator[None]:
-    """For the block, a layer's heads answer times its mask, B H or 1 H."""
+    """Multiply the output of each head by its mask, B H or 1 H, in the block."""
     by_path: dict[nn.Module, Tensor] = {layers[name].path: mask for name, mask in masks.items()}
 
     def times(path: nn.Module, given: Any, answer: tuple[Tensor, Tensor | None]) -> Any:
@@ -136,7 +138,7 @@ def importances(model: nn.Module, layers: Layers, batches: Sequence[Batch]) -> d
     found: dict[Head, float] = defaultdict(float)
     sequences = sum(len(batch.labels) for batch in batches)
     for batch in batches:
-        shapes = {name: (len(batch.labels), _number(layer)) for name, layer in layers.items()}
+        shapes = {name: (len(batch.labels), layer.n_heads) for name, layer in layers.items()}
         masks = {
             name: torch.ones(shape, device=batch.labels.device, requires_grad=True)
             for name, shape in shapes.items()
@@ -156,7 +158,7 @@ def nats(
     """Unsmoothed, per label, without these heads."""
     masks: dict[str, Tensor] = {}
     for name, head in removed:
-        masks.setdefault(name, torch.ones(1, _number(layers[name])))[0, head] = 0
+        masks.setdefault(name, torch.ones(1, layers[name].n_heads))[0, head] = 0
     masks = {name: mask.to(batches[0].labels.device) for name, mask in masks.items()}
     with evaluating(model), masked(layers, masks):
         total = sum(float(cross_entropy(model(batch), batch.labels)) for batch in batches)
@@ -164,11 +166,11 @@ def nats(
 
 
 def unfused(model: nn.Module) -> nn.Module:
-    """A copy with the same numbers that has its weights to show."""
+    """A copy of the model on the explicit path, which has weights to show."""
     shown = deepcopy(model)
-    for part in shown.modules():
-        if isinstance(part, Heads):
-            part.path = Explicit(getattr(part.path, "mask", Infinity()))
+    for module in shown.modules():
+        if isinstance(module, Heads):
+            module.path = Explicit(getattr(module.path, "mask", Infinity()))
     return shown
 
 
@@ -222,10 +224,6 @@ def _real(batch: Batch, layer: str) -> Tensor:
     if lengths_B is None:
         return torch.ones_like(tokens_BT, dtype=torch.bool)
     return positions(tokens_BT.shape[1], tokens_BT) < lengths_B[:, None]
-
-
-def _number(layer: Heads) -> int:
-    return layer.n_kv_heads * layer.group
 
 
 def _shuffled(heads: Sequence[Head], seed: int) -> list[Head]:

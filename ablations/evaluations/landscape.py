@@ -66,7 +66,7 @@ class Landscape(Evaluation):
 
 
 def direction(weights: Direction, index: int) -> Direction:
-    """Normal numbers that name and index decide, each row as long as the weights' own."""
+    """Normal numbers seeded by name and index, each row as long as the weights' own."""
     found = {}
     for name, weight in weights.items():
         digest = sha256(f"{name} {index}".encode()).digest()
@@ -80,7 +80,7 @@ def direction(weights: Direction, index: int) -> Direction:
 
 @contextmanager
 def restoring(model: nn.Module) -> Iterator[Direction]:
-    """The matrices as they are now, to the bit; so they are afterwards, whatever happens."""
+    """Yields a copy of the matrices, and restores them after the block."""
     first = {
         name: weight.detach().clone()
         for name, weight in model.named_parameters()

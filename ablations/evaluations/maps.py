@@ -1,4 +1,4 @@
-"""Matrices to look at: what a trained model attends to, and how similar its positions are.
+"""Attention maps, and similarity of positions.
 
 B: sequences, H: heads, T: queries or positions, S: keys, W: width of a position's vector.
 """
@@ -107,7 +107,7 @@ def examples(batches: Sequence[Batch]) -> list[tuple[int, Batch]]:
 
 
 def single(batch: Batch, row: int) -> Batch:
-    """One sequence of a batch, no longer than it is; the beginning of a long text."""
+    """One sequence of a batch without padding; the beginning of a long text."""
 
     def own(x_BT: Tensor | None, lengths_B: Tensor | None) -> Tensor | None:
         if x_BT is None:
@@ -147,7 +147,9 @@ class Positions(Evaluation):
     }
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
-        schemes = {n: part for n, part in model.named_modules() if isinstance(part, InputScheme)}
+        schemes = {
+            n: module for n, module in model.named_modules() if isinstance(module, InputScheme)
+        }
         if not schemes:
             return self.nothing(
                 {"step": step}, "this model has no vectors of positions at its input"

@@ -1,4 +1,4 @@
-"""How good the answers are: loss and scores; of a beam, of ambiguous words, by length of source.
+"""Loss and scores: greedy and by beam search, of ambiguous words, by length; calibration.
 
 B: examples of a batch, N: examples of a split.
 """

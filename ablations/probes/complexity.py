@@ -1,4 +1,4 @@
-"""What a layer costs on paper, counted instead of asserted: work, dependent steps, path.
+"""Complexity of a layer, counted: work, sequential steps, path length, memory.
 
 T: positions, D: d_model.
 """
@@ -131,7 +131,7 @@ class Operations:
 
 
 def operations(layer: Mixer, width: int, length: int) -> Operations:
-    """What one forward pass of one sequence does."""
+    """The operations of one forward pass of one sequence."""
     x_BTD = torch.zeros(1, length, width)
     context = Context(positions(length, x_BTD), causal=True)
     with torch.inference_mode(), _Watch() as watch:
@@ -145,12 +145,12 @@ def longest_path(config: dict[str, Any], task: Task, length: int) -> int:
     narrow = {**config["model"], "d_model": PATH_WIDTH, "n_heads": 1, "d_head": None}
     narrow |= {"depth": length, "max_len": max(length, config["model"]["max_len"])}
     model = build(narrow, task.source_size, task.target_size, config["seed"]).double()
-    cells = [part for part in mixer_of(model).modules() if isinstance(part, Layer)]
+    cells = [module for module in mixer_of(model).modules() if isinstance(module, Layer)]
     if cells:
         return _cell_path(mixer_of(model), cells, length)
     reaches = np.eye(length, dtype=bool)
     seen: list[tuple[Any, NDArray[np.bool_]]] = []
-    (stack,) = (part for part in model.modules() if isinstance(part, Stack))
+    (stack,) = (module for module in model.modules() if isinstance(module, Stack))
     for applied, block in enumerate(stack.blocks, 1):
         assert block.mixer is not None
         own = signature(block.mixer)
@@ -214,7 +214,7 @@ LAYER, MODEL = "layer", "model"  # of what
 
 @MEASUREMENT.register("memory")
 class Memory(Probe):
-    """On the path that really runs, one sequence, each in a process of its own.
+    """Memory of one sequence, each measurement in its own process.
 
     saved_bytes: what autograd keeps from forward to backward, each storage once, weights apart.
     peak_memory: the most that a training step adds to a process which has taken a small one.

@@ -48,7 +48,7 @@ class Permutation(Probe):
 
 @MEASUREMENT.register("future")
 class Future(Probe):
-    """How much a decoder sees of what is still to come (Vaswani et al. 2017, 3.2.3).
+    """How much a decoder sees of later tokens (Vaswani et al. 2017, 3.2.3).
 
     The largest change of a logit at or before t when every token after t is another, over all t.
     """
@@ -66,7 +66,7 @@ class Future(Probe):
 
 @MEASUREMENT.register("mixing")
 class Mixing(Probe):
-    """Whether a token's answer knows of any other token.
+    """Whether the output at a token depends on any other token.
 
     The largest change of the answer at t (an encoder's vector, a decoder's logits) when every token
     but that at t is another, over all t.
@@ -185,7 +185,7 @@ def encoding(model: Any) -> Answer:
 
 
 def decoding(model: Any, config: dict[str, Any], task: Task, draw: torch.Generator) -> Answer:
-    """With one source, where it reads any."""
+    """The logits, given one source if the model reads any."""
     if getattr(model, "decoder", None) is None:
         raise ValueError(
             "this model has no decoder to ask: choose kind=decoder or kind=encoder_decoder"

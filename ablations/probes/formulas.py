@@ -1,4 +1,4 @@
-"""What a lecture prints or derives, computed once more with this project's own components.
+"""Formulas and worked examples of lectures, recomputed with this project's components.
 
 B: sequences, H: heads, T: target positions, S: source positions or keys, K: width of a head, W:
 width of a position's vector.
@@ -190,7 +190,7 @@ def both(config: dict[str, Any], task: Task, seed: int) -> tuple[Any, Any]:
     everywhere."""
     written = resolve(config["model"])
     own = build(written, task.source_size, task.target_size, seed).double().eval()
-    if not any(isinstance(part, Path) for part in own.modules()):
+    if not any(isinstance(module, Path) for module in own.modules()):
         raise ValueError("this model has no attention to compute: choose a transformer with it")
     direct = build({**written, **DIRECT}, task.source_size, task.target_size, None).double().eval()
     weights = own.state_dict()
@@ -242,7 +242,7 @@ class Offset(Probe):
     def measure(self, config: dict[str, Any], task: Task, device: torch.device) -> Measured:
         # On the CPU, since not every device has float64.
         model = build(config["model"], task.source_size, task.target_size, config["seed"])
-        schemes = [part for part in model.modules() if isinstance(part, InputScheme)]
+        schemes = [module for module in model.modules() if isinstance(module, InputScheme)]
         if not schemes:
             raise ValueError(
                 "this model has no vectors of positions at its input: choose model.position "

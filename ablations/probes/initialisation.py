@@ -1,4 +1,4 @@
-"""What a model does before it has learned anything.
+"""Untrained models: attention, residual stream, gradients and scores at initialisation.
 
 B: sequences or draws, H: heads, T: positions or queries, S: keys, K: width of a head, D: d_model.
 """
@@ -106,7 +106,7 @@ def relative_changes(model: nn.Module, batch: Batch) -> list[float]:
             x_BTD, change_BTD = x_BTD[context.real], change_BTD[context.real]
         found.append(float(change_BTD.norm() / x_BTD.norm()))
 
-    blocks = [part for part in model.modules() if isinstance(part, Block)]
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
     if not blocks:
         raise ValueError("this model has no blocks: choose a transformer")
     with hooked(blocks, hook), evaluating(model):
@@ -163,7 +163,7 @@ def gradient_norms(model: nn.Module, batch: Batch, **smoothing: Any) -> list[flo
 
 def second_matrices(model: nn.Module) -> list[Tensor]:
     """One for each block of the stack that the head reads."""
-    stacks = [part for part in model.modules() if isinstance(part, Stack)]
+    stacks = [module for module in model.modules() if isinstance(module, Stack)]
     if not stacks:
         raise ValueError("this model has no stack of blocks: choose a transformer")
     downs = [getattr(block.feedforward, "down", None) for block in stacks[-1].blocks]

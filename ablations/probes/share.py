@@ -1,4 +1,4 @@
-"""Which part of a model the work, the weights and the time are spent in."""
+"""Where a model spends its work, its weights and its time."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _seconds(
 
 
 def _kinds(model: nn.Module) -> dict[nn.Module, str]:
-    """As work is counted; what no part owns is the glue around them."""
+    """As work is counted; what belongs to no kind is the glue between them."""
     kinds = kinds_of(model)
     inside = {
         part for each in model.modules() if isinstance(each, Mixer) for part in each.modules()

@@ -1,4 +1,4 @@
-"""How answers are graded, and which ones a record shows. Nothing here is used in training.
+"""Scores of answers, and the examples that a record shows. Not used in training.
 
 Pronunciations, of which several may be right:
 
@@ -132,7 +132,7 @@ def overlap(outputs: Sequence[str], references: Sequence[str]) -> dict[str, floa
 
 
 def signatures() -> dict[str, str]:
-    """How each score is taken, in sacrebleu's own words."""
+    """sacrebleu's signature of each score."""
     return {name: signature for name, (_, signature) in _score(["a"], ["a"]).items()}
 
 

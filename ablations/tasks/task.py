@@ -1,4 +1,4 @@
-"""What a task gives a trial: batches to learn from, batches to be tested on, and scores."""
+"""A task: training batches, evaluation batches and scores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Example = dict[str, str]  # input, target and output, written for a reader
 
 @dataclass(frozen=True)
 class Metric:
-    """What is measured: its unit, which way is better, what a table calls it."""
+    """A score of a task: its unit, which direction is better, its label in tables."""
 
     unit: str
     better: Literal["lower", "higher"]
@@ -72,12 +72,12 @@ class Metric:
 
 @dataclass(frozen=True)
 class Score:
-    """One value of a metric; None with a reason where the model cannot be asked."""
+    """One value of a metric, or None with a reason."""
 
     metric: str
     value: float | None
     coordinates: dict[str, float] = field(default_factory=dict)
-    """Where it was taken, such as {"length": 32}; empty for the whole split."""
+    """The coordinates, such as {"length": 32}; empty for the whole split."""
     reason: str | None = None
     per_example: list[float] | None = field(default=None, compare=False, repr=False)
     """What each example of the split had in it, in the split's order: errors, or right as 1."""
@@ -85,7 +85,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a training step reads."""
+    """The size of a training step."""
 
     tokens: int
     """Of a step: source and target positions, padding too."""
@@ -93,7 +93,7 @@ class Budget:
     """Batches of like length that make up a step, from short ones to long ones."""
 
     @property
-    def part(self) -> int:
+    def batch_tokens(self) -> int:
         """Tokens of one batch, about; a longer sequence is a batch of its own."""
         return max(1, self.tokens // self.micro_batches)
 
@@ -109,7 +109,7 @@ class Task:
     kind: ClassVar[str]
     """The kind of model it feeds: encoder_decoder, decoder or encoder."""
     per: ClassVar[str] = "token"
-    """What has a label: each token, or the whole sequence, which then is a class."""
+    """What is labelled: each token, or the whole sequence with one class."""
     metrics: ClassVar[dict[str, Metric]]
     """The names that `scores` uses."""
     files: ClassVar[tuple[str, ...]] = ()
@@ -148,7 +148,7 @@ class Task:
         return {**self.card(), "files": list(self.files)}
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
-        """What each step learns from, without end, in an order that seed and task alone decide.
+        """The micro-batches of each step, without end; seed and task alone decide them.
 
         The first is step `start`, counted from 0: a training that goes on sees what it would have
         seen.
@@ -160,7 +160,7 @@ class Task:
         raise NotImplementedError
 
     def trivial(self, split: str) -> dict[str, float]:
-        """What an answer reaches that does not look at the question.
+        """The loss and scores of an answer that ignores the question.
 
         `loss`, in nats per label, of knowing how frequent each label is in train; and metrics,
         where such an answer can be scored.
@@ -168,19 +168,19 @@ class Task:
         raise NotImplementedError
 
     def copied(self, split: str) -> dict[str, float]:
-        """The metrics of answering with the question itself, where that is an answer."""
+        """The metrics of copying the question as the answer, if that makes sense."""
         return {}
 
     def ask(self, text: str) -> Question:
-        """A question of a reader's own; a ValueError says what cannot be asked."""
+        """A typed question; a ValueError says what is wrong with it."""
         raise NotImplementedError
 
     def symbols(self, text: str) -> list[str]:
-        """What the model reads of such a question, token by token."""
+        """The tokens that the model reads of such a question."""
         raise NotImplementedError
 
     def to_text(self, tokens: Sequence[int]) -> str:
-        """A whole answer, written for a reader."""
+        """The text of an answer."""
         raise NotImplementedError
 
     def show(self, tokens: Sequence[int]) -> list[str]:

@@ -86,7 +86,7 @@ def validate(
 
 @dataclass
 class Training:
-    """How a training went."""
+    """The outcome and measurements of a training."""
 
     status: str = "ok"
     reason: str | None = None
@@ -137,9 +137,9 @@ class Trainer:
             self.evaluate()
         self.model.train()
         stream = self.task.steps(self.seed, self.config.budget, self.step)
-        for parts in islice(stream, steps - self.step):
+        for micro_batches in islice(stream, steps - self.step):
             self.step += 1
-            norm = self.learn(parts)
+            norm = self.learn(micro_batches)
             if self.step in log_at and not self.log(norm, report):
                 return self.training
             if self.step in evaluate_at:
@@ -151,21 +151,15 @@ class Trainer:
         self.finish()
         return self.training
 
-    def learn(self, parts: Sequence[Batch]) -> Tensor:
+    def learn(self, micro_batches: Sequence[Batch]) -> Tensor:
         """One step; the norm of its gradient."""
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * self.schedule.share(self.step)
-        tokens = sum(part.tokens for part in parts)
+        tokens = sum(batch.tokens for batch in micro_batches)
         self.devices.begin(self.seed, self.step)
-        shares = [self.devices.share(part).to(self.device) for part in parts]
-        loss, norm = update(
-            self.forward,
-            shares,
-            tokens / self.devices.count,
-            self.optimizer,
-            self.config,
-            self.devices.in_turn,
-        )
+        shares = [self.devices.share(batch).to(self.device) for batch in micro_batches]
+        own, in_turn = tokens / self.devices.count, self.devices.in_turn
+        loss, norm = update(self.forward, shares, own, self.optimizer, self.config, in_turn)
         if self.average is not None:
             self.average.follow(self.step)
         self.recent.append(self.devices.mean(loss))
@@ -195,7 +189,7 @@ class Trainer:
                 self.best, self.best_loss = copied(self.model), loss
 
     def score(self) -> None:
-        """The loss and the scores on test before the end, to show whether they still change.
+        """The loss and scores on test before the end, to show whether they still change.
 
         Every device computes all scores, so that none waits for another.
         """
@@ -252,7 +246,7 @@ class Trainer:
             )
 
     def _worse_since(self, untrained: float) -> int:
-        """The first of the last evaluations that are all above the untrained loss."""
+        """The step from which all evaluations are above the untrained loss."""
         since = self.config.steps
         for measurement in reversed(self.training.losses("valid")):
             if measurement.value is not None and measurement.value <= untrained:
@@ -337,12 +331,12 @@ def score_step(steps: int) -> int | None:
 
 
 def spread(steps: int, times: int) -> set[int]:
-    """So many steps, evenly spread, the last of them the last."""
+    """So many steps, evenly spread, the last one included."""
     return {math.ceil(steps * k / times) for k in range(1, times + 1)}
 
 
 def _stream(seed: int, name: str) -> int:
-    """A seed for one use of randomness, apart from all others."""
+    """A seed for one use of randomness."""
     return int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode()).digest()[:8], "big") >> 1
 
 

@@ -77,6 +77,11 @@ def heading(*parts: object) -> str:
     return ": ".join(cut(part, 60) for part in parts if part not in ("", None))
 
 
+def noted(*parts: str) -> str:
+    """Parts of a note, without the empty ones."""
+    return "; ".join(part for part in parts if part)
+
+
 def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
     """Its rows with the look of their variants; the baseline of an experiment is in ink."""
     known = looks_of(evidence)
@@ -106,9 +111,9 @@ def with_looks(frame: pd.DataFrame, each: Sequence[Look]) -> pd.DataFrame:
 
 
 def mean_of(values: Iterable[float]) -> Row:
-    """Mean, interval and count of some seeds; no interval from fewer than three."""
+    """Mean, interval and count of some seeds."""
     mean = stats.mean_of(list(values))
-    low, high = mean.ends() if mean.n >= stats.LEAST else (math.nan, math.nan)
+    low, high = mean.ends()
     return {"value": mean.value, "low": low, "high": high, "n": mean.n}
 
 

@@ -58,7 +58,7 @@ def panels(evidence: Evidence) -> list[Panel]:
             lost=[lost.get((row["variant"], row["factors"]), []) for row in rows],
             beside=[beside(row, is_even) for row in rows],
         ).reset_index(drop=True)
-        frame = without_thin_intervals(frame.rename(columns={"differences": "points"}))
+        frame = frame.rename(columns={"differences": "points"})
         sides = ("worse", "better") if first["better"] == "higher" else ("better", "worse")
         frame.attrs |= {
             "x_label": f"difference{after_heading(str(unit))}",
@@ -101,12 +101,6 @@ def beside(row: Row, is_even: bool) -> str:
     return "; ".join(words)
 
 
-def without_thin_intervals(frame: pd.DataFrame) -> pd.DataFrame:
-    """No interval from fewer than three."""
-    is_thin = frame["n"] < stats.LEAST
-    return frame.assign(**{end: frame[end].mask(is_thin) for end in ("low", "high")})
-
-
 def speed_panels(evidence: Evidence) -> list[Panel]:
     """Ratios of every experiment and machine that was timed at few places."""
     frame = evidence.speeds
@@ -127,7 +121,7 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
             mark=np.select([own["low"] > 1, own["high"] < 1], ["worse", "better"], "not resolved"),
             group=own["metric"].str.replace("_", " ") + ", " + own["where"] + elsewhere,
         )  # fmt: skip
-        rows = without_thin_intervals(rows).sort_values("group", kind="stable", ignore_index=True)
+        rows = rows.sort_values("group", kind="stable", ignore_index=True)
         groups = rows["group"].unique()
         rows.attrs |= {"x_label": "times the baseline's time", "sides": ("faster", "slower")}
         rows.attrs["ratio"] = True

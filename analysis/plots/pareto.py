@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ablations.store.record import TRAINED
-from analysis import stats
 from analysis.contrasts import Evidence
 from analysis.load import VARIANT
 from analysis.plots import canvas, style
@@ -59,15 +58,14 @@ def _variants(evidence: Evidence) -> pd.DataFrame:
         record = records.get(row["trial"])
         if record is None or not record.trained or row["experiment"] not in compared:
             continue
-        train, n = record.config["train"], row["mean_n"]
+        train = record.config["train"]
         tokens = train.get("steps", math.nan) * train.get("batch_tokens", math.nan)
         outcomes = row["outcomes"].values()
         rows.append(
             {
                 **row,
-                **{"n": n, "value": row["mean"], "points": [*row["scores"].values()]},
-                "low": row["mean_low"] if n >= stats.LEAST else math.nan,
-                "high": row["mean_high"] if n >= stats.LEAST else math.nan,
+                **{"n": row["mean_n"], "value": row["mean"], "points": [*row["scores"].values()]},
+                **{"low": row["mean_low"], "high": row["mean_high"]},
                 "is_broken": any(outcome in TRAINED[1:] for outcome in outcomes),
                 "cost": 3.0 * row["flops_per_token"] * tokens,
                 "data": str(record.data.get("sha256", ""))[:8],

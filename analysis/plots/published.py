@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from analysis.contrasts import Evidence, final_scores
-from analysis.load import FINE, Loaded, Row, scores
+from analysis.contrasts import Evidence
+from analysis.load import Loaded, Row, Variant, scores
 from analysis.plots import canvas, lines, style
 from analysis.plots.canvas import Panel
 from analysis.plots.coordinates import points
@@ -63,7 +63,7 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
         tick=frame["tick"].str.replace(" ", "\n"),
     )  # fmt: skip
     drawn.attrs |= {"level": 1.0, "x_log": bool(frame["x"].min() > 0), "y_log": is_past}
-    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("x_label", "")}
+    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("factors", "")}
     measured = drawn[is_ours & (drawn["n"] > 1)]  # at its own baseline a ratio is 1 by definition
     return Panel(
         kind="published", experiment=name, frame=drawn, plot=lines.plot,
@@ -86,38 +86,29 @@ def _theirs(topic: Row) -> list[Row]:
             for label, own in values.items()
             for at, value in own.items()
         ]
+    own = {each: [value / values[baseline]] for each, value in values.items()}
     if topic["quantity"] == "gain":
-        return [
-            _row(label, float(i), topic["told"][label], [value / values[baseline]])
-            for i, (label, value) in enumerate(values.items())
-        ]
-    return [_row("", float(at), f"{at:g}", [v / values[baseline]]) for at, v in values.items()]
+        return [_row(k, float(i), topic["told"][k], v) for i, (k, v) in enumerate(own.items())]
+    return [_row("", float(at), f"{at:g}", value) for at, value in own.items()]
 
 
 def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
     """Our variants by what they set, and of each exp(loss − the baseline's loss); of two variants
     that set the same, the first in the plan."""
     loaded = evidence.loaded
-    entry, cells = loaded.experiments[name], loaded.cells
-    final = final_scores(loaded, name, "loss", entry["metric"]["split"])
-    final = final[(final["factors"] == "") & (final["status"] == FINE)]
-    losses = {
-        str(label): dict(zip(own["seed"], own["value"].astype(float), strict=True))
-        for label, own in final.groupby("variant", sort=False)
-    }
-    base = losses.get(entry["baseline"], {})
-    found: dict[float, Row] = {}
-    for label in cells[(cells["experiment"] == name) & (cells["factors"] == "")][
-        "variant"
-    ].unique():
-        at = _setting(loaded, (name, label, ""), topic["setting"])
-        ratios = [math.exp(v - base[s]) for s, v in losses.get(label, {}).items() if s in base]
+    entry, found = loaded.experiments[name], dict[float, Row]()
+    split = entry["metric"]["split"]
+    base = scores(loaded, (name, entry["baseline"], ""), "loss", split, {})
+    for variant in [key for key in loaded.trials if key[0] == name and not key[2]]:
+        own = scores(loaded, variant, "loss", split, {})
+        ratios = [math.exp(value - base[seed]) for seed, value in own.items() if seed in base]
+        at = _setting(loaded, variant, topic["setting"])
         if at is not None and ratios:
-            found.setdefault(float(at), _row(str(label), float(at), f"{at:g}", ratios))
+            found.setdefault(float(at), _row(variant[1], float(at), f"{at:g}", ratios))
     return [found[at] for at in sorted(found)]
 
 
-def _setting(loaded: Loaded, variant: tuple[str, str, str], paths: list[str]) -> float | None:
+def _setting(loaded: Loaded, variant: Variant, paths: list[str]) -> float | None:
     """The number that a variant sets; a setting may have an earlier name."""
     trials = loaded.trials[variant].values()
     for config in [loaded.records[t].config for t in trials if t in loaded.records][:1]:
@@ -133,23 +124,23 @@ def _setting(loaded: Loaded, variant: tuple[str, str, str], paths: list[str]) ->
 def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:
     """Of what the baseline is better than an answer without looking, the share that a variant
     keeps; a seed that is stuck or diverged keeps nothing."""
-    loaded = evidence.loaded
-    metric = loaded.experiments[name]["metric"]
-    split, base = metric["split"], (name, topic["baseline"], "")
-    best = scores(loaded, base, metric["name"], split, {})
-    trivial = scores(loaded, base, f"trivial_{metric['name']}", split, {})
+    loaded, metric = evidence.loaded, evidence.loaded.experiments[name]["metric"]
+
+    def reached(label: str, kind: str = "") -> list[float]:
+        variant = name, label, ""
+        held = scores(loaded, variant, f"{kind}{metric['name']}", metric["split"], {})
+        return list(held.values())
+
+    best, trivial = (reached(topic["baseline"], kind) for kind in ("", "trivial_"))
     if not best or not trivial:
         return []
-    nothing = float(np.mean(list(trivial.values())))
-    whole = nothing - float(np.mean(list(best.values())))
+    nothing, whole = np.mean(trivial), np.mean(trivial) - np.mean(best)
     rows = []
     for i, label in enumerate(topic["values"]):
-        own = scores(loaded, (name, label, ""), metric["name"], split, {})
         ended = [*loaded.outcomes.get((name, label, ""), {}).values()]
-        kept = [(nothing - value) / whole for value in own.values()]
+        kept = [float((nothing - value) / whole) for value in reached(label)]
         kept += [0.0] * (ended.count("stuck") + ended.count("diverged"))
-        if kept:
-            rows.append(_row(label, float(i), topic["told"][label], kept))
+        rows += [_row(label, float(i), topic["told"][label], kept)] if kept else []
     return rows
 
 

@@ -58,7 +58,9 @@ def model(task: G2P) -> nn.Module:
 def test_every_file_of_the_packages_is_found() -> None:
     folders = [Path(importlib.import_module(name).__path__[0]) for name in PACKAGES]
     files = {f"{path.parent.name}.{path.stem}" for f in folders for path in f.glob("[!_]*.py")}
-    modules = {part.__module__.removeprefix("ablations.") for part in discover().components.values()}
+    modules = {
+        part.__module__.removeprefix("ablations.") for part in discover().components.values()
+    }
     assert files - modules == {f"benchmarks.{name}" for name in ("timing", "session", "child")}
 
 

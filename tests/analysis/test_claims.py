@@ -85,7 +85,7 @@ def test_no_verdict_before_every_planned_seed_is_there(done: int) -> None:
     (shown,) = found.findings
     assert shown.verdict == "undecided"
     assert shown.effect == pytest.approx(0.2, abs=0.01)  # shown all the same
-    assert math.isnan(shown.low) == (done == 1)
+    assert math.isnan(shown.low) == (done < 3)
     del planted.records["q-b--300"]  # a seed that one side lacks is no pass
     assert only(planted).n == done - 1
 
@@ -240,5 +240,9 @@ def test_no_claim_is_mixed_while_a_seed_of_any_prediction_is_missing() -> None:
     planted = asked(YES, NO, says("worse", "c", by=0.1), labels=("a", "b", "c"))
     for seed in FIRST[:4]:
         planted.record("c", seed, 0.45 + 0.01 * (seed % 2))
-    assert [each.verdict for each in only(planted).findings] == ["supported", "refuted", "undecided"]
+    assert [each.verdict for each in only(planted).findings] == [
+        "supported",
+        "refuted",
+        "undecided",
+    ]
     assert (only(planted).verdict, only(planted).reason) == ("undecided", "pass 4 of 5")

@@ -110,8 +110,8 @@ TABLE = {
     },
     "none": {
         **{"mark": "few seeds", "parameters": "5 k", "FLOPs/token": "60 k", "n": "2 of 3"},
-        "loss (nats/token)": "0.9 (0.5 to 1.4)",
-        "difference (95 % interval)": "−0.14 (−0.33 to 0.06)",
+        "loss (nats/token)": "0.915",
+        "difference (95 % interval)": "−0.135",
         "failures": "1 of 3 diverged",
     },
 }
@@ -179,7 +179,9 @@ def test_the_files_have_each_number_under_its_heading(distinct: Evidence) -> Non
             "high": (own - control).mean() + half_width(own - control),
         }
         assert (row["mark"], row["unit"]) == (TABLE[label]["mark"], "nats/token")
-        assert {name: float(row[name]) for name in numbers} == pytest.approx(numbers)
+        known = {name: float(row[name]) for name in numbers if row[name]}
+        assert known == pytest.approx({name: numbers[name] for name in known})
+        assert len(known) == len(numbers) - 4 * (len(own) < 3), "no interval from two"
     for row in rows_of(paths["speed.csv"].read_text()):
         held = {"tokens_per_second": 3 * 16 * 64 / sum(TIMES[row["variant"]])}
         held |= {"peak_memory": PEAKS[row["variant"]], "baseline_peak_memory": PEAKS["pre"]}

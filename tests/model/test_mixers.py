@@ -26,10 +26,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.attention import MASK, PATH, SCALE, SIMILARITY
-from model.batch import Batch, positions
+from model.batch import positions
 from model.build import build
 from model.init import logical_parameters
 from model.mixers import MIXER, Context, Mixer
+from model.mixers.attention import Scoring
 from model.mixers.recurrences import scan
 from model.positions import POSITION, Position
 
@@ -49,17 +50,14 @@ def make(
     """The mixer, in double precision, with no weight of zero or one."""
     sizes = {"d_model": D, "n_heads": HEADS, "d_head": D // HEADS, "max_len": max_len}
     mask = MASK.build("infinity")
-    parts = {
-        "mask": mask,
-        "path": PATH.build(path, mask=mask),
-        "scale": SCALE.build(scale, **sizes),
-        "similarity": SIMILARITY.build("dot"),
-        "position": position or POSITION.build("none"),
-        "attention_dropout": 0.0,
-    }
-    return randomised(
-        MIXER.build(written, **sizes, **parts, layer=layer, causal=causal, cross=cross)
+    scoring = Scoring(
+        position or POSITION.build("none"),
+        SCALE.build(scale, **sizes),
+        SIMILARITY.build("dot"),
+        PATH.build(path, mask=mask),
     )
+    where = {"layer": layer, "causal": causal, "cross": cross}
+    return randomised(MIXER.build(written, **sizes, **where, mask=mask, scoring=scoring))
 
 
 def run(mixer: Mixer, x: Tensor, causal: bool, lengths: list[int] | None = None) -> Tensor:
@@ -308,35 +306,6 @@ def test_a_window_asks_every_position_scheme_what_full_attention_asks(name: str)
                 assert_equals(stepped(mixer, x, sizes), run(mixer, x, causal=True))
 
 
-def test_steps_and_chunks_give_what_one_pass_gives() -> None:
-    for written, layer in [
-        ({"name": "window", "reach": 5, "n_kv_heads": 1}, 0),
-        ({"name": "basic"}, 0),
-        ({"name": "convolution", "kernel": 1}, 0),
-        ({"name": "convolution", "kernel": 3}, 0),
-        ({"name": "convolution", "kernel": 2, "dilated": True}, 2),
-        *(({"name": name, "form": form}, 0) for name in STEPS for form in ("kernel", "steps")),
-        ({"name": "mingru"}, 0),
-    ]:
-        mixer, x = make(written, causal=True, layer=layer), random(2, 11, D)
-        for sizes in CHUNKS:
-            assert_equals(stepped(mixer, x, sizes), run(mixer, x, causal=True))
-
-
-def test_blocks_of_padding_are_finite_and_so_are_gradients() -> None:
-    for causal in [True, False]:
-        for path in sorted(PATH.components):
-            absolute = scheme("absolute", causal)
-            mixer = make({"name": "window", "reach": 2}, path=path, position=absolute)
-            x = random(2, 13, D).requires_grad_()
-            y = run(mixer, x, causal, [13, 1])
-            assert y.isfinite().all()
-            y.square().sum().backward()
-            for tensor in (x, *mixer.parameters()):
-                assert tensor.grad is not None
-                assert tensor.grad.isfinite().all()
-
-
 def flops(mixer: Mixer, length: int) -> int:
     x = torch.empty(1, length, D, dtype=torch.float64, device="meta")
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -379,19 +348,6 @@ def test_a_mingru_in_single_precision_stays_with_the_loop_over_512_tokens() -> N
 def encoder(mixer: Any, **changes: Any) -> Any:
     written = {"name": "transformer", "kind": "encoder", "d_model": D, "n_heads": HEADS}
     return build({**written, "mixer": mixer, "position": "none", **changes}, 9, 9, seed=0)
-
-
-def test_without_a_mixer_no_token_learns_of_another() -> None:
-    model = randomised(encoder("none"))
-    source = torch.tensor([[3, 4, 5, 6]])
-    before = model(Batch(labels=source, source=source))
-    for changed in range(4):
-        other = source.clone()
-        other[0, changed] = 7
-        after = model(Batch(labels=source, source=other))
-        same = torch.tensor([place != changed for place in range(4)])
-        assert_equals(after[0, same], before[0, same])
-        assert (after[0, changed] - before[0, changed]).abs().max() > 1e-3
 
 
 def test_both_forms_start_with_the_same_weights_gate_by_gate() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -187,15 +188,12 @@ def test_a_residual_part_is_its_equation(name: str) -> None:
     assert_equals(y_BTD, expected)
 
 
-@pytest.mark.parametrize("name", sorted(RESIDUAL.components))
-@pytest.mark.parametrize("written", [None, True, False])
-def test_a_stack_ends_in_a_norm_as_the_residual_part_has_it_or_as_written(
-    name: str, written: bool | None
-) -> None:
+def test_a_stack_ends_in_a_norm_as_the_residual_part_has_it_or_as_written() -> None:
     choice = {"name": "transformer", "d_model": 8, "n_heads": 2, "depth": 1, "norm": "rms"}
-    stack = build({**choice, "residual": name, "final_norm": written}, None, 9, seed=0).decoder
-    expected = name != "post" if written is None else written
-    assert isinstance(stack.norm, torch.nn.RMSNorm if expected else torch.nn.Identity)
+    for name, written in product(sorted(RESIDUAL.components), [None, True, False]):
+        model = build({**choice, "residual": name, "final_norm": written}, None, 9, seed=0)
+        expected = name != "post" if written is None else written
+        assert isinstance(model.decoder.norm, torch.nn.RMSNorm if expected else torch.nn.Identity)
 
 
 @pytest.mark.parametrize("name", sorted(RESIDUAL.components))

@@ -88,19 +88,6 @@ def asking(segments: Tensor | None) -> Batch:
     return Batch(SOURCE, source=SOURCE, source_lengths=LENGTHS, segments=segments)
 
 
-def test_each_token_is_given_the_vector_of_its_segment() -> None:
-    embedding = segmented(position="none").encoder.embedding
-    vectors_BSD = embedding(SOURCE, torch.arange(4), SEGMENTS)
-    for row in range(2):
-        for at in range(4):
-            token = embedding.tokens.weight[SOURCE[row, at]]
-            segment = embedding.segments.weight[SEGMENTS[row, at]]
-            expected = [
-                t * 8**0.5 + s for t, s in zip(token.tolist(), segment.tolist(), strict=True)
-            ]
-            assert vectors_BSD[row, at].tolist() == pytest.approx(expected, abs=1e-12)
-
-
 def test_without_segments_all_tokens_are_of_the_first() -> None:
     model = segmented()
     expected = model(asking(torch.zeros_like(SOURCE)))

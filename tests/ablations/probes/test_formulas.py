@@ -31,8 +31,6 @@ from ablations.probes.formulas import (
     Reach,
     Worked,
     attended,
-    batch_of,
-    gap,
     loss_at,
 )
 from ablations.probes.share import Structure, sizes
@@ -132,23 +130,6 @@ def test_every_path_is_the_formula_to_rounding(path: str, kind: str, task: Any) 
     options = {"kind": kind, "path": {"name": path}, "depth": 2}
     assert read(Forms, transformer(**options), task) < 1e-12
     assert read(Forms, transformer(**options, scale={"name": "none"}), task) > 1e-3
-
-
-def test_padding_is_in_the_batch_and_is_not_compared() -> None:
-    batch = batch_of(transformer(), PAIRS)
-    assert batch.lengths.tolist() == batch.source_lengths.tolist() == [8, 7, 6]
-
-    def answers(at: int) -> Any:
-        def answer(batch: Any) -> Tensor:
-            logits_BTV = torch.zeros(*batch.labels.shape, 13)
-            logits_BTV[2, at, 5] = 0.25
-            return logits_BTV
-
-        return answer
-
-    nothing = answers(coordinates=7)
-    assert gap(nothing, answers(coordinates=6), batch) == 0
-    assert gap(nothing, answers(coordinates=5), batch) == 0.25
 
 
 # A step of positions as a linear map.

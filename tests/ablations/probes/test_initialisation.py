@@ -18,12 +18,10 @@ from torch import Tensor, nn
 from ablations.benchmarks.throughput import padded
 from ablations.probes import initialisation
 from ablations.probes.initialisation import (
-    BATCH_TOKENS,
     SEQUENCES,
     SYMBOLS,
     WIDTHS,
     Diagonal,
-    Fresh,
     Gradients,
     Scores,
     distinct,
@@ -88,22 +86,6 @@ def test_without_projections_it_is_the_softmax_of_the_tokens_themselves(
     assert weight(settings, letters) == pytest.approx(sum(found) / len(found), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "fix"),
-    [
-        ({"causal_encoder": True}, "model.causal_encoder=false"),
-        ({"mixer": {"name": "convolution"}}, "model.mixer=attention"),
-    ],
-    ids=["causal", "convolution"],
-)
-def test_what_has_no_such_weights_is_refused(
-    letters: Copy, changes: dict[str, Any], fix: str
-) -> None:
-    settings = blind("attention")
-    with pytest.raises(ValueError, match=fix):
-        Diagonal().measure({**settings, "model": {**settings["model"], **changes}}, letters, CPU)
-
-
 # The change by a block.
 
 
@@ -133,16 +115,6 @@ def test_a_change_is_what_a_loop_over_tokens_finds(residual: str) -> None:
             x_BTD = y_BTD
     found = relative_changes(model, Batch(tokens_BT, inputs=tokens_BT))
     assert found == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_mean_is_over_the_blocks_of_both_stacks(copies: Copy) -> None:
-    settings = paired(depth=3)
-    model = build(settings["model"], copies.source_size, copies.target_size, 0)
-    (batch,) = next(copies.steps(0, Budget(BATCH_TOKENS)))
-    changes = relative_changes(model, batch)
-    assert len(changes) == 6
-    (measurement,) = Fresh().measure(settings, copies, CPU).measurements
-    assert measurement.value == pytest.approx(sum(changes) / 6)
 
 
 def test_padding_does_not_count_and_would_if_the_lengths_were_not_told(copies: Copy) -> None:

@@ -12,9 +12,8 @@ from small_models import PAIRS, TEXT, transformer
 from torch import nn
 
 from ablations.probes import share
-from ablations.probes.share import Presets, Share
+from ablations.probes.share import Share
 from ablations.store.record import Measurement
-from model import presets
 from model.build import build
 from model.feedforward import FEEDFORWARD
 from model.flops import count
@@ -92,25 +91,3 @@ def test_time_that_a_part_sleeps_is_that_parts(
     ]
     assert shares[part] > 0.6
     assert max(shares, key=lambda kind: shares[kind]) == part
-
-
-def test_published_models_have_the_shares_of_their_papers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presets, "names", lambda: ["gpt2"])
-    monkeypatch.setattr(share, "RATIOS", (0.5, 8.0))
-    measurements = Presets().measure(transformer(), TEXT, CPU).measurements
-    for metric in ("preset_flops_share", "preset_parameter_share"):
-        for parts in by_part(measurements, metric).values():
-            assert sum(parts.values()) == pytest.approx(1)
-    found = {
-        (r.metric, r.coordinates.get("tokens_over_width")): r
-        for r in measurements
-        if "part" not in r.coordinates
-    }
-    # Of n = 384 tokens and d = 768: 12 blocks of 24 n d² besides 4 n² d, and a head of 2 n d V.
-    n, d, vocabulary = 384, 768, 50257
-    rest, scores = 12 * 24 * n * d * d + 2 * n * d * vocabulary, 12 * 4 * n * n * d
-    assert found["rest_over_scores", 0.5].value == pytest.approx(rest / scores, rel=1e-3)
-    assert found["rest_over_scores", 8.0].value is None
-    assert "max_len=1024" in (found["rest_over_scores", 8.0].reason or "")
-    # Two matrices of d × 4d beside four of d × d.
-    assert found["feedforward_over_block", None].value == pytest.approx(2 / 3, rel=2e-3)

@@ -88,7 +88,7 @@ def test_an_epoch_learns_no_token_twice_and_leaves_out_less_than_two_windows(
     windows = Windows(range(100, 100 + tokens), length)
     width = min(length, tokens)
     count = max(1, tokens // width - 1)
-    part = max(1, budget.part // width)
+    part = max(1, budget.batch_tokens // width)
     steps = math.ceil(count / (part * budget.micro_batches))
     epochs = list(islice(windows.steps(seed, "text", budget), 2 * steps))
     for epoch in (epochs[:steps], epochs[steps:]):
@@ -99,7 +99,7 @@ def test_an_epoch_learns_no_token_twice_and_leaves_out_less_than_two_windows(
         for parts in epoch:
             assert len(parts) <= budget.micro_batches
             for batch in parts:
-                assert batch.inputs.numel() <= max(budget.part, width)
+                assert batch.inputs.numel() <= max(budget.batch_tokens, width)
                 follows = torch.where(batch.labels == 100, BOS, batch.labels - 1)
                 assert torch.equal(batch.inputs, follows)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +29,26 @@ from ablations.train.checkpoint import (
 )
 from ablations.train.config import TrainConfig
 from ablations.train.loop import Trainer, validate
-from model.batch import Batch
 from model.config import ConfigError
+
+
+def test_weights_with_another_stamp_are_refused(kept: Path) -> None:
+    assert stamp_of(kept) == STAMP_WEIGHTS
+    for stamp, words in [
+        ({**STAMP_WEIGHTS, "code": "9c2d"}, "its code is 0a1b, not 9c2d"),
+        ({**STAMP_WEIGHTS, "trial": "0" * 12}, "its trial is f302523445c7, not 000000000000"),
+        ({**STAMP_WEIGHTS, "torch": "3"}, "its torch is None, not 3"),
+        ({"trial": STAMP_WEIGHTS["trial"]}, "its code is 0a1b, not None"),
+    ]:
+        assert words in refusal(kept, stamp)
+
+
+WRONG = [
+    lambda weights: dict([*weights.items()][1:]),
+    lambda weights: {**weights, "z": torch.zeros(1)},
+    lambda weights: {name: each[:1].clone() for name, each in weights.items()},
+    lambda weights: {name: each.mT.contiguous() for name, each in weights.items()},
+]
 
 STAMP = {"trial": "abc", "code": "1"}
 few = settings(max_examples=150)
@@ -223,27 +239,18 @@ def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path: Path) -> None
     assert len(places[0]) == len(places[1])
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda weights: dict([*weights.items()][1:]),
-        lambda weights: {**weights, "z": torch.zeros(1)},
-        lambda weights: {name: each[:1].clone() for name, each in weights.items()},
-        lambda weights: {name: each.mT.contiguous() for name, each in weights.items()},
-    ],
-    ids=["lacks one", "has one more", "would broadcast", "is turned"],
-)
 def test_weights_of_another_model_are_refused_in_one_line_and_change_nothing(
-    tmp_path: Path, wrong: Any
+    tmp_path: Path,
 ) -> None:
-    model = nn.Sequential(nn.Linear(3, 2, bias=False), nn.Linear(2, 5, bias=False))
-    before = copied(model)
-    (tmp_path / "weights").write_bytes(pack(wrong(copied(model)), STAMP_WEIGHTS))
-    with pytest.raises(ConfigError, match=r"is in one of the two alone|has the shape") as caught:
-        load_weights(model, tmp_path / "weights", STAMP_WEIGHTS)
-    (problem,) = caught.value.problems
-    assert len(problem.splitlines()) == 1
-    assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
+    for wrong in WRONG:
+        model = nn.Sequential(nn.Linear(3, 2, bias=False), nn.Linear(2, 5, bias=False))
+        before = copied(model)
+        (tmp_path / "weights").write_bytes(pack(wrong(copied(model)), STAMP_WEIGHTS))
+        with pytest.raises(ConfigError, match=r"in one of the two alone|has the shape") as caught:
+            load_weights(model, tmp_path / "weights", STAMP_WEIGHTS)
+        (problem,) = caught.value.problems
+        assert len(problem.splitlines()) == 1
+        assert all(torch.equal(before[name], tensor) for name, tensor in named(model).items())
 
 
 def refusal(path: Path, stamp: dict[str, str]) -> str:
@@ -280,29 +287,6 @@ def test_weights_that_are_cut_or_have_a_flipped_bit_are_refused(kept: Path) -> N
     load_weights(nn.Linear(3, 2), kept, STAMP_WEIGHTS)
 
 
-@pytest.mark.parametrize(
-    ("stamp", "words"),
-    [
-        ({**STAMP_WEIGHTS, "code": "9c2d"}, "its code is 0a1b, not 9c2d"),
-        ({**STAMP_WEIGHTS, "trial": "0" * 12}, "its trial is f302523445c7, not 000000000000"),
-        ({**STAMP_WEIGHTS, "torch": "3"}, "its torch is None, not 3"),
-        ({"trial": STAMP_WEIGHTS["trial"]}, "its code is 0a1b, not None"),
-    ],
-    ids=["code", "trial", "more", "less"],
-)
-def test_weights_with_another_stamp_are_refused(
-    kept: Path, stamp: dict[str, str], words: str
-) -> None:
-    assert words in refusal(kept, stamp)
-
-
-def test_the_header_alone_tells_whose_weights_they_are(kept: Path) -> None:
-    assert stamp_of(kept) == STAMP_WEIGHTS
-    whole = kept.read_bytes()
-    kept.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # which only a reader of all notices
-    assert stamp_of(kept) == STAMP_WEIGHTS
-
-
 def test_the_mean_is_that_of_the_formula_whose_steps_count_from_one() -> None:
     config = TrainConfig(steps=5, batch_tokens=60, evaluations=1, average=0.3)
     trainer = Trainer(small_model(), Backwards(), config, 0, CPU)
@@ -319,21 +303,3 @@ def test_the_mean_is_that_of_the_formula_whose_steps_count_from_one() -> None:
     assert next(steps, None) is None
     for name, mean in trainer.average.weights.items():
         torch.testing.assert_close(mean, slow[name], rtol=1e-5, atol=1e-6)
-
-
-def test_of_a_training_that_only_gets_worse_the_least_bad_trained_weights_are_left() -> None:
-    """It reads right what is asked, and is taught wrong: each step takes it further away."""
-
-    class Misleading(Backwards):
-        def steps(self, *asked: Any) -> Iterator[tuple[Batch, ...]]:
-            for parts in super().steps(*asked):
-                yield tuple(replace(each, labels=torch.zeros_like(each.labels)) for each in parts)
-
-    rate = {"optimizer": {"name": "adam", "lr": 0.1}}
-    config = TrainConfig(steps=4, evaluations=4, batch_tokens=60, select="best", **rate)
-    trainer = Trainer(small_model(), Misleading(), config, 0, CPU)
-    trainer.run(lambda *_: None, None)
-    untrained, first, *later = valid_losses(trainer)
-    assert untrained < first < min(later)
-    assert trainer.best_loss == first
-    assert validate(trainer.model, trainer.task, CPU) == first
