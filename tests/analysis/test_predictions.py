@@ -295,15 +295,13 @@ def test_a_ratio_is_the_mean_of_log_ratios(than: Any, between: list[Any], expect
     [(1.0, 3.0, S), (1.0, 1.0, R), (1.2, 3.0, R)],
     ids=["holds", "its control holds too", "is off"],
 )
-def test_an_exact_value_needs_its_positive_control(
-    own: float, other: float, expected: str
-) -> None:
+def test_an_exact_value_needs_its_positive_control(own: float, other: float, expected: str) -> None:
     planted = Planted()
     planted.question(says("exact", value=1.0, within=0.1, fails_for="a"), batches=[[300]])
     planted.record("b", 300, own)
     planted.record("a", 300, other)
     found = finding(planted)
-    assert (found.verdict, found.effect, found.shows) == (expected, of, "value")
+    assert (found.verdict, found.effect, found.shows) == (expected, own, "value")
     assert math.isnan(found.low)
     assert not found.is_interval
 
@@ -357,7 +355,7 @@ def times(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "twin", "other", "between", "expected"),
+    ("ratio", "baseline_again", "other", "between", "expected"),
     [
         (2.0, 0.01, 0.01, [1.5, None], S),
         (2.0, 0.01, 0.01, [None, 1.5], R),
@@ -387,7 +385,7 @@ def test_times_are_judged_from_three_processes_on_and_need_a_copy_of_the_baselin
     for measurements, reason in (
         (timed(2.0, processes=2), "timed in 2 processes; 3 are needed"),
         ([], "not timed at the places that it looks at"),
-        (alone, "not timed beside a copy of itself"),
+        (alone, "not timed against a copy of itself"),
     ):
         assert finding(times(measurements, says_)).reason == reason
 
