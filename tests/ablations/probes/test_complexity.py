@@ -24,6 +24,20 @@ from model.build import build
 from model.flops import count
 from model.mixers import Context, Mixer
 
+
+def test_paths_are_those_of_the_papers() -> None:
+    for n in (2, 9, 16, 30):
+        assert longest_path(config("attention"), TEXT, n) == 1
+        assert longest_path(config("rnn"), TEXT, n) == n
+        assert longest_path(config("lstm", form="kernel"), TEXT, n) == n
+    for kernel, n in [(2, 8), (2, 9), (3, 9), (3, 10), (5, 28)]:  # dilated: the logarithm
+        logarithm = next(power for power in range(n) if kernel**power >= n)
+        assert longest_path(config("convolution", kernel=kernel), TEXT, n) == logarithm
+    for reach, n in [(2, 8), (5, 9), (5, 16), (8, 22)]:  # further with each layer
+        found = longest_path(config("window", reach=reach), TEXT, n)
+        assert found == math.ceil((n - 1) / (reach - 1))
+
+
 REACH = 8
 LAYERS: dict[str, dict[str, Any]] = {
     "attention": {"name": "attention"},
@@ -99,26 +113,6 @@ def test_the_steps_of_a_loop_grow_with_the_length(name: str) -> None:
 
 
 # Paths, beside a search that knows no Jacobian.
-
-
-@pytest.mark.parametrize("n", [2, 9, 16, 30])
-def test_attention_reaches_everything_in_one_layer_and_a_loop_in_n_steps(n: int) -> None:
-    assert longest_path(config("attention"), TEXT, n) == 1
-    assert longest_path(config("rnn"), TEXT, n) == n
-    assert longest_path(config("lstm", form="kernel"), TEXT, n) == n
-
-
-@pytest.mark.parametrize(("kernel", "n"), [(2, 8), (2, 9), (3, 9), (3, 10), (5, 28)])
-def test_a_dilated_convolution_needs_the_logarithm(kernel: int, n: int) -> None:
-    logarithm = next(power for power in range(n) if kernel**power >= n)
-    found = longest_path(config("convolution", kernel=kernel), TEXT, n)
-    assert found == logarithm
-
-
-@pytest.mark.parametrize(("reach", "n"), [(2, 8), (5, 9), (5, 16), (8, 22)])
-def test_a_window_reaches_all_but_itself_further_with_each_layer(reach: int, n: int) -> None:
-    found = longest_path(config("window", reach=reach), TEXT, n)
-    assert found == math.ceil((n - 1) / (reach - 1))
 
 
 CPU = torch.device("cpu")

@@ -22,6 +22,20 @@ from ablations.train.pack import Pack
 from model.batch import Batch
 from model.build import build
 
+
+def test_replicas_in_half_precision_and_of_uneven_steps_learn_as_alone() -> None:
+    task, settings = Backwards(), config(precision="bfloat16")
+    models = drawn(task, MODELS["encoder-decoder"][1], torch.float32)
+    copies = [copy.deepcopy(model) for model in models]
+    for pair in zip(together(models, task, settings), alone(copies, task, settings), strict=True):
+        ours, theirs = ([r.value for r in each.losses("valid")] for each in pair)
+        assert ours == pytest.approx(theirs, rel=0.02)
+    assert all(p.dtype == torch.float32 for model in models for p in model.parameters())
+    uneven = Uneven()
+    assert [len(next(uneven.steps(seed, config().budget))) for seed in SEEDS] == [1, 2, 1]
+    assert_as_alone(uneven, drawn(uneven, MODELS["decoder"][1], torch.float64), config(), rtol=1e-8)
+
+
 CPU = torch.device("cpu")
 torch.set_num_threads(1)
 SEEDS = [0, 1, 2]
@@ -116,30 +130,12 @@ def test_every_seed_of_a_pack_learns_what_it_learns_alone(model: str, settings: 
         assert any(not torch.equal(w, before[name]) for name, w in named(model_).items())
 
 
-def test_in_half_precision_seeds_learn_nearly_the_same() -> None:
-    task, settings = Backwards(), config(precision="bfloat16")
-    models = drawn(task, MODELS["encoder-decoder"][1], torch.float32)
-    copies = [copy.deepcopy(model) for model in models]
-    expected, found = alone(copies, task, settings), together(models, task, settings)
-    for ours, theirs in zip(found, expected, strict=True):
-        values = [[r.value for r in each.losses("valid")] for each in (ours, theirs)]
-        assert values[0] == pytest.approx(values[1], rel=0.02)
-    assert all(p.dtype == torch.float32 for model in models for p in model.parameters())
-
-
 class Uneven(Upwards):
     """Every other seed has one part more in a step, as at the end of an epoch."""
 
     def steps(self, seed: int, budget: Budget, start: int = 0) -> Iterator[tuple[Batch, ...]]:
         for parts in super().steps(seed, budget, start):
             yield parts[: 1 + seed % 2]
-
-
-def test_a_part_that_one_seed_has_and_another_has_not_is_learned_by_that_seed_alone() -> None:
-    task = Uneven()
-    models = drawn(task, MODELS["decoder"][1], torch.float64)
-    assert [len(next(task.steps(seed, config().budget))) for seed in SEEDS] == [1, 2, 1]
-    assert_as_alone(task, models, config(), rtol=1e-8)
 
 
 def spoil(model: nn.Module, by: float) -> None:
