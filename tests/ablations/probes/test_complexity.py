@@ -6,6 +6,8 @@ n: positions, d: d_model, k: kernel.
 from __future__ import annotations
 
 import math
+import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,14 +15,17 @@ from typing import Any
 import pytest
 import torch
 from child_jobs import MIB, peak_of_allocating
-from small_models import TEXT, transformer
+from small_models import PAIRS, TEXT, transformer
 from torch import Tensor, nn
 
 from ablations.benchmarks.child import in_child
 from ablations.benchmarks.throughput import mixer_of, untrained
-from ablations.probes import complexity
+from ablations.probes import complexity, share
 from ablations.probes.complexity import LAYER, MODEL, Memory, longest_path, operations, saved_bytes
+from ablations.probes.share import Share
+from ablations.store.record import Reading
 from model.build import build
+from model.feedforward import FEEDFORWARD
 from model.flops import count
 from model.mixers import Context, Mixer
 
@@ -166,3 +171,69 @@ def test_every_length_is_read_of_layer_and_model(monkeypatch: pytest.MonkeyPatch
     too_long = read["saved_bytes", MODEL, 128]
     assert too_long.value is None
     assert "max_len=64" in (too_long.reason or "")
+
+
+def by_part(readings: list[Reading], metric: str) -> dict[Any, dict[str, float]]:
+    """Where → part → share; of times, in the first process."""
+    found: dict[Any, dict[str, float]] = defaultdict(dict)
+    for reading in readings:
+        if reading.metric == metric and "part" in reading.at:
+            where = reading.at.get("preset"), reading.at.get("tokens_over_width")
+            value = reading.value if reading.values is None else reading.values[0]
+            found[where][str(reading.at["part"])] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), [(TEXT, "decoder"), (PAIRS, "encoder_decoder")], ids=["text", "pairs"]
+)
+def test_shares_are_those_of_the_count_and_sum_to_one(
+    monkeypatch: pytest.MonkeyPatch, task: Any, kind: str
+) -> None:
+    monkeypatch.setattr(share, "RATIOS", (0.5, 4.0))
+    monkeypatch.setattr(share, "PROCESSES", 2)
+    config = transformer(kind=kind, depth=2)
+    readings = Share().measure(config, task, CPU).readings
+    for metric in share.Share.quantities:
+        for where, parts in by_part(readings, metric).items():
+            assert sum(parts.values()) == pytest.approx(1), (metric, where)
+    with torch.device("meta"):
+        model = build(config["model"], task.source_size, task.target_size, 0)
+    for ratio in (0.5, 4.0):
+        length = int(ratio * 8)
+        cost = count(model, length if task.source_size else None, length)
+        whole = sum(cost.flops.values())
+        expected = {kind: flops / whole for kind, flops in cost.flops.items() if flops}
+        assert by_part(readings, "flops_share")[None, ratio] == pytest.approx(expected)
+    whole = sum(p.numel() for p in model.parameters())
+    expected = {kind: size / whole for kind, size in cost.parameters.items() if size}
+    assert by_part(readings, "parameter_share")[None, None] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("sleeps", "part"),
+    [(tuple(FEEDFORWARD.parts.values()), "feedforward"), (Mixer, "mixing")],
+    ids=["feedforward", "mixing"],
+)
+def test_time_that_a_part_sleeps_is_that_parts(
+    monkeypatch: pytest.MonkeyPatch, sleeps: Any, part: str
+) -> None:
+    def sleepy(*words: Any) -> nn.Module:
+        model = build(*words)
+        module = next(module for module in model.modules() if isinstance(module, sleeps))
+        forward = module.forward
+
+        def late(*given: Any, **options: Any) -> Any:
+            time.sleep(0.02)
+            return forward(*given, **options)
+
+        vars(module)["forward"] = late
+        return model
+
+    monkeypatch.setattr(share, "build", sleepy)
+    monkeypatch.setattr(share, "in_child", lambda work: (work(None), None))
+    monkeypatch.setattr(share, "RATIOS", (1.0,))
+    monkeypatch.setattr(share, "PROCESSES", 1)
+    shares = by_part(Share().measure(transformer(), TEXT, CPU).readings, "time_share")[None, 1.0]
+    assert shares[part] > 0.6
+    assert max(shares, key=lambda kind: shares[kind]) == part
