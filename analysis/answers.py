@@ -1,4 +1,4 @@
-"""What the page says of an experiment in words: its answer, its limits, its examples."""
+"""The prose about one experiment on the page: its answer, its limits and its examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from analysis.wording import (
     short,
 )
 
-SIZED = ("differs", stats.UNFINISHED, stats.FEW)  # marks of which the size is said
+SIZED = ("differs", stats.UNFINISHED, stats.FEW)  # marks whose differences are spelt out
 SHOWN = 4  # an answer names this many variants that differ; the table has the rest
 INPUTS, VARIANTS, LONGEST = 3, 4, 160  # of examples: inputs, variants, characters
 
@@ -27,7 +27,7 @@ INPUTS, VARIANTS, LONGEST = 3, 4, 160  # of examples: inputs, variants, characte
 
 
 def answer(evidence: Evidence, experiment: str) -> str:
-    """What the differences say, names marked: the largest first."""
+    """The differences in sentences, the largest first; names are marked."""
     frame = evidence.contrasts
     rows = frame[frame["ablation"] == experiment].to_dict("records")
     done, planned = evidence.loaded.done(experiment)
@@ -38,7 +38,7 @@ def answer(evidence: Evidence, experiment: str) -> str:
     for row in rows:
         by_mark.setdefault("differs" if row["mark"] in DIFFERS else row["mark"], []).append(row)
     if set(by_mark) == {stats.NOT_RUN}:
-        if done == planned:  # read at several places, or timed: no one number stands for a variant
+        if done == planned:  # measured at several places, or timed: a variant has no single number
             return f"No single {rows[0]['metric_label']} is compared; the tables have all of them."
         return f"Not run yet: {done} of {planned} trials done."
     known = [row for mark in SIZED for row in by_mark.pop(mark, [])]
@@ -81,7 +81,7 @@ def _rest(mark: str, rows: list[Row]) -> str:
 
 
 def limits(evidence: Evidence, experiment: str) -> list[str]:
-    """What the answer does not show, as plain sentences with names marked."""
+    """Why the answer may not hold elsewhere, in sentences; names are marked."""
     loaded = evidence.loaded
     entry = loaded.experiments[experiment]
     cells = loaded.cells[loaded.cells["ablation"] == experiment]
@@ -129,8 +129,10 @@ def limits(evidence: Evidence, experiment: str) -> list[str]:
 
 
 def examples(evidence: Evidence, experiment: str) -> list[Row]:
-    """A few inputs with the outputs of the baseline and of the variants that differ most from it,
-    all of the first seed and factors at which the baseline has answered."""
+    """A few inputs with the outputs of the baseline and of the variants that differ most from it.
+
+    All come from one seed and one level of the factors.
+    """
     chosen = _answering(evidence, experiment)
     written = {name: {each.get("input"): each for each in r.examples} for name, r in chosen.items()}
     first, *others = written.values() if written else [{}]
@@ -153,7 +155,7 @@ def examples(evidence: Evidence, experiment: str) -> list[Row]:
 
 
 def _answering(evidence: Evidence, experiment: str) -> dict[str, Record]:
-    """Label → record, the baseline's first."""
+    """Variant → its record; the baseline comes first."""
     loaded, baseline = evidence.loaded, evidence.loaded.experiments[experiment]["control"]
     cells = loaded.cells
     cells = cells[(cells["ablation"] == experiment) & (cells["outcome"] == FINE)]

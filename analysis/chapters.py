@@ -1,4 +1,4 @@
-"""Chapters: the experiments of one axis together, and the wide table in which an axis ends."""
+"""Chapters group the experiments of one axis; each axis ends in one wide table."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ CHAPTERS = {
 }
 AXES = tuple(CHAPTERS)[:6]
 OF_CLAIMS = {"position": "positions", "recurrent": "rnn", "cost": "speed", "train": "training"}
-"""What a claim's id begins with → its chapter, where the two differ."""
+"""First word of a claim's id → its chapter, where the two differ."""
 
 
 def chapter_of(entry: Mapping[str, Any]) -> str:
-    """The chapter that an experiment's name begins with, or else its first claim's; empty where it
-    has none."""
+    """The first part of an experiment's name, or else its first claim's chapter, or nothing."""
     chapter, slash, _ = str(entry["name"]).partition("/")
     if not slash and entry["claims"]:
         prefix = entry["claims"][0]["id"].partition(".")[0]
@@ -43,7 +42,7 @@ def chapter_of(entry: Mapping[str, Any]) -> str:
 
 
 def by_chapter(loaded: Loaded) -> dict[str, list[str]]:
-    """Chapter → its experiments, in the order of the plan; those without a chapter come last."""
+    """Chapter → its experiments, in the order of the plan; those without a chapter are last."""
     found: dict[str, list[str]] = {chapter: [] for chapter in (*CHAPTERS, "")}
     for name, entry in loaded.experiments.items():
         found[chapter_of(entry)].append(name)
@@ -51,9 +50,9 @@ def by_chapter(loaded: Loaded) -> dict[str, list[str]]:
 
 
 def wide_table(evidence: Evidence, names: Sequence[str]) -> pd.DataFrame:
-    """Of each variant of a chapter its scores on every task, what it costs and how it was set.
+    """A row for each variant of a chapter: its score on every task, its costs and its lr.
 
-    Of several experiments on one task it has the one with the most variants.
+    If several experiments share a task, the one with the most variants is used.
     """
     entries = {name: evidence.loaded.experiments[name] for name in names}
     if not entries:
@@ -84,7 +83,7 @@ def wide_table(evidence: Evidence, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _scores(evidence: Evidence, own: pd.DataFrame, several: bool) -> pd.DataFrame:
-    """Score, difference with its mark, and seeds that learn, of one task."""
+    """One task: score, difference with its mark, and how many seeds learn."""
     first, frame = own.iloc[0], evidence.contrasts
     task = f"{first['task']}: " if several else ""
     frame = frame[(frame["ablation"] == first["ablation"]) & (frame["across"] == "")]
@@ -103,7 +102,7 @@ def _scores(evidence: Evidence, own: pd.DataFrame, several: bool) -> pd.DataFram
 
 
 def _learn(outcomes: Mapping[int, str]) -> str:
-    """`4 of 5`: of the seeds that have ended."""
+    """`4 of 5` seeds that have ended."""
     ended = [each for each in outcomes.values() if each not in (WAITING, UNREADABLE)]
     return f"{ended.count(FINE)} of {len(ended)}" if ended else ""
 
@@ -114,9 +113,8 @@ def _costs(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
-    """Training and decoding tokens/s and memory at the greatest length that every variant reaches,
-    and the time of a training step at each length, with its ratio to the baseline's; of several
-    batches the largest."""
+    """Tokens/s and memory at the greatest length that every variant reaches, and the time of a
+    training step at each length with its ratio to the baseline's; the largest batch counts."""
     found: dict[str, dict[str, str]] = {}
 
     def put(heading: str, rows: pd.DataFrame, cell: Callable[[Row], str]) -> None:

@@ -1,7 +1,7 @@
-"""Verdicts: what the measurements of an experiment say of each claim that it registers.
+"""Verdicts: what the measurements of an experiment say about each of its claims.
 
-One rule: a prediction is supported where its 95 % interval lies inside what is predicted, refuted
-where it lies outside, else undecided. Seeds are fixed beforehand and judged once, when all of them
+One rule: a prediction is supported if its 95 % interval lies inside the predicted range, refuted if
+it lies outside, else undecided. Seeds are fixed beforehand and judged once, when all of them
 are there; seeds asked for later are a batch of their own and judged alone.
 """
 
@@ -29,7 +29,7 @@ AT_EDGE = "its interval holds the edge of what is predicted"
 
 @dataclass(frozen=True)
 class Finding:
-    """What was measured for one prediction, and the word that its interval says."""
+    """What was measured for one prediction, and the verdict of its interval."""
 
     prediction: Prediction
     word: str
@@ -39,27 +39,27 @@ class Finding:
     low: float
     high: float
     bounds: stats.Bounds
-    """Between which numbers it is predicted, in the same unit; None where it is open."""
+    """The predicted range, in the same unit; None at an open end."""
     n: int
-    """Seeds, or processes of what is timed."""
+    """Seeds, or processes if it is timed."""
     rates: dict[str, tuple[int, int]] | None
-    """Variant → seeds that succeeded, of how many."""
+    """Variant → how many seeds succeeded, and how many there are."""
     unit: str
     of_items: float | None
-    """The share of its variance that comes from the test items: more seeds do not reduce it."""
+    """The share of the variance that comes from the test items; more seeds do not reduce it."""
     role: str
     needed: float
-    """Fresh seeds that would decide it."""
+    """How many fresh seeds would decide it."""
     remedy: str
     is_interval: bool
-    """Whether an interval judges it: a count is a fact."""
+    """Whether an interval judges it; a count is exact."""
     is_ready: bool
     """Whether every planned seed is there."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim at one scope."""
+    """The verdict of one claim in one experiment."""
 
     id: str
     statement: str
@@ -70,7 +70,7 @@ class Verdict:
     n: int
     findings: list[Finding] = field(default_factory=list)
     remedy: str = ""
-    """What would decide it, where it is open."""
+    """What would decide it, if it is undecided."""
 
 
 def verdicts(loaded: Loaded) -> list[Verdict]:
@@ -138,7 +138,7 @@ def finding(case: Case) -> Finding:
 
 
 def judge(found: Sequence[Finding]) -> tuple[str, str]:
-    """The verdict of several findings, and why it is none."""
+    """The verdict of several findings, and the reason if they give none."""
     predicted = [each for each in found if each.role == "predicts"]
     if not any(each.n for each in predicted):
         pending = next((each.reason for each in predicted if each.reason), "")
@@ -159,7 +159,7 @@ def judge(found: Sequence[Finding]) -> tuple[str, str]:
 
 
 def _remedy_of(case: Case, needed: float) -> str:
-    """What would decide one prediction whose interval holds an edge."""
+    """What would decide a prediction whose interval crosses an edge of the predicted range."""
     if case.is_timed:
         return "more processes (timing.processes), or a quieter machine"
     if math.isnan(needed):
@@ -172,7 +172,7 @@ def _remedy_of(case: Case, needed: float) -> str:
 
 
 def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
-    """What would decide a claim: where its predictions only lack seeds, the most seeds."""
+    """What would decide a claim: the most seeds that one of its predictions needs."""
     if not all(each.is_ready for each in found):
         timed = any(case.is_timed and not each.is_ready
                     for case, each in zip(every, found, strict=True))  # fmt: skip
@@ -184,7 +184,7 @@ def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
 
 
 def _scope(loaded: Loaded, name: str) -> Row:
-    """Where it was tried: the verdict holds there, and nowhere else."""
+    """The experiment, task and size for which the verdict holds."""
     entry, cells = loaded.experiments[name], loaded.cells
     is_baseline = (cells["ablation"] == name) & (cells["label"] == entry["control"])
     sizes = pd.to_numeric(cells[is_baseline]["parameters"]).dropna()
@@ -197,7 +197,7 @@ def _scope(loaded: Loaded, name: str) -> Row:
 
 
 def undertrained(loaded: Loaded, name: str) -> str:
-    """Why an experiment's baseline is no standard to compare with; empty if it is."""
+    """Why an experiment's baseline is too poor to compare with; empty if it is good enough."""
     entry = loaded.experiments[name]
     metric, baseline = entry["metric"], entry["control"]
     sign = 1 if metric["better"] == "higher" else -1
@@ -221,7 +221,7 @@ def _mean(by_seed: dict[int, float]) -> float:
 
 
 def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[Row]:
-    """Every claim of the plan, or those that are asked for, a row for each scope; strict JSON."""
+    """Every claim of the plan, or only these, a row for each experiment; strict JSON."""
     found = verdicts(evidence.loaded)
     known = list(dict.fromkeys(each.id for each in found))
     for name in asked:
@@ -237,7 +237,7 @@ def _document(each: Verdict, evidence: Evidence) -> Row:
 
 
 def strict_json(value: Any) -> Any:
-    """What strict JSON can say: a number that is not finite is null."""
+    """The same value with null for every number that is not finite."""
     if isinstance(value, dict):
         return {name: strict_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -252,8 +252,7 @@ def verdict_counts(found: Sequence[Row]) -> str:
 
 
 def expected_errors(found: Sequence[Row], contrasts: pd.DataFrame) -> str:
-    """How many verdicts and marks chance alone would produce: of predictions that an interval
-    judges, and of differences in tables that an interval marks."""
+    """How many wrong verdicts and marks chance alone would produce."""
     findings = [each for claim in found for each in claim["findings"]]
     judged = sum(each["is_interval"] and each["is_ready"] and each["n"] > 0 for each in findings)
     marked = int(contrasts["mark"].isin((*DIFFERS, stats.TIE, stats.NOT_RESOLVED)).sum())
@@ -269,7 +268,7 @@ def expected_errors(found: Sequence[Row], contrasts: pd.DataFrame) -> str:
 
 
 def lines(claim: Row) -> list[str]:
-    """A claim for the terminal: the verdict first, then a line for each of its predictions."""
+    """A claim for the terminal: its verdict, then a line for each prediction."""
     reason = f" ({claim['reason']})" if claim["reason"] else ""
     scope = claim["scope"]
     size = "" if scope["parameters"] is None else f", {scope['parameters']:,} parameters"
@@ -291,8 +290,8 @@ def _subject(p: Prediction) -> str:
 
 
 def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """What was found for one prediction: `loss: none − sinusoidal +0.41 nats/token (0.38 to
-    0.44); predicted: at least 0.1`; names marked."""
+    """`loss: none − sinusoidal +0.41 nats/token (0.38 to 0.44); predicted at least 0.1`, with names
+    marked."""
     p = finding["prediction"]
     known = metrics.get(p["metric"], {})
     label = known.get("label") or p["metric"].replace("_", " ")

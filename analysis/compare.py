@@ -1,6 +1,6 @@
-"""Two results folders side by side: what changed beyond noise, and what cannot be compared.
+"""Compare two results folders: what changed beyond noise, and what cannot be compared.
 
-A change is B − A, of times B / A.
+A change is B − A; for times it is B / A.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from analysis.wording import after_number, bounds, first_few, number, printable,
 from analysis.wording import variant_name as named
 
 IDENTICAL, INCOMPARABLE, ONE_SIDED = "identical", "not comparable", "one side only"
-DIFFERS = "differs"  # what is counted, so that no spread can test it
+DIFFERS = "differs"  # counts have no spread, so any difference is one
 CHANGED = (stats.BETTER, stats.WORSE, DIFFERS, stats.FASTER, stats.SLOWER)
-SERIOUS = ("data", "metric", "machine")  # kinds of which numbers cannot be compared
+SERIOUS = ("data", "metric", "machine")  # numbers that differ in one of these cannot be compared
 MOST = 20  # lines of one kind in the terminal; --json has all of them
 PLACE = ["ablation", "label", "across", "metric", "at"]
 NOTHING = (math.nan, math.nan)
 
 
 def compare(a: Evidence, b: Evidence) -> Row:
-    """All that two folders have in common, and what one of them lacks, as strict JSON."""
+    """What two folders share, and what only one of them has, as strict JSON."""
     both = [name for name in a.loaded.experiments if name in b.loaded.experiments]
     if not both:
         raise ValueError("the two folders have no experiment in common")
@@ -72,7 +72,7 @@ def _side(evidence: Evidence) -> Row:
 
 
 def _score(a: Evidence, b: Evidence, one: Row, other: Row) -> Row:
-    """One variant on both sides: paired where three seeds have scores on both, else unpaired."""
+    """One variant in both folders: paired if three seeds have scores in both, else unpaired."""
     metric = b.loaded.experiments[one["ablation"]]["metric"]
     unlike = _unlike(a.loaded, b.loaded, variant_of(one))
     ones, others = one["scores"], other["scores"]
@@ -103,7 +103,7 @@ def _score(a: Evidence, b: Evidence, one: Row, other: Row) -> Row:
 
 
 def _unpaired(a: Sequence[float], b: Sequence[float]) -> tuple[int, float, tuple[float, float]]:
-    """The smaller side's count, the difference of the means and its interval (Welch 1947)."""
+    """The smaller count, the difference of the means, and its interval (Welch 1947)."""
     n = min(len(a), len(b))
     value = float(np.mean(b) - np.mean(a)) if n else math.nan
     if n < stats.LEAST or np.ptp(a) == np.ptp(b) == 0:
@@ -115,7 +115,7 @@ def _unpaired(a: Sequence[float], b: Sequence[float]) -> tuple[int, float, tuple
 
 
 def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
-    """Kind → detail of what differs besides chance: metric, data, settings, torch, code."""
+    """What differs besides chance: metric, data, settings, torch or code → in which detail."""
     one, other = (loaded.experiments[key[0]]["metric"] for loaded in (a, b))
     found = {}
     if any(one.get(name) != other.get(name) for name in ("name", "split", "unit", "better")):
@@ -135,7 +135,7 @@ def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
 
 
 def _facts(record: Record) -> dict[str, dict[str, str]]:
-    """What decides a record's numbers besides its seed, by kind."""
+    """Everything but the seed that determines a record's numbers, by kind."""
     code = [record.env.get("code") or {}, *record.measures.values()]
     return {
         "data": {"": str(record.data.get("sha256"))[:12]},
@@ -146,7 +146,7 @@ def _facts(record: Record) -> dict[str, dict[str, str]]:
 
 
 def _changes(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """`train.steps 600 → 300`; of code only the file."""
+    """`train.steps 600 → 300`; for code only the name of the file."""
     changed = sorted(name for name in {**one, **other} if one.get(name) != other.get(name))
     return [
         name if name.endswith(".py") else printable(
@@ -163,8 +163,8 @@ def _flat(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _times(a: Evidence, b: Evidence) -> list[Row]:
-    """Ratios to the baseline's time that both sides have; those of other machines are not
-    compared. No interval is narrower than the noise of both sessions."""
+    """Ratios to the baseline's time that both folders have, if they come from one machine; no
+    interval is narrower than the noise of both sessions."""
     ours, theirs = (
         side.speeds[(side.speeds["verdict"] != SAME) & (side.speeds["n"] > 0)].drop_duplicates(
             PLACE
@@ -198,7 +198,7 @@ def _times(a: Evidence, b: Evidence) -> list[Row]:
 
 
 def _claims(a: Evidence, b: Evidence) -> list[Row]:
-    """The verdicts of claims that both register; one that a side has not run has not changed."""
+    """Verdicts of the claims in both folders; a claim that was not run has not changed."""
     others = {(each["scope"]["question"], each["id"]): each["verdict"] for each in claims(b)}
     found = []
     for claim in claims(a):
@@ -214,7 +214,7 @@ def _claims(a: Evidence, b: Evidence) -> list[Row]:
 
 
 def lines(document: Row) -> list[str]:
-    """The comparison for the terminal: what is unlike, what changed, what is missing."""
+    """The comparison for the terminal."""
     found = []
     for side in "ab":
         held = document[side]

@@ -1,7 +1,7 @@
-"""Each variant's scores, its difference from the baseline seed by seed, and the mark of each.
+"""The scores of each variant, and its difference from the baseline with a mark.
 
-A difference is taken over the seeds where both sides were trained to the end with status ok. What
-failed is counted and never averaged away.
+A difference is paired by seed, over the seeds that ended well on both sides. Failed seeds are
+counted and never averaged.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from analysis.timing import speeds
 from analysis.wording import variant_name
 
 HIGHER, LOWER = "higher", "lower"
-"""Of untrained models: a number read off first weights is neither good nor bad."""
+"""Marks for untrained models, whose numbers are neither good nor bad."""
 DIFFERS = (stats.BETTER, stats.WORSE, HIGHER, LOWER)
 OF_VARIANT = [
     *("parameters", "flops_per_token", "mean", "mean_low", "mean_high", "mean_n"),
     *("failures", "tuned_to"),
 ]
-"""What a contrast also says of its baseline, as `control_mean` and so on."""
+"""Columns that a contrast repeats for its baseline, as `control_mean` and so on."""
 VARIANTS = [
     *("ablation", "label", "across", "name", "control", "task"),
     *("metric", "split", "metric_label", "unit", "better", "matters"),
@@ -47,7 +47,7 @@ Difference = stats.Estimate | stats.SeedAndItemEstimate
 
 @dataclass(frozen=True)
 class Evidence:
-    """A results folder with its scores, their contrasts, and the ratios of its times."""
+    """A results folder with its variants, their contrasts and its ratios of times."""
 
     loaded: Loaded
     variants: pd.DataFrame
@@ -67,7 +67,7 @@ def gather(root: str | Path) -> Evidence:
 
 
 def variants(loaded: Loaded) -> pd.DataFrame:
-    """A row for each variant at each level of the factors, the baseline's among them."""
+    """A row for each variant, the baseline included, at each level of the factors."""
     return pd.DataFrame(
         [row for name in loaded.experiments for row in _variants(loaded, name)], columns=VARIANTS
     )
@@ -91,7 +91,7 @@ def _variants(loaded: Loaded, experiment: str) -> list[Row]:
     found = []
     for (label, across), rows in cells.groupby(["label", "across"], sort=False):
         own = by_variant.get((label, across), final[:0])
-        units = list(dict.fromkeys(own["unit"]))  # scores in another unit are none
+        units = list(dict.fromkeys(own["unit"]))  # scores in another unit do not count
         own = own[own["unit"].isin(units[:1])]
         held = dict(zip(own["seed"], own["value"].astype(float), strict=True))
         records = [loaded.records[trial] for trial in rows["trial"] if trial in loaded.records]
@@ -127,14 +127,14 @@ def failures(outcomes: Iterable[str]) -> str:
 
 
 def mostly_stuck(outcomes: Iterable[str]) -> bool:
-    """Whether most seeds learnt nothing: the budget is too small to compare with them."""
+    """Whether most seeds learnt nothing, so that nothing can be compared with them."""
     ended = [outcome for outcome in outcomes if outcome != WAITING]
     return 2 * ended.count("stuck") > len(ended)
 
 
 def final_scores(loaded: Loaded, experiment: str, metric: str, split: str) -> pd.DataFrame:
-    """The final value of a metric in each trial, whatever became of it; a value at other
-    coordinates (a longer input, one bucket) is another measurement."""
+    """The final value of a metric in each trial, whatever its outcome; values at coordinates (a
+    longer input, one bucket) do not count."""
     final = loaded.final
     is_own = (final["ablation"] == experiment) & (final["metric"] == metric)
     own = final[is_own & final["split"].isin(("", split)) & (final["place"] == "")]
@@ -142,7 +142,7 @@ def final_scores(loaded: Loaded, experiment: str, metric: str, split: str) -> pd
 
 
 def contrasts(loaded: Loaded, of_each: pd.DataFrame) -> pd.DataFrame:
-    """A row for each variant at each level of the factors, against the baseline at the same."""
+    """A row for each variant and level of the factors, compared with the baseline at that level."""
     rows = of_each.to_dict("records")
     baselines = {(r["ablation"], r["across"]): r for r in rows if r["label"] == r["control"]}
     compared = [
@@ -159,11 +159,11 @@ def _contrast(loaded: Loaded, variant: Row, baseline: Row | None) -> Row:
     pair = variant_of(variant), (variant["ablation"], variant["control"], variant["across"])
     found = difference(loaded, pair, variant["metric"], variant["split"], {}, seeds)
     low, high = found.ends()
-    beside = baseline or {**dict.fromkeys(OF_VARIANT, math.nan), "failures": "", "tuned_to": {}}
+    other = baseline or {**dict.fromkeys(OF_VARIANT, math.nan), "failures": "", "tuned_to": {}}
     return {
         **variant,
         "unit": variant["unit"] or (baseline["unit"] if baseline else ""),
-        **{f"control_{name}": beside[name] for name in OF_VARIANT},
+        **{f"control_{name}": other[name] for name in OF_VARIANT},
         **{"n": len(seeds), "seeds": seeds},
         "differences": [variant["scores"][seed] - held[seed] for seed in seeds],
         **{"difference": found.value, "low": low, "high": high, "sd": found.sd},
@@ -173,7 +173,7 @@ def _contrast(loaded: Loaded, variant: Row, baseline: Row | None) -> Row:
 
 
 def variant_of(row: Mapping[str, Any]) -> Variant:
-    """Which variant a row is about."""
+    """The key of the variant that a row describes."""
     return row["ablation"], row["label"], row["across"]
 
 
@@ -185,9 +185,9 @@ def difference(
     at: Mapping[str, Any],
     seeds: Sequence[int],
 ) -> Difference:
-    """The mean of variant − baseline over these seeds, which both have.
+    """The mean of variant − baseline over seeds that both have.
 
-    Where scores are stored item by item, its error counts the test items as well as the seeds.
+    If the score of every test item is stored, the error counts test items as well as seeds.
     """
     sides = [scores(loaded, variant, metric, split, at) for variant in pair]
     values = [[side[seed] for seed in seeds] for side in sides]
@@ -207,7 +207,7 @@ def difference(
 
 
 def _items(counts: list[float | None] | None, score: float) -> NDArray[np.float64] | None:
-    """What each test item adds to the score, of which it is the mean."""
+    """The contribution of each test item, scaled so that their mean is the score."""
     if not counts or None in counts:
         return None
     errors = np.array(counts, dtype=np.float64)
@@ -216,8 +216,8 @@ def _items(counts: list[float | None] | None, score: float) -> NDArray[np.float6
 
 
 def word_of(n: int, low: float, high: float, better: str, matters: float) -> str:
-    """The mark of a difference: better or worse where its 95 % interval excludes 0, a tie where it
-    lies within what matters, else not resolved."""
+    """The mark of a difference: better or worse if its 95 % interval excludes 0, a tie if it lies
+    within what matters, else not resolved."""
     if n < stats.LEAST:
         return stats.FEW
     if low > 0 or high < 0:
@@ -226,7 +226,7 @@ def word_of(n: int, low: float, high: float, better: str, matters: float) -> str
 
 
 def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
-    """The mark of a variant: what its interval says, unless seeds failed or are to be run yet."""
+    """The mark of a variant: that of its interval, unless seeds failed or are still missing."""
     sides = [side["outcomes"].values() for side in (variant, baseline) if side]
     if baseline is None or any(set(outcomes) <= {WAITING} for outcomes in sides):
         return stats.NOT_RUN
@@ -237,14 +237,14 @@ def mark(variant: Row, baseline: Row | None, found: Difference) -> str:
         return stats.NOT_RUN
     low, high = found.ends()
     word = word_of(found.n, low, high, variant["better"], variant["matters"])
-    # Seeds that broke down are missing because they were bad: what is left flatters that side.
+    # Failed seeds are missing because they were bad, so the rest makes that side look better.
     is_lost, is_baseline_lost = (bool({*outcomes} & {*TRAINED[1:]}) for outcomes in sides)
     if (is_lost and word in (stats.BETTER, stats.TIE)) or (
         is_baseline_lost and word in (stats.WORSE, stats.TIE)
     ):
         return stats.FAILED
     if word != stats.FEW and any(WAITING in outcomes for outcomes in sides):
-        return stats.UNFINISHED  # judged once, when every planned seed is there
+        return stats.UNFINISHED  # judged once, when every planned seed has ended
     if word in DIFFERS and not variant["trained"]:
         return HIGHER if low > 0 else LOWER
     return word

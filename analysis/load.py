@@ -1,7 +1,7 @@
-"""From a results folder to two tidy frames: the planned trials with their outcomes, and a row for
-each measurement.
+"""Read a results folder into two tidy frames: a row for each planned trial, and one for each
+measurement.
 
-A record that cannot be used is named with its reason, and the others are used.
+A record that cannot be used is reported with the reason, and the others are used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WAITING, UNREADABLE, FINE = "waiting", "unreadable", "ok"
 
 Row = dict[str, Any]
 Variant = tuple[str, str, str]
-"""An experiment, a label and the levels of its factors in one line."""
+"""Its experiment, its name, and the levels of the factors in one line."""
 VARIANT = ["ablation", "label", "across"]
 CELL = [*VARIANT, "seed", "trial"]
 OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
@@ -36,7 +36,7 @@ PLAIN = [
     *("measure", "metric", "split", "unit", "value", "reason", "session", "against"),
     *("samples", "reference", "twin", "axes", "values", "at"),
 ]
-"""Fields of a measurement that are columns as they are."""
+"""Fields of a measurement that become columns unchanged."""
 READING = [*CELL, "status", "settings", *PLAIN, "step", "place"]
 
 
@@ -44,8 +44,8 @@ READING = [*CELL, "status", "settings", *PLAIN, "step", "place"]
 class Loaded:
     """What a results folder held when it was read.
 
-    `cells` has a row for each planned trial with its outcome, `readings` one for each measurement;
-    each coordinate is a column of its own, `place` all of them but the step in one line.
+    `cells` has a row for each planned trial with its outcome, `readings` one for each measurement.
+    Each coordinate has a column; `place` holds all of them but the step in one line.
     """
 
     root: Path
@@ -55,7 +55,7 @@ class Loaded:
     cells: pd.DataFrame
     readings: pd.DataFrame
     stale: frozenset[str] = frozenset()
-    """Trials whose record was made by other code than is here."""
+    """Trials whose record was made by other code than the present."""
 
     @cached_property
     def experiments(self) -> dict[str, dict[str, Any]]:
@@ -63,12 +63,12 @@ class Loaded:
         return dict(self.plan["ablations"])
 
     def lacks_tuning(self, experiment: str) -> bool:
-        """Whether its variants are to be tuned, and some are not."""
+        """Whether its variants should be tuned and some are not."""
         entry = self.experiments[experiment]
         return bool(entry["grid"]) and not all(cell["tuned"] for cell in entry["cells"])
 
     def title(self, experiment: str, metric: str) -> str:
-        """What a metric is called in a sentence or on an axis."""
+        """The name of a metric in a sentence or on an axis."""
         known = self.experiments[experiment]["metrics"].get(metric, {})
         return known.get("label") or metric.replace("_", " ")
 
@@ -80,7 +80,7 @@ class Loaded:
         return len(trials & set(self.records)), len(trials)
 
     def passes(self, experiments: Collection[str] | None = None) -> tuple[int, int]:
-        """How many passes are complete, and how many are planned: a pass is one seed of all."""
+        """Complete passes and planned passes; a pass is one seed of everything."""
         cells = self.cells
         if experiments is not None:
             cells = cells[cells["ablation"].isin(experiments)]
@@ -95,17 +95,17 @@ class Loaded:
 
     @cached_property
     def trials(self) -> dict[Variant, dict[int, str]]:
-        """Seed → trial, of everything that is planned."""
+        """Variant → seed → its planned trial."""
         return _by_seed(self.cells, "trial")
 
     @cached_property
     def outcomes(self) -> dict[Variant, dict[int, str]]:
-        """Seed → how its trial ended, of those that have."""
+        """Variant → seed → how its trial ended."""
         return _by_seed(self.cells[~self.cells["outcome"].isin((WAITING, UNREADABLE))], "outcome")
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], Any]:
-        """Experiment and metric → the positions of its measurements: a filter that is fast."""
+        """Experiment and metric → row numbers of the measurements, as a fast filter."""
         return dict(self.readings.groupby(["ablation", "metric"]).indices)
 
     def of_metric(self, experiment: str, metric: str) -> pd.DataFrame:
@@ -114,8 +114,7 @@ class Loaded:
 
     @cached_property
     def final(self) -> pd.DataFrame:
-        """The value after the last step of each trial, metric and place, where there is one; no
-        times and no arrays."""
+        """The last value of each trial, metric and place; times and arrays are left out."""
         frame = self.readings
         single = frame[frame["session"].isna() & frame["values"].isna()]
         last = single.sort_values("step", kind="stable", na_position="last")
@@ -162,7 +161,7 @@ def _by_seed(cells: pd.DataFrame, column: str) -> dict[Variant, dict[int, str]]:
 def scores(
     loaded: Loaded, variant: Variant, metric: str, split: str, at: Mapping[str, Any]
 ) -> dict[int, float]:
-    """Seed → final value of a metric at exactly these coordinates; it may belong to no split."""
+    """Seed → final value of a metric at exactly these coordinates, in this split or in none."""
     where = place(at)
     keys = [(*variant, metric, part, where) for part in ("", split)]
     return {seed: value for key in keys for seed, value in loaded.scores.get(key, {}).items()}
@@ -181,7 +180,7 @@ def by_step(
 
 
 def load(root: str | Path) -> Loaded:
-    """Everything a results folder knows; a RecordError where there is no usable plan."""
+    """Read a results folder; RecordError if it has no usable plan."""
     results = Results(root)
     if not results.root.is_dir():
         raise RecordError(
@@ -228,7 +227,7 @@ def picture(
         known = None if fault else record
         outcomes.append({**cell, **_outcome(known, fault, measures)})
         if known is not None:
-            asked = (TRAINING, *measures)  # not what another experiment asks for
+            asked = (TRAINING, *measures)  # and nothing that only another experiment needs
             own = [each for each in known.readings if each.measure in asked]
             taken.append(({**cell, "status": known.status}, own))
     readings = _tidy(taken)
@@ -244,7 +243,7 @@ def picture(
 
 
 def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
-    """Each trial that is reported, as the frames have it, and the measures that it needs."""
+    """Each planned trial as a row, and the evaluations that it needs."""
     for name, entry in plan["ablations"].items():
         for cell in entry["cells"]:
             own = {key: cell[key] for key in ("label", "seed", "trial", "settings")}
@@ -252,7 +251,7 @@ def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
 
 
 def _mismatch(cell: Row, record: Record) -> str | None:
-    """Why a record does not fit its place in the plan."""
+    """Why a record is not that of the planned trial; None if it is."""
     if record.trial != cell["trial"]:
         return f"its record is of trial {record.trial}"
     if record.config.get("seed") != cell["seed"]:
@@ -292,10 +291,10 @@ def _of_other_code(
 
 
 def _outnumbered(stamps: Mapping[str, Stamp], check: Callable[[Stamp], list[str]]) -> set[str]:
-    """The trials whose stamp contradicts that of others, so that they cannot be compared.
+    """The trials that cannot be compared with the rest because other code made them.
 
-    Two stamps contradict each other where they have one file with two digests. Then those that are
-    of the code here count; where none is, the version that most of them have.
+    Two stamps contradict each other if they have different digests for one file. Then the trials
+    made by the present code count; if there are none, those of the commonest version.
     """
     digests: dict[str, set[str]] = {}
     for made_by in stamps.values():
@@ -312,12 +311,12 @@ def _outnumbered(stamps: Mapping[str, Stamp], check: Callable[[Stamp], list[str]
 
 
 def _tidy(taken: list[tuple[Row, list[Reading]]]) -> pd.DataFrame:
-    """A row a measurement; filled column by column, for there are hundreds of thousands."""
+    """A row for each measurement, built column by column because there are very many."""
     readings = [reading for _, own in taken for reading in own]
     columns: dict[str, Any] = {
         name: [getattr(reading, name) for reading in readings] for name in PLAIN
     }
-    shown = cache(printable)  # each text once
+    shown = cache(printable)  # each text is checked once
     for name in ("metric", "unit", "reason"):
         columns[name] = list(map(shown, columns[name]))
     columns["split"] = [split or "" for split in columns["split"]]
@@ -336,11 +335,11 @@ def _tidy(taken: list[tuple[Row, list[Reading]]]) -> pd.DataFrame:
 
 
 def place(at: Mapping[str, Any]) -> str:
-    """Coordinates but the step in one canonical line: `batch 64, length 16`."""
-    if not at or (len(at) == 1 and "step" in at):  # most of them
+    """Coordinates without the step in one canonical line: `batch 64, length 16`."""
+    if not at or (len(at) == 1 and "step" in at):  # the usual case
         return ""
-    told = {k: v if isinstance(v, str) else f"{v:.12g}" for k, v in at.items() if k != "step"}
-    return ", ".join(f"{name} {told[name]}" for name in sorted(told))
+    texts = {k: v if isinstance(v, str) else f"{v:.12g}" for k, v in at.items() if k != "step"}
+    return ", ".join(f"{name} {texts[name]}" for name in sorted(texts))
 
 
 def crossing(across: Mapping[str, str]) -> str:

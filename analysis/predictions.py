@@ -1,7 +1,7 @@
-"""What was measured for a prediction: one function a kind, each an estimate with its interval.
+"""The estimate and interval behind a prediction: one function for each kind.
 
-Seeds repeat what is trained, processes what is timed; what is counted is a fact. A level needs
-every seed of both sides: those that failed are missing because they were bad.
+Training is repeated over seeds, timing over processes; counts are exact. A level needs every seed
+of both sides, because failed seeds are missing for being bad.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from analysis.timing import log_ratios, log_seconds, timed_at
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 MOVING = 0.5  # of its margin, over the last third of the steps
 FEW_RATES = (5, 6, 8, 10, 15, 20, 30, 40)  # seeds at which a difference of rates is tried
-NO_FLOOR = "not timed beside a copy of itself"
+NO_FLOOR = "not timed against a copy of itself"
 
 Floats = NDArray[np.float64]
 
@@ -51,23 +51,23 @@ class Found:
     low: float = math.nan
     high: float = math.nan
     sd: float = math.nan
-    """Of single seeds."""
+    """Standard deviation of single seeds."""
     shows: str = ""
-    """Where that is not the kind's own."""
+    """What kind of number it is, if not the usual one of its prediction."""
     is_log: bool = False
     is_fact: bool = False
-    """Counted: there is no chance in it, and no interval to show."""
+    """It is counted, so it has no interval."""
     rates: dict[str, tuple[int, int]] | None = None
     of_items: float | None = None
     said: str = ""
-    """The word, where the interval alone does not give it."""
+    """The verdict, if the interval alone does not give it."""
     reason: str = ""
     """Why it cannot be judged."""
     remedy: str = ""
 
     @property
     def word(self) -> str:
-        """Supported where the interval lies inside what is predicted, refuted outside."""
+        """Supported if the interval lies inside the predicted range, refuted if outside."""
         least, most = self.bounds
         if self.reason or math.isnan(self.low):
             return UNDECIDED
@@ -81,7 +81,7 @@ class Found:
 
     @property
     def needed(self) -> float:
-        """Fresh seeds that would decide it, as far as size and spread are known."""
+        """How many fresh seeds would decide it; NaN if that cannot be estimated."""
         if self.word != UNDECIDED or self.reason or self.said:
             return math.nan
         if self.rates is None:
@@ -96,8 +96,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Spot:
-    """One place that a prediction looks at: levels of the factors, coordinates, and how far along
-    its factor."""
+    """One place where a prediction is measured: levels of the factors, coordinates, and the
+    position along its factor."""
 
     across: str
     at: dict[str, Any]
@@ -106,7 +106,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Case:
-    """One prediction of one experiment, at one level of the factors or along one of them."""
+    """One prediction at one level of the factors, or along one of them."""
 
     loaded: Loaded
     experiment: str
@@ -115,7 +115,7 @@ class Case:
 
     @cached_property
     def metric(self) -> Row:
-        """What is known of its metric; what repeats it: `seeds`, `processes` or `nothing`."""
+        """Facts about its metric; `repeats` is `seeds`, `processes` or `nothing`."""
         known = self.loaded.experiments[self.experiment]["metrics"].get(self.prediction.metric, {})
         return {"repeats": "seeds", "better": "lower", "unit": "", **known}
 
@@ -129,12 +129,12 @@ class Case:
 
     @property
     def sign(self) -> int:
-        """1 where higher is better, else −1."""
+        """1 if higher is better, else −1."""
         return 1 if self.metric["better"] == "higher" else -1
 
     @property
     def variants(self) -> list[Variant]:
-        """Every variant that it looks at, at each of its factors."""
+        """Every variant that it compares, at each level of its factors."""
         lines = [crossing(across) for across in self.crossings]
         return [(self.experiment, label, x) for label in self.prediction.labels for x in lines]
 
@@ -145,7 +145,7 @@ class Case:
 
     @cached_property
     def spots(self) -> list[Spot]:
-        """Every place that it looks at, in the order of its factor."""
+        """Every place where it is measured, in the order of its factor."""
         p = self.prediction
         along, since = getattr(p, "along", None), getattr(p, "since", None)
         if along is None:
@@ -171,7 +171,7 @@ class Case:
         return set(mine[along].dropna()) if along in mine else set()
 
     def ready(self) -> tuple[list[int], str]:
-        """The seeds or processes that judge it, and why they do not yet."""
+        """The seeds or processes that judge it, and the reason if they do not yet."""
         if self.is_timed:
             return self._processes()
         least = 1 if self.is_fact else stats.LEAST
@@ -213,12 +213,12 @@ class Case:
         p, variant = self.prediction, (self.experiment, label, spot.across)
         if self.is_timed:
             found = self._timed(label, spot)
-            # Timed at several places, and it does not say which: nothing is known.
+            # If it was timed at several places and the prediction names none, nothing is known.
             logs = log_seconds(found[0]) if len(found) == 1 else []
             return {process: math.exp(log) for process, log in enumerate(logs)}
         if p.metric != STEPS:
             return scores(self.loaded, variant, p.metric, p.split, spot.at)
-        # The first evaluation with so low a loss; a seed that failed never arrived.
+        # The first evaluation with so low a loss; a failed seed never reaches it.
         curve = by_step(self.loaded, variant, "loss", "valid", {})
         arrived = curve[curve["value"] <= float(p.at["loss"])].groupby("seed")["step"].min()
         never = dict.fromkeys(self.loaded.outcomes.get(variant, {}), math.inf)
@@ -235,7 +235,7 @@ class Case:
         return log_ratios(found[0])[:2] if len(found) == 1 else ([], math.nan)
 
     def lost(self, seeds: Sequence[int]) -> str:
-        """How many of these seeds failed or have no score, on either side; empty if none."""
+        """`2 of 5 seeds failed` or `… have no score`, on either side; empty if none."""
         if self.is_timed:
             return ""
         ended = [self.loaded.outcomes.get(variant, {}) for variant in self.variants]
@@ -249,7 +249,7 @@ class Case:
         return ""
 
     def seconds(self) -> float:
-        """What one more seed of everything that it looks at takes; NaN where it is not known."""
+        """Seconds for one more seed of every variant that it compares; NaN if unknown."""
         total = 0.0
         for variant in self.variants:
             trials = self.loaded.trials.get(variant, {}).values()
@@ -260,7 +260,7 @@ class Case:
 
 
 def cases(loaded: Loaded, experiment: str, prediction: Prediction) -> list[Case]:
-    """The prediction at each level of the factors that it does not name itself."""
+    """One case for each level of the factors that the prediction does not name."""
     every = {crossing(c["across"]): c["across"] for c in loaded.experiments[experiment]["cells"]}
     along = getattr(prediction, "along", None)
     groups: dict[str, list[dict[str, str]]] = {}
@@ -277,7 +277,7 @@ def cases(loaded: Loaded, experiment: str, prediction: Prediction) -> list[Case]
 
 
 def measure(case: Case, units: Sequence[int]) -> Found:
-    """What these seeds or processes say of a prediction."""
+    """Estimate a prediction from these seeds or processes."""
     p = case.prediction
     if not case.spots or not len(units):
         return Found()
@@ -298,7 +298,7 @@ def measure(case: Case, units: Sequence[int]) -> Found:
 
 
 def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: Any) -> Found:
-    """An estimate with its interval; a count as it is."""
+    """An estimate with its interval; a count has none."""
     effect = estimate.value
     ends = (effect, effect) if case.is_fact else estimate.ends()
     if isinstance(estimate, stats.SeedAndItemEstimate):
@@ -312,7 +312,7 @@ def _estimated(estimate: Difference, bounds: stats.Bounds, case: Case, **more: A
 
 
 def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found:
-    """The mean of paired differences; of what is trained, for other seeds and test items."""
+    """The mean of paired differences; for trained models it holds for new seeds and test items."""
     spot = case.spots[0]
     if case.metric["repeats"] == "seeds":
         one, two = ((case.experiment, label, spot.across) for label in (p.of[0], p.than))
@@ -326,8 +326,8 @@ def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found
 
 
 def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> Found:
-    """Two variants are only equal once their difference stands still: over the last third of the
-    steps it moves by at most half the margin."""
+    """Withhold the verdict if the difference still moves: by more than half the margin over the
+    last third of the steps."""
     if case.metric["repeats"] != "seeds":
         return found
     spot, moved = case.spots[0], []
@@ -370,7 +370,7 @@ def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
 
 
 def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
-    """The paired difference of log steps to a loss, as a ratio: fewer are better."""
+    """The paired ratio of steps to a loss; fewer steps are better."""
     one, two = (case.matrix(label, seeds)[:, 0] for label in (p.of[0], p.than))
     never = int((~np.isfinite(one) | ~np.isfinite(two)).sum())
     if never:
@@ -383,7 +383,7 @@ def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
 
 
 def _growth(case: Case, p: Grows, units: Sequence[int]) -> Found:
-    """By how much its lead rises where the factor doubles."""
+    """How much the lead rises when the factor doubles."""
     lead = case.matrix(p.of[0], units) - case.matrix(p.than, units)
     return _estimated(stats.growth([s.x for s in case.spots], case.sign * lead), (0.0, None), case)
 
@@ -395,7 +395,7 @@ def _exponent(case: Case, p: Exponent, units: Sequence[int]) -> Found:
 
 
 def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
-    """Where the first changes from lower to higher; of times and counts by their log ratio."""
+    """Where the first variant changes from lower to higher; times and counts by log ratio."""
     one, two = (case.matrix(label, units) for label in p.of)
     lead = one - two if case.metric["repeats"] == "seeds" else np.log(one / two)
     levels, floor = [spot.x for spot in case.spots], 0.0
@@ -405,14 +405,14 @@ def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
         return Found(n=len(units), reason=NO_FLOOR)
     found = stats.crossing(levels, lead, floor, exact=case.is_fact)
     sure = [sign for sign in found.signs if sign]
-    # On one side at every level, as far as it had to be looked at.
+    # It stays on one side up to the last level that the prediction asks for.
     is_shown_never = len(set(found.signs)) == 1 and max(levels) >= (p.until or 0.0) and sure
     said = UNDECIDED
     if found.changes == 1:
         said = SUPPORTED if sure[0] < 0 else REFUTED
     elif is_shown_never:
         said = REFUTED
-    low = 0.0 if math.isnan(found.low) else found.low  # it may be nowhere
+    low = 0.0 if math.isnan(found.low) else found.low  # there may be no crossing
     is_fact = said == REFUTED or case.is_fact
     return Found((None, p.until), len(units), found.at, low, found.high, is_fact=is_fact, said=said)
 
@@ -423,7 +423,7 @@ def _log_ends(ends: stats.Bounds) -> stats.Bounds:
 
 
 def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
-    """The mean log ratio to the other; of something that is a ratio itself, its own logarithm."""
+    """The mean log ratio to the other variant, or of a metric that is itself a ratio."""
     one = case.matrix(p.of[0], units)[:, 0]
     two = np.ones_like(one) if p.than is None else case.matrix(p.than, units)[:, 0]
     if not ((one > 0) & (two > 0)).all():
@@ -434,12 +434,12 @@ def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
 
 def _time_ratio(case: Case, p: Ratio, _: Sequence[int]) -> Found:
     """Log ratios by process, never narrower than the A/A interval of the session; without another
-    side, to what the session has timed it beside."""
+    variant, to the baseline of the session."""
     logs, floor = case.log_ratios(p.of[0], case.spots[0])
     if p.than is not None:
         other, other_floor = case.log_ratios(p.than, case.spots[0])
         logs = [a - b for a, b in zip(logs, other, strict=False)]
-        floor = float(np.maximum(floor, other_floor))  # not known where one of them is not
+        floor = float(np.maximum(floor, other_floor))  # unknown if either is unknown
     if not logs or math.isnan(floor):
         return Found(n=len(logs), reason=NO_FLOOR)
     ratio, low, high = map(math.log, stats.ratio_ends(logs, floor))
@@ -448,7 +448,7 @@ def _time_ratio(case: Case, p: Ratio, _: Sequence[int]) -> Found:
 
 
 def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
-    """Every draw within rounding, and the positive control in none."""
+    """Every value within rounding, and no value of the positive control."""
     control = case
     if p.fails_at is not None:
         control = replace(case, prediction=p.model_copy(update={"at": p.fails_at}))

@@ -1,5 +1,5 @@
-"""The results as tables: full precision in CSV, readable digits in Markdown, LaTeX and HTML; and
-every measurement as one tidy file."""
+"""Tables with full precision in CSV and readable digits in Markdown, LaTeX and HTML, and one tidy
+file of every measurement."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ MEANINGS = {
     "values": "a small array, as JSON",
     "step": "training steps done",
 }
-"""Column → meaning. The coordinates of a measurement follow, a column each."""
+"""Column → meaning. A column for each coordinate follows."""
 
 
 def write(evidence: Evidence) -> list[Path]:
-    """Write every table in every form, and every measurement, to DIR/tables/."""
+    """Write every table in every format, and all measurements, to DIR/tables/."""
     entries = evidence.loaded.experiments
     views = {
         "contrasts": {
@@ -101,10 +101,10 @@ def write(evidence: Evidence) -> list[Path]:
 
 
 def csv(frame: pd.DataFrame) -> str:
-    """A frame as CSV: numbers are exact, lists and dictionaries are JSON."""
+    """CSV with exact numbers; lists and dictionaries are written as JSON."""
     texts = [str(name) for name in frame if not is_numeric_dtype(frame[name])]
     flat = frame.assign(**{name: frame[name].astype(object).map(_cell) for name in texts})
-    # Quoted, or a carriage return in a label would begin a line of its own.
+    # Quoted, because a carriage return in a name would start a new line.
     return flat.to_csv(index=False, lineterminator="\n", quoting=QUOTE_NONNUMERIC)
 
 
@@ -113,14 +113,14 @@ def _cell(cell: Any) -> Any:
 
 
 def markdown(view: pd.DataFrame) -> str:
-    """A table in Markdown that pipes and tags in names do not break."""
+    """A Markdown table; pipes and tags in names do not break it."""
     if view.empty:
         return "Nothing yet.\n"
     return _escaped(view, escape).to_markdown(index=False, disable_numparse=True) + "\n"
 
 
 def escape(text: str) -> str:
-    """Text in Markdown: no pipe ends its cell, no tag or link starts in it, no line breaks it."""
+    """Escape text for a cell of a Markdown table."""
     return " ".join(text.split()).translate(_MARKDOWN)
 
 
@@ -128,7 +128,7 @@ _MARKDOWN = str.maketrans({**{c: f"\\{c}" for c in "\\|`*_["}, "&": "&amp;", "<"
 
 
 def tex(text: str) -> str:
-    """Text as LaTeX prints it."""
+    """Escape text for LaTeX."""
     return " ".join(text.split()).replace("--", "-{}-").translate(_TEX)
 
 
@@ -152,7 +152,7 @@ def markdown_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 
 def latex_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
-    """Tables with booktabs, which a document takes with \\input."""
+    """LaTeX tables with booktabs, for \\input."""
     parts = [r"% \usepackage{booktabs}"]
     for title, view in views.items():
         caption = tex(f"{title}{'' if title.endswith('?') else '.'} {lead}".strip())
@@ -165,7 +165,7 @@ def latex_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 
 def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
-    """Fragments: a heading and a table each."""
+    """HTML fragments: a heading and a table each."""
     parts = [f"<p>{html.escape(lead)}</p>"] * bool(lead)
     for title, view in views.items():
         with pd.option_context("display.max_colwidth", None):
@@ -178,7 +178,7 @@ def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 
 
 def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
-    """Each experiment's table to read."""
+    """Experiment → its readable table."""
     of_each, differences = (
         {str(name): own.to_dict("records") for name, own in frame.groupby("ablation", sort=False)}
         for frame in (evidence.variants, evidence.contrasts)
@@ -190,7 +190,7 @@ def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
 
 
 def contrasts_view(of_each: list[Row], differences: list[Row]) -> pd.DataFrame:
-    """At each level of the factors the baseline first, then every variant with its difference."""
+    """At each level of the factors the baseline, then every variant with its difference."""
     compared = {variant_of(row): row for row in differences}
     levels = list(dict.fromkeys(row["across"] for row in differences))
     rows = [row for row in of_each if row["across"] in levels]
@@ -202,7 +202,7 @@ def contrasts_view(of_each: list[Row], differences: list[Row]) -> pd.DataFrame:
 
 
 def _line(row: Row, compared: Row | None, unit: str) -> dict[str, str]:
-    """A variant with its difference from the baseline, which itself has none."""
+    """The cells of one variant; the baseline has no difference."""
     known = compared or {
         "mark": "",
         "note": "",
@@ -231,7 +231,7 @@ def difference(row: Mapping[str, Any]) -> str:
 
 
 def tuned_to(chosen: Mapping[str, Any]) -> str:
-    """`lr=0.01`: the last word of each path is enough."""
+    """`lr=0.01`: only the last word of each path."""
     return ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in chosen.items())
 
 
@@ -244,7 +244,7 @@ def singles(evidence: Evidence) -> pd.DataFrame:
 
 
 def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
-    """Timed points to read; several machines get a column that keeps them apart."""
+    """A readable table of timed points, with a column for the machine if there are several."""
     view = pd.DataFrame(
         {
             "experiment": row["ablation"],
@@ -271,7 +271,7 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
 
 
 def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, pd.DataFrame]:
-    """Each timed curve to read: a variant a row, a length a column, and how it grows."""
+    """A readable table of each timed curve: a row for each variant, a column for each length."""
     frame = curves(evidence)
     frame = frame[frame["log_seconds"].map(len).gt(0) | frame["reason"].ne("")]
     frame = frame[frame["metric"].isin(set(evidence.speeds["metric"]))]
@@ -303,14 +303,14 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
 
 
 def time_cell(seconds: float, ratio: float, reason: str) -> str:
-    """`1.2 ms (0.54 ×)`, or why there is no time."""
+    """`1.2 ms (0.54 ×)`, or the reason if there is no time."""
     if math.isnan(seconds):
         return reason.partition(":")[0]
     return duration(seconds) + ("" if math.isnan(ratio) else f" ({ratio:.2f} ×)")
 
 
 def _crossing_cell(row: Row | None) -> str:
-    """Between which lengths it crosses, where that is shown; an open end is three dots."""
+    """`300 to 420`: between which lengths it crosses; an open end is three dots."""
     if row is None:
         return ""
     if not row["changes"]:
@@ -323,7 +323,7 @@ def _crossing_cell(row: Row | None) -> str:
 
 
 def measurements(loaded: Loaded) -> pd.DataFrame:
-    """One row for each measurement of each trial of the plan that the analysis uses."""
+    """A row for each measurement that the analysis uses."""
     frame = loaded.readings
     baselines = {name: entry["control"] for name, entry in loaded.experiments.items()}
     tasks = {name: entry["task"] for name, entry in loaded.experiments.items()}
@@ -337,7 +337,7 @@ def _coordinates(loaded: Loaded) -> list[str]:
 
 
 def explained(loaded: Loaded) -> str:
-    """What each column of the file means, as Markdown."""
+    """A Markdown table of the meaning of each column."""
     frame = loaded.readings
     meanings = dict(MEANINGS)
     for name in _coordinates(loaded):

@@ -1,6 +1,6 @@
-"""Times: how much longer a call takes than the baseline's, and how times grow along a length.
+"""Ratios of times to the baseline's, and how times grow with length.
 
-A ratio is taken between calls in the same blocks; its interval is over processes.
+A ratio compares calls in the same blocks; its interval is over processes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 SAME = "baseline against itself"
 FEW = f"fewer than {stats.LEAST} processes"
-TOKENS = "tokens"  # a budget, from which the batch at a length follows
-WALKED = ("length", "position")  # coordinates that a curve goes along
+TOKENS = "tokens"  # a fixed number of tokens, which determines the batch at each length
+WALKED = ("length", "position")  # coordinates that a curve can follow
 FEWEST = 3  # points of a curve
 COLUMNS = [
     *("ablation", "task", "label", "across", "name", "control", "seed", "trial", "metric", "at"),
@@ -43,8 +43,8 @@ CURVES = [
 
 
 def speeds(loaded: Loaded) -> pd.DataFrame:
-    """One row per timed trial and place, with the interval of its ratio never narrower than that
-    of the baseline timed beside itself; the baseline's own rows are that."""
+    """A row for each timed trial and place. The interval of a ratio is never narrower than that of
+    the baseline timed against itself, which is what the baseline's own rows show."""
     peaks = _peak_memory(loaded.readings)
     groups = [group for groups in loaded.timings.values() for group in groups]
     return pd.DataFrame([_speed(loaded, group, peaks) for group in groups], columns=COLUMNS)
@@ -59,8 +59,8 @@ def _speed(loaded: Loaded, group: list[Row], peaks: Mapping[tuple[Any, ...], flo
     seconds, seconds_low, seconds_high = stats.ratio_ends(own)
     session = session_of(first["session"])
     record = loaded.records[first["trial"]]
-    beside = entry["metrics"].get(first["metric"], {}).get("beside", {})
-    elsewhere = {name: word for name, word in beside.items() if first["at"].get(name) != word}
+    place = entry["metrics"].get(first["metric"], {}).get("beside", {})
+    elsewhere = {name: word for name, word in place.items() if first["at"].get(name) != word}
     is_itself = label == baseline and not elsewhere
     peak, baseline_peak = (
         peaks.get((name, side, first["across"], first["at"].get("length")), math.nan)
@@ -84,7 +84,7 @@ def _speed(loaded: Loaded, group: list[Row], peaks: Mapping[tuple[Any, ...], flo
 
 
 def _word(n: int, low: float, high: float, floor: float) -> str:
-    """Slower or faster where the interval excludes 1; without an A/A pair nothing is resolved."""
+    """Slower or faster if the interval excludes 1; without an A/A pair nothing is resolved."""
     if n == 0:
         return stats.NOT_RUN
     if n < stats.LEAST:
@@ -97,9 +97,9 @@ def _word(n: int, low: float, high: float, floor: float) -> str:
 def timed_at(
     loaded: Loaded, variant: Variant, metric: str, where: Mapping[str, Any]
 ) -> list[list[Row]]:
-    """The measurements of one variant at each place that has these coordinates, one a process.
+    """For each place with these coordinates, a variant's measurement of each process.
 
-    A place with a budget of tokens has to be asked for with it.
+    Places with a fixed number of tokens are only found if it is among the coordinates.
     """
     found = [
         group
@@ -107,12 +107,12 @@ def timed_at(
         if all(group[0]["at"].get(name) == value for name, value in where.items())
         and (TOKENS in where or TOKENS not in group[0]["at"])
     ]
-    first = min((group[0]["seed"] for group in found), default=None)  # as good as any other
+    first = min((group[0]["seed"] for group in found), default=None)  # one seed is enough
     return [group for group in found if group[0]["seed"] == first]
 
 
 def log_seconds(group: list[Row]) -> list[float]:
-    """The mean log time in each process; nothing where one has none."""
+    """The mean log time of each process; empty if a process has no time."""
     held = [row["samples"] for row in group]
     if not all(isinstance(samples, list) and samples for samples in held):
         return []
@@ -122,8 +122,8 @@ def log_seconds(group: list[Row]) -> list[float]:
 
 
 def log_ratios(group: list[Row]) -> tuple[list[float], float, str]:
-    """The log ratio to the baseline's time in each process, the noise floor, and why there is no
-    ratio where there is none."""
+    """The log ratio to the baseline's time of each process, the noise floor, and the reason if
+    there is no ratio."""
     for row in group:
         if not isinstance(row["samples"], list):
             return [], math.nan, str(row["reason"])
@@ -135,13 +135,13 @@ def log_ratios(group: list[Row]) -> tuple[list[float], float, str]:
         return [], math.nan, str(error)
     try:
         same = [stats.log_ratio(row["twin"] or [], row["reference"]) for row in group]
-    except (ValueError, TypeError):  # the baseline was not timed beside itself
+    except (ValueError, TypeError):  # the baseline was not timed against itself
         return logs, math.nan, ""
     return logs, stats.noise_floor(same), ""
 
 
 def _tokens_per_second(group: list[Row]) -> float:
-    """All input tokens of the timed steps over all their time; of other calls not known."""
+    """Input tokens of the timed steps divided by their time; NaN for other calls."""
     where = group[0]["at"]
     if group[0]["metric"] != "step_time" or not {"batch", "length"} <= where.keys():
         return math.nan
@@ -164,15 +164,15 @@ def _peak_memory(frame: pd.DataFrame) -> dict[tuple[Any, ...], float]:
 
 
 def curves(evidence: Evidence) -> pd.DataFrame:
-    """Every timed or counted point of a curve of at least three."""
+    """Every timed or counted point of curves with at least three points."""
     frame = pd.DataFrame([*_timed(evidence), *_counted(evidence.loaded)], columns=CURVES)
-    frame = frame.drop_duplicates([*CURVE, "label", "x"])  # the first seed is as good as another
+    frame = frame.drop_duplicates([*CURVE, "label", "x"])  # one seed is enough
     points = frame.groupby(CURVE)["x"].transform("nunique") if len(frame) else []
     return frame[np.asarray(points, dtype=float) >= FEWEST].reset_index(drop=True)
 
 
 def on_curves(evidence: Evidence) -> pd.Series:
-    """Which rows of the speeds are points of a curve, where one number each says little."""
+    """Which rows of the speeds are points of a curve."""
     speeds = evidence.speeds
     walked = [along(place) or {"series": None, "x": math.nan} for place in speeds["place"]]
     frame = speeds[["ablation", "across", "metric"]].assign(
@@ -187,7 +187,7 @@ def _timed(evidence: Evidence) -> list[Row]:
     rows = evidence.speeds.to_dict("records")
     baselines: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        if row["label"] == row["control"]:  # the first seed is as good as another
+        if row["label"] == row["control"]:  # one seed is enough
             baselines.setdefault(tuple(row[key] for key in keys), row)
     found = []
     for row in rows:
@@ -201,7 +201,7 @@ def _timed(evidence: Evidence) -> list[Row]:
 
 
 def _ratio(own: Row, baseline: Row | None) -> Row:
-    """To the baseline at the same place: the session's reference may be at another."""
+    """The ratio to the baseline at the same place; the session's own may be at another."""
     logs, floor = [], math.log(own["floor"])
     if baseline and len(own["logs"]) == len(baseline["logs"]):
         logs = [a - b for a, b in zip(own["logs"], baseline["logs"], strict=True)]
@@ -232,7 +232,7 @@ def _counted(loaded: Loaded) -> list[Row]:
 
 
 def along(place: Mapping[str, Any], names: Iterable[str] = WALKED) -> Row | None:
-    """How far along which coordinate, and the rest of the place in words: `batch 1, training`."""
+    """Which coordinate a place lies along, how far, and the rest in words: `batch 1, training`."""
     name = next((name for name in names if name in place), None)
     if name is None:
         return None
@@ -244,7 +244,7 @@ def along(place: Mapping[str, Any], names: Iterable[str] = WALKED) -> Row | None
 
 
 def crossings(frame: pd.DataFrame) -> pd.DataFrame:
-    """Where each variant of a timed curve and its baseline change places, with an interval."""
+    """Where each variant of a timed curve crosses its baseline, with an interval."""
     keys = ["ablation", "across", "label", "control", "metric", "along", "series"]
     rows = []
     for found, points in frame.groupby(keys, sort=False):
@@ -259,8 +259,8 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponents(frame: pd.DataFrame) -> pd.DataFrame:
-    """How each curve grows over the longer half of its lengths: the power of the length, with
-    a 95 % interval over processes."""
+    """The power of the length by which each curve grows over the longer half of its lengths, with a
+    95 % interval over processes."""
     keys = ["ablation", "across", "label", "metric", "along", "series"]
     rows = []
     for found, points in frame.groupby(keys, sort=False):

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from ablations.commands.arguments import results as results_arguments
 from ablations.commands.arguments import results_of
 from ablations.leases import Leases
 from ablations.store.files import is_left
@@ -24,11 +23,6 @@ from ablations.store.stamp import short
 FOLDERS = (".", "trials", "checkpoints", "figures", "tables", "report", "tuned")
 Litter = tuple[Path, str]
 """A file that can go, and why."""
-
-
-def arguments(parser: ArgumentParser) -> None:
-    results_arguments(parser)
-    parser.add_argument("--yes", action="store_true", help="delete what is listed")
 
 
 def act(options: Namespace) -> int:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections import Counter
+from argparse import Namespace
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.commands import arguments
-from ablations.commands.arguments import as_json, results_of
-from ablations.commands.status import look
+from ablations.commands.arguments import results_of
+from ablations.commands.status import look, print_chapters
 from ablations.commands.terminal import complain, print_json, print_lines, print_table, working
-from ablations.store.schema import STATUSES
 from model.config import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -23,28 +19,6 @@ if TYPE_CHECKING:
 
 MOST_TABLES, MOST_CLAIMS = 8, 20  # after a run; the page has all
 PROCESSES = 2  # that draw: a figure takes a third of a second
-report_arguments = arguments.results
-
-
-def claims_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("claims", nargs="*", metavar="ID", help="default: every claim")
-    arguments.results(parser)
-    as_json(parser)
-
-
-def figure_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("kind", metavar="NAME", help="such as forest")
-    arguments.results(parser)
-
-
-def compare_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("one", metavar="A", help="a results folder")
-    parser.add_argument("other", metavar="B", help="another")
-
-
-def writing_arguments(parser: ArgumentParser) -> None:
-    arguments.results(parser)
-    parser.add_argument("--to", type=Path, metavar="OUT", required=True, help="where to write")
 
 
 @contextmanager
@@ -146,26 +120,9 @@ def print_state(plan: Plan, results: Results, number: int, of: int) -> None:
     """Where a run stands in a pass, chapter by chapter."""
     from ablations.plan_document import titles
 
-    chapters: dict[str, dict[tuple[str, str], list[str]]] = {}  # → variant → its trials' outcomes
-    for row in look(results, titles(plan, results))["trials"]:
-        variants = chapters.setdefault(row["experiment"].partition("/")[0], {})
-        variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
-    lines, is_whole = [], True
-    for chapter, variants in chapters.items():
-        seeds = max(map(len, variants.values()))  # what is not trained needs only one
-        done = [
-            sum(outcome not in ("waiting", "running") for outcome in outcomes)
-            for outcomes in variants.values()
-            if len(outcomes) == seeds
-        ]
-        is_whole = is_whole and min(done) * of >= seeds * number
-        reached = f"{min(done)}" if min(done) == max(done) else f"{min(done)}–{max(done)}"
-        states = Counter(state for outcomes in variants.values() for state in outcomes)
-        rest = [f"{states[state]} {state}" for state in STATUSES if state != "ok" and states[state]]
-        begun = f"{sum(map(bool, done))} of {len(done)}"
-        lines.append([chapter, begun, f"{reached} of {seeds}", ", ".join(rest)])
-    print(f"Pass {number} of {of}" if is_whole else f"Stopped in pass {number} of {of}")
-    print_table(("chapter", "variants", "seeds", "not ok"), lines)
+    share = print_chapters(look(results, titles(plan, results))["trials"])
+    is_whole = round(share * of, 6) >= number
+    print(f"Pass {number} of {of} is done." if is_whole else f"Stopped in pass {number} of {of}.")
     if number < of or not is_whole:
         print(f"Each pass adds a seed, and intervals shrink. Verdicts come with pass {of}.")
 

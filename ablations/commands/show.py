@@ -6,13 +6,11 @@ A trial is named `norm/g2p:post`, `norm/g2p:post:301`, or by the first digits of
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
-from functools import partial
+from argparse import Namespace
 
 import yaml
 
-from ablations.commands.arguments import import_modules, imports, results_of, whole
-from ablations.commands.arguments import results as results_arguments
+from ablations.commands.arguments import import_modules, results_of
 from ablations.commands.status import variant_of
 from ablations.commands.terminal import print_table, working
 from ablations.store.record import Record
@@ -21,26 +19,6 @@ from ablations.store.words import nearest_label, quoted
 from model.config import ConfigError, nearest
 
 MOST = 60  # measurements
-
-
-def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "trial",
-        help="EXPERIMENT:VARIANT, such as norm/g2p:post or norm/g2p:post:301, or an id's digits",
-    )
-    parser.add_argument(
-        "--seed",
-        type=partial(whole, least=0),
-        metavar="N",
-        help="of EXPERIMENT:VARIANT; default: the first that is run",
-    )
-    results_arguments(parser)
-    imports(parser)
-
-
-def try_arguments(parser: ArgumentParser) -> None:
-    arguments(parser)
-    parser.add_argument("input", help="what to ask, such as a word; after -- if it starts with -")
 
 
 def act(options: Namespace) -> int:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ablations.commands.arguments import as_json, cores, names, names_of, results, results_of
+from ablations.commands.arguments import cores, names_of, results_of
 from ablations.commands.terminal import print_json, print_table, working
 from ablations.store.record import TRAINED, WHOLE, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import STATUSES, RecordError
-from ablations.store.words import listed, quoted
+from ablations.store.words import quoted
 from model.config import ConfigError, nearest
 
 STATES = (*STATUSES, "running", "stale", "waiting")
-MOST_REASONS = 20
-MOST, MOST_NAMED = 40, 400  # trials: of everything, and of experiments that are named
-
-
-def arguments(parser: ArgumentParser) -> None:
-    names(parser)
-    as_json(parser)
-    results(parser)
+MOST_REASONS, MOST_TRIALS = 20, 40
 
 
 def act(options: Namespace) -> int:
@@ -34,8 +27,11 @@ def act(options: Namespace) -> int:
         if options.json:
             print_json(found)
             return 0
-        if found["trials"]:
-            print_trials(found["trials"], MOST_NAMED if asked else MOST)
+        if not asked and len(found["trials"]) > MOST_TRIALS:
+            print_chapters(found["trials"])
+            print("\n`status NAME` lists the trials of a chapter or experiment, --json all.")
+        elif found["trials"]:
+            print_trials(found["trials"])
             print()
         print(summary(found))
     return 0
@@ -146,11 +142,10 @@ def variant_of(cell: Mapping[str, Any]) -> str:
     return ":".join((cell["label"], *cell["across"].values()))
 
 
-def print_trials(rows: Sequence[Mapping[str, Any]], most: int) -> None:
-    """The first of them, and how to see the rest."""
+def print_trials(rows: Sequence[Mapping[str, Any]]) -> None:
     lines: list[list[str]] = []
     above: tuple[str, str] = ("", "")  # names that repeat are left out
-    for row in rows[:most]:
+    for row in rows:
         experiment, variant = names = row["experiment"], quoted(row["variant"])
         outcome = row["outcome"] + ", stale" * row["stale"]
         value = "—" if row["score"] is None else f"{row['score']:.4g} {row['unit']}"
@@ -160,10 +155,27 @@ def print_trials(rows: Sequence[Mapping[str, Any]], most: int) -> None:
         above = names
     headings = ("experiment", "variant", "seed", "trial", "outcome", "score")
     print_table(headings, lines, right=("seed",))
-    if rest := rows[most:]:
-        experiments = list(dict.fromkeys(row["experiment"] for row in rest))
-        few = listed(experiments[:8]) + " …" * (len(experiments) > 8)
-        print(f"and {len(rest):,} more, of {few}: `status NAME` lists an experiment, --json all")
+
+
+def print_chapters(rows: Sequence[Mapping[str, Any]]) -> float:
+    """A line for each chapter; the share of the seeds that every variant has."""
+    chapters: dict[str, dict[tuple[str, str], list[str]]] = {}  # → variant → its trials' outcomes
+    for row in rows:
+        variants = chapters.setdefault(row["experiment"].partition("/")[0], {})
+        variants.setdefault((row["experiment"], row["variant"]), []).append(row["outcome"])
+    lines, share = [], 1.0
+    for chapter, variants in chapters.items():
+        seeds = max(map(len, variants.values()))  # what is not trained needs only one
+        seeded = [outcomes for outcomes in variants.values() if len(outcomes) == seeds]
+        done = [sum(state in STATUSES for state in outcomes) for outcomes in seeded]
+        share = min(share, min(done) / seeds)
+        reached = f"{min(done)}" if min(done) == max(done) else f"{min(done)}–{max(done)}"
+        states = Counter(state for outcomes in variants.values() for state in outcomes)
+        rest = [f"{states[state]} {state}" for state in STATES if state != "ok" and states[state]]
+        begun = f"{sum(map(bool, done))} of {len(done)}"
+        lines.append([chapter, begun, f"{reached} of {seeds}", ", ".join(rest)])
+    print_table(("chapter", "variants", "seeds", "trials"), lines)
+    return share
 
 
 def _titles(planned: Mapping[str, Any], names: Sequence[str], results: Results) -> list[str]:

@@ -1,4 +1,4 @@
-"""How sure a model is against how often it is right."""
+"""Reliability diagrams: accuracy by confidence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def panels(evidence: Evidence) -> list[Panel]:
         drawn = canvas.dressed(own.reset_index(drop=True), evidence)
         drawn = drawn.assign(value=drawn["accuracy"], **{FACET: drawn["label"]})
         means = own.drop_duplicates(TRIAL).groupby("label", sort=False)["error"].mean()
-        beside = canvas.abreast(len(means))
+        columns = canvas.abreast(len(means))
         found.append(
             Panel(
                 kind="calibration", ablation=str(name), frame=drawn, plot=plot,
@@ -56,14 +56,14 @@ def panels(evidence: Evidence) -> list[Panel]:
                 subtitle="of single labels in test",
                 note="calibration error, mean over seeds: "
                 + ", ".join(f"{canvas.cut(label, 20)} {mean:.3g}" for label, mean in means.items()),
-                size=(style.WIDTH, 1.1 + math.ceil(len(means) / beside) * (2.9 / beside + 0.25)),
+                size=(style.WIDTH, 1.1 + math.ceil(len(means) / columns) * (2.9 / columns + 0.25)),
             )
         )  # fmt: skip
     return found
 
 
 def pooled(own: pd.DataFrame) -> pd.DataFrame:
-    """The bins of all seeds together, without those of too few labels."""
+    """The bins of all seeds together, without bins of too few labels."""
     known = own[own["count"] > 0]
     weighted = known[["confidence", "accuracy"]].mul(known["count"], axis=0)
     sums = weighted.assign(count=known["count"]).groupby(known["lower"]).sum()

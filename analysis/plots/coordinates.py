@@ -1,4 +1,4 @@
-"""What is drawn as lines: learning curves, measurements, scores and times along a coordinate."""
+"""Panels of lines: learning curves, and measurements, scores and times along a coordinate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ READ = {
     "past": "length, in trained lengths",
     "removed": "share of heads removed",
 }
-"""Coordinates along which a model is measured, and what their axis is called."""
+"""Coordinates along which a model is measured → name of the axis."""
 TIMED = ("layer_time", "step_time", "generation_time", "latency", "saved_bytes", "peak_memory")
 SHARES = ("flops_share", "time_share", "preset_flops_share")
 MULTIPLIED = 3  # times the smallest level: from there on levels are multiplied, not added
@@ -42,7 +42,7 @@ PLACE = [*PANEL, "label", "x"]
 
 
 def learning(evidence: Evidence) -> list[Panel]:
-    """Validation loss of every experiment that was trained; with factors, at their last levels."""
+    """Validation loss of every trained experiment; with factors, at their last levels."""
     points = _validation(evidence.loaded)
     drawn = points[points["value"].notna()].drop_duplicates(["ablation", "across"])
     found = []
@@ -69,7 +69,7 @@ def learning(evidence: Evidence) -> list[Panel]:
 
 
 def _validation(loaded: Loaded) -> pd.DataFrame:
-    """The loss at each evaluation; a seed that broke down before the first has none."""
+    """The loss at each evaluation; a seed that failed before the first has a row without one."""
     frame, keys = loaded.readings, [*VARIANT, "seed"]
     is_loss = (frame["metric"] == "loss") & (frame["split"] == "valid") & frame["step"].notna()
     rows = frame[is_loss][[*keys, "status", "unit", "step", "value"]].rename(columns={"step": "x"})
@@ -82,7 +82,7 @@ def _validation(loaded: Loaded) -> pd.DataFrame:
 
 
 def _means(variant: pd.DataFrame) -> list[Row]:
-    """Of one variant, at each step that every seed that ended well has reached."""
+    """The means of one variant at the steps that every seed with status ok has reached."""
     fine = variant[~variant["is_lost"] & variant["value"].notna()]
     return [
         {**here.iloc[0].to_dict(), "seed": None, **canvas.mean_of(here["value"])}
@@ -95,13 +95,13 @@ def _means(variant: pd.DataFrame) -> list[Row]:
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """Everything that has a value at several places of a coordinate."""
+    """Every metric with values at several places along a coordinate."""
     return [panel for of in (_read, _crossed, _walked, _shares) for panel in of(evidence)]
 
 
 def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
-    """A row for each place of a curve, of trials that ended well: where a seed has no number,
-    there is no mean of the others either, but a reason."""
+    """A row for each point of a curve, from trials with status ok; if one seed has no value there,
+    the point has a reason instead of a mean."""
     frame = evidence.loaded.readings
     single = frame["values"].isna() & frame["samples"].isna() & frame["session"].isna()
     placed = frame[[name for name in coordinates if name in frame]].notna().any(axis=1)
@@ -137,7 +137,7 @@ def _panel(
     frame: pd.DataFrame, evidence: Evidence, title: str, subtitle: str, x_label: str,
     of: str = "seeds", **attrs: Any,
 ) -> Panel:  # fmt: skip
-    """A panel of lines, drawn as high as their names need."""
+    """A panel of lines, high enough for the names beside it."""
     drawn = canvas.dressed(frame.reset_index(drop=True), evidence)
     for column in {"points", "lost"} - set(drawn):
         drawn[column] = [[] for _ in range(len(drawn))]
@@ -152,13 +152,13 @@ def _panel(
 
 
 def _split(frame: pd.DataFrame, keys: Sequence[str]) -> list[pd.DataFrame]:
-    """A frame for each group in which something was found at several places."""
+    """A frame for each group with values at several places."""
     groups = [own.copy() for _, own in frame.groupby(list(keys), sort=False)]
     return [own for own in groups if own[own["value"].notna()]["x"].nunique() > 1]
 
 
 def _read(evidence: Evidence) -> list[Panel]:
-    """Along depth, width of a head, source, length past the trained one, and heads removed."""
+    """Metrics along depth, head width, source length, length past training, and heads removed."""
     frame = points(evidence, list(READ))
     frame = frame[(frame["along"] != "past") | frame["metric"].str.endswith("_ratio")]
     is_removed, by = frame["along"] == "removed", frame["series"].str.removeprefix("by: ")
@@ -205,7 +205,7 @@ def _crossed(evidence: Evidence) -> list[Panel]:
 
 
 def _by_factor(loaded: Loaded, name: str, entry: Row) -> pd.DataFrame:
-    """Every trial of an experiment with factors that has ended, once for each factor."""
+    """Every ended trial of an experiment with factors, repeated for each factor."""
     known = {crossing(cell["across"]): cell["across"] for cell in entry["cells"]}
     cells, keys = loaded.cells, [*VARIANT, "seed"]
     final, trivial = (
@@ -235,15 +235,15 @@ def _by_factor(loaded: Loaded, name: str, entry: Row) -> pd.DataFrame:
 
 
 def _of_seeds(own: pd.DataFrame) -> Row:
-    """One place of a line: the mean over the seeds that ended well, each of them, and the lost."""
+    """One point of a line: the mean of the seeds with status ok, each of them, and the failed."""
     fine = own[~own["is_lost"] & own["value"].notna()]["value"].tolist()
     lost = own[own["is_lost"]]["value"].fillna(math.inf).tolist()
     return {**own.iloc[0].to_dict(), **canvas.mean_of(fine), "points": fine, "lost": lost}
 
 
 def _walked(evidence: Evidence) -> list[Panel]:
-    """Times and bytes by length or position, and of what is counted what an experiment is about;
-    of times also where a line and the baseline change places."""
+    """Times and bytes by length or position, and counts that are an experiment's metric; times also
+    show where a line crosses the baseline."""
     frame, loaded = curves(evidence), evidence.loaded
     own_metric = {name: entry["metric"]["name"] for name, entry in loaded.experiments.items()}
     is_shown = frame["metric"].isin(TIMED) | (frame["metric"] == frame["ablation"].map(own_metric))
@@ -272,8 +272,8 @@ def _walked(evidence: Evidence) -> list[Panel]:
 
 
 def _shares(evidence: Evidence) -> list[Panel]:
-    """Shares of the work or the time by the length: of a variant a line for each of its components,
-    of published models a line for what mixing takes of each."""
+    """Shares of work or time by length: a line for each component of a variant, and for published
+    models a line for each model's share of mixing."""
     frame, rows = evidence.loaded.readings, []
     for row in frame[frame["metric"].isin(SHARES)].to_dict("records"):
         part, preset = row["at"].get("part"), row["at"].get("preset")

@@ -1,4 +1,4 @@
-"""Each variant against its baseline, a row each: differences of scores, and ratios of times."""
+"""A row for each variant: its difference of scores, or ratio of times, to the baseline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CAPTION = (
 )
 SPEED_CAPTION = (
     "Time over the baseline's, taken in the same blocks. Large dot: mean over processes; bar: 95 % "
-    "interval, at least as wide as the baseline's beside itself. Orange: slower, blue: faster."
+    "interval, at least as wide as the baseline's against itself. Orange: slower, blue: faster."
 )
 OVERVIEW_CAPTION = (
     "What changing one piece does to a score: the largest differences of each axis, in per cent of "
@@ -44,7 +44,7 @@ LETTERS = 22  # of a name
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """Differences of every experiment that has some."""
+    """A forest of differences for each experiment."""
     found = []
     for (name, unit), own in evidence.contrasts.groupby(["ablation", "unit"], sort=False):
         if not (own["n"] > 0).any():
@@ -56,7 +56,7 @@ def panels(evidence: Evidence) -> list[Panel]:
         frame = own.assign(
             value=own["difference"],
             lost=[lost.get((row["label"], row["across"]), []) for row in rows],
-            beside=[beside(row, is_even) for row in rows],
+            words=[words_of(row, is_even) for row in rows],
         ).reset_index(drop=True)
         frame = frame.rename(columns={"differences": "points"})
         sides = ("worse", "better") if first["better"] == "higher" else ("better", "worse")
@@ -77,7 +77,7 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def _lost(loaded: Loaded, experiment: str) -> dict[tuple[str, str], list[float]]:
-    """(label, factors) → what its failed seeds came to, less the baseline's same seed."""
+    """Variant and factors → final scores of failed seeds minus the baseline's in the same seed."""
     entry = loaded.experiments[experiment]
     final = final_scores(loaded, experiment, entry["metric"]["name"], entry["metric"]["split"])
     is_base = (final["label"] == entry["control"]) & (final["status"] == FINE)
@@ -88,8 +88,8 @@ def _lost(loaded: Loaded, experiment: str) -> dict[tuple[str, str], list[float]]
     return apart.groupby([both["label"], both["across"]]).apply(list).to_dict()
 
 
-def beside(row: Row, is_even: bool) -> str:
-    """What dots and bars cannot show: a tie, what failed, what is still to be run."""
+def words_of(row: Row, is_even: bool) -> str:
+    """Words at the right of a row: a tie, failed seeds, seeds still missing."""
     baseline = row["control_failures"] and f"baseline: {row['control_failures']}"
     words = [each for each in (row["failures"], baseline) if each]
     if row["mark"] not in SILENT:
@@ -102,7 +102,7 @@ def beside(row: Row, is_even: bool) -> str:
 
 
 def speed_panels(evidence: Evidence) -> list[Panel]:
-    """Ratios of every experiment and machine that was timed at few places."""
+    """A forest of time ratios for each experiment and machine, without points of curves."""
     frame = evidence.speeds
     is_itself = (frame["label"] == frame["control"]) & (frame["against"] == frame["control"])
     timed = frame[~is_itself & (frame["n"] > 0) & ~on_curves(evidence)]
@@ -112,7 +112,7 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
         seeds = (", seed " + own["seed"].astype(str)).where(several, "")
         elsewhere = (" over " + own["against"]).mask(own["against"] == own["control"], "")
         rows = own.assign(
-            value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), beside="",
+            value=own["ratio"], name=own["name"] + seeds, lost=[[]] * len(own), words="",
             points=[np.exp(logs).tolist() for logs in own["logs"]],
             mark=np.select([own["low"] > 1, own["high"] < 1], ["worse", "better"], "not resolved"),
             group=own["metric"].str.replace("_", " ") + ", " + own["at"] + elsewhere,
@@ -135,7 +135,7 @@ def speed_panels(evidence: Evidence) -> list[Panel]:
 
 
 def overview_panels(evidence: Evidence) -> list[Panel]:
-    """The largest differences of the six axes in per cent of the baseline, on one sheet."""
+    """The largest differences of the six axes on one sheet, in per cent of the baseline."""
     names = by_chapter(evidence.loaded)
     frame = pd.DataFrame([row for axis in AXES for row in _largest(evidence, axis, names)])
     if frame.empty:
@@ -154,7 +154,7 @@ def overview_panels(evidence: Evidence) -> list[Panel]:
 
 
 def _largest(evidence: Evidence, axis: str, names: Mapping[str, Sequence[str]]) -> list[Row]:
-    """The largest differences of an axis, a variant of a task once."""
+    """The largest differences of an axis, each variant once for each task."""
     frame = evidence.contrasts
     about = frame["ablation"].isin(names.get(axis, []))
     is_shown = about & frame["trained"].astype(bool) & (frame["n"] >= stats.LEAST)
@@ -170,14 +170,14 @@ def _largest(evidence: Evidence, axis: str, names: Mapping[str, Sequence[str]]) 
     largest = largest.drop_duplicates(["name", "task"])[:MOST]
     words = [f"{value:+.0f} %".replace("-", "−") for value in largest["value"]]
     group = f"{CHAPTERS[axis]}, over {'; '.join(largest['control'].unique())}"
-    shown = largest.assign(beside=words, group=group)
-    shown["beside"] = shown["beside"].mask(shown["mark"] == stats.TIE, "tie")
+    shown = largest.assign(words=words, group=group)
+    shown["words"] = shown["words"].mask(shown["mark"] == stats.TIE, "tie")
     columns = ["ablation", "label", "n", "mark", "control", "name", "value", "low", "high"]
-    return shown[[*columns, "points", "lost", "beside", "group"]].to_dict("records")
+    return shown[[*columns, "points", "lost", "words", "group"]].to_dict("records")
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """A row for each variant, downwards; where `group` says so, under headings."""
+    """A row for each variant from top to bottom, under headings if there is a `group`."""
     import seaborn as sns
 
     base = 1.0 if frame.attrs.get("ratio") else 0.0
@@ -213,7 +213,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def _row(ax: Axes, row: Row) -> None:
-    """Mean and interval; crosses for seeds that failed; a word at the right where one is needed."""
+    """Mean and interval, crosses for failed seeds, and words at the right."""
     colour, y = COLOURS.get(row["mark"], style.TIE), row["y"]
     ax.plot([row["low"], row["high"]], [y, y], color=colour, lw=style.BAR, zorder=4)
     if row["n"] != 2:
@@ -225,9 +225,9 @@ def _row(ax: Axes, row: Row) -> None:
         )  # fmt: skip
     for value in row["lost"]:
         ax.plot(value, y + 0.3, "x", ms=3.5, mew=0.9, color=style.WORSE, zorder=4)
-    if row["beside"]:
+    if row["words"]:
         ax.text(
-            1.02, y, canvas.cut(row["beside"], 24), transform=ax.get_yaxis_transform(),
+            1.02, y, canvas.cut(row["words"], 24), transform=ax.get_yaxis_transform(),
             size=style.NOTE, color=style.TEXT, va="center",
         )  # fmt: skip
 

@@ -32,7 +32,7 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`row`, `column`, `value`: one picture."""
+    """Draw `value` by `row` and `column`."""
     import seaborn as sns
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
@@ -57,7 +57,7 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
 def _panel(
     experiment: object, cells: list[Row], title: str, subtitle: str, note: str, **attrs: Any
 ) -> Panel:
-    """Pictures that share a scale, one for each facet."""
+    """A picture for each facet, all on one scale."""
     frame = pd.DataFrame(cells)
     frame.attrs |= {"signed": False, **attrs}
     facets = frame[FACET].nunique()
@@ -76,8 +76,8 @@ def _arrays(loaded: Loaded, metric: str) -> pd.DataFrame:
 
 
 def _attention(loaded: Loaded) -> list[Panel]:
-    """Attention weights of each experiment's baseline, first seed, in one example: a panel for the
-    last layer of each stack and kind."""
+    """Attention weights of each experiment's baseline in one example: a panel for the last layer of
+    each stack and kind, first seed."""
     shown, found = _arrays(loaded, "attention"), []
     baselines = shown["ablation"].map({k: e["control"] for k, e in loaded.experiments.items()})
     shown = shown[(shown["status"] == FINE) & (shown["label"] == baselines)]
@@ -143,7 +143,7 @@ def _surfaces(loaded: Loaded) -> list[Panel]:
 
 
 def _positions(loaded: Loaded) -> list[Panel]:
-    """The cosine between any two positions, of each variant's first seed."""
+    """The cosine between any two positions, for each variant's first seed."""
     shown, places = _arrays(loaded, "position_similarity"), list(range(MOST))
     shown = shown[shown["status"] == FINE].drop_duplicates(VARIANT)
     return [
@@ -154,7 +154,7 @@ def _positions(loaded: Loaded) -> list[Panel]:
                 for row in own.to_dict("records")
                 for cell in _cells(row, places, places, row["label"])
             ],
-            canvas.heading(name, across, "how alike positions are"),
+            canvas.heading(name, across, "similarity of positions"),
             "cosine between the vectors of two positions",
             "first seed; blue −1, white 0, orange +1",
             signed=True, least=-1.0, most=1.0, across=5, down=5,
@@ -164,7 +164,7 @@ def _positions(loaded: Loaded) -> list[Panel]:
 
 
 def _cells(row: Row, across: list[Any], down: list[Any], facet: str) -> list[Row]:
-    """A cell for each number of a matrix; None is an empty one."""
+    """A cell for each number of a matrix; None is an empty cell."""
     values = np.array(row["values"], dtype=float)[: len(across), : len(down)]
     who = variant_name(row["label"], row["across"])
     return [

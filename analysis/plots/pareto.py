@@ -1,4 +1,4 @@
-"""Score against cost: every variant of a task that was scored on the same data, and the front."""
+"""Score against cost of every variant scored on the same data, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEYS = ["task", "metric_label", "split", "unit", "better", "data"]
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """A panel for each task and score: of the data that most variants were trained on."""
+    """A panel for each task and score, for the data that most variants share."""
     found, seen = [], set()
     groups = _variants(evidence).groupby(KEYS, sort=False)
     for (task, label, _, unit, better, data), own in sorted(groups, key=lambda each: -len(each[1])):
@@ -51,7 +51,7 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def _variants(evidence: Evidence) -> pd.DataFrame:
-    """Every variant that was trained, once: of equal settings that of most seeds."""
+    """Every trained variant; of equal settings the one with the most seeds."""
     records, rows = evidence.loaded.records, []
     compared = set(evidence.contrasts["ablation"])
     for row in evidence.variants.to_dict("records"):
@@ -79,7 +79,7 @@ def _variants(evidence: Evidence) -> pd.DataFrame:
 
 
 def _front(own: pd.DataFrame) -> list[bool]:
-    """Cheapest first, each better than all before it; a mean of survivors is no mean."""
+    """Which variants beat everything cheaper; one with failed seeds is never on the front."""
     sign = 1 if own["better"].iloc[0] == "lower" else -1
     rows = own.reset_index(drop=True)
     ranked = rows[~rows["is_broken"].astype(bool) & rows["value"].notna()]
@@ -90,7 +90,7 @@ def _front(own: pd.DataFrame) -> list[bool]:
 
 
 def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """`cost`, `value`, `low`, `high`, `is_front`, `is_broken`, `name`."""
+    """Draw `cost`, `value`, `low`, `high`, `is_front`, `is_broken` and `name`."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     front = frame[frame["is_front"]].sort_values("cost")

@@ -1,8 +1,8 @@
-"""What papers report beside what was found here: each over its own baseline, never blended.
+"""Published numbers beside ours, each relative to its own baseline.
 
-perplexity: over the baseline's, exp(loss − its loss), seed by seed
-gain:       of what the baseline is better than an answer without looking, the share
-past:       perplexity at a length over that at the trained one
+perplexity: exp(loss − the baseline's loss), seed by seed
+gain:       (trivial − score) / (trivial − the baseline's score)
+past:       perplexity at a length over that at the trained length
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ QUANTITIES = {
 
 
 def panels(evidence: Evidence) -> list[Panel]:
-    """A panel for each topic and experiment of this folder that is about it."""
+    """A panel for each topic and each experiment about it."""
     topics = yaml.safe_load(NUMBERS.read_text(encoding="utf-8")).values()
     return [
         panel
@@ -64,7 +64,7 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
     )  # fmt: skip
     drawn.attrs |= {"level": 1.0, "x_log": bool(frame["x"].min() > 0), "y_log": is_past}
     drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("across", "")}
-    measured = drawn[is_ours & (drawn["n"] > 1)]  # at its own baseline a ratio is 1 by definition
+    measured = drawn[is_ours & (drawn["n"] > 1)]  # the ratio of a baseline to itself is 1
     return Panel(
         kind="published", ablation=name, frame=drawn, plot=lines.plot,
         title=canvas.heading(name, topic["title"]), subtitle=QUANTITIES[topic["quantity"]],
@@ -74,7 +74,7 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
 
 
 def _row(label: str, x: float, tick: str, seeds: list[float]) -> Row:
-    """A point with the interval over its seeds, where there are enough of them."""
+    """A point with the interval over its seeds."""
     return {"label": label, "x": x, "tick": tick, "points": seeds, **canvas.mean_of(seeds)}
 
 
@@ -88,13 +88,12 @@ def _theirs(topic: Row) -> list[Row]:
         ]
     own = {each: [value / values[baseline]] for each, value in values.items()}
     if topic["quantity"] == "gain":
-        return [_row(k, float(i), topic["told"][k], v) for i, (k, v) in enumerate(own.items())]
+        return [_row(k, float(i), topic["names"][k], v) for i, (k, v) in enumerate(own.items())]
     return [_row("", float(at), f"{at:g}", value) for at, value in own.items()]
 
 
 def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
-    """Our variants by what they set, and of each exp(loss − the baseline's loss); of two variants
-    that set the same, the first in the plan."""
+    """Perplexity ratios of our variants by the number they set; of equal ones the first counts."""
     loaded = evidence.loaded
     entry, found = loaded.experiments[name], dict[float, Row]()
     split = entry["metric"]["split"]
@@ -122,8 +121,7 @@ def _setting(loaded: Loaded, variant: Variant, paths: list[str]) -> float | None
 
 
 def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:
-    """Of what the baseline is better than an answer without looking, the share that a variant
-    keeps; a seed that is stuck or diverged keeps nothing."""
+    """The gain of our variants by name; a seed that is stuck or diverged gains nothing."""
     loaded, metric = evidence.loaded, evidence.loaded.experiments[name]["metric"]
 
     def reached(label: str, kind: str = "") -> list[float]:
@@ -140,12 +138,12 @@ def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:
         ended = [*loaded.outcomes.get((name, label, ""), {}).values()]
         kept = [float((nothing - value) / whole) for value in reached(label)]
         kept += [0.0] * (ended.count("stuck") + ended.count("diverged"))
-        rows += [_row(label, float(i), topic["told"][label], kept)] if kept else []
+        rows += [_row(label, float(i), topic["names"][label], kept)] if kept else []
     return rows
 
 
 def _by_length(evidence: Evidence, name: str, topic: Row) -> list[Row]:
-    """Of the variants that the paper has as well; at the trained length it is 1 by definition."""
+    """Ratios past the trained length of the variants in the paper; at that length they are 1."""
     frame = points(evidence, ["past"])
     frame = frame[(frame["ablation"] == name) & (frame["across"] == "") & frame["value"].notna()]
     frame = frame[frame["metric"] == "perplexity_ratio"].sort_values("x")

@@ -121,7 +121,7 @@ def test_several_processes_draw_the_same_bytes(
 
 
 def row(name: str, value: float, mark: str, **more: Any) -> dict[str, Any]:
-    told = {"low": value - 0.1, "high": value + 0.1, "n": 3, "lost": [], "beside": ""}
+    told = {"low": value - 0.1, "high": value + 0.1, "n": 3, "lost": [], "words": ""}
     points = [value - 0.05, value, value + 0.05]
     return {"name": name, "value": value, "mark": mark, "points": points, **told, **more}
 
@@ -140,11 +140,11 @@ def test_a_forest_draws_what_stands_in_its_frame() -> None:
         [
             row("worse", 1.0, "worse", lost=[1.5]),
             row("better", -1.0, "better"),
-            row("tie", 0.01, "tie", beside="tie"),
+            row("tie", 0.01, "tie", words="tie"),
             row("single", 0.4, "few seeds", n=1, low=np.nan, high=np.nan, points=[0.4]),
             row("pair", 0.6, "few seeds", n=2, low=np.nan, high=np.nan, points=[0.5, 0.7]),
             row(
-                "none", np.nan, "not run", n=0, low=np.nan, high=np.nan, points=[], beside="not run"
+                "none", np.nan, "not run", n=0, low=np.nan, high=np.nan, points=[], words="not run"
             ),
         ]
     )

@@ -87,7 +87,7 @@ def test_failed_seeds_are_told_marked_at_what_they_came_to_and_in_no_mean(
     assert the(every, "forest", "position").set_index("label").loc["alibi", "n"] == 4
     lost = the(every, "forest", "norm").set_index("label").loc["no norm"]
     assert math.isnan(lost["value"])
-    assert lost["beside"] == "5 of 5 diverged"
+    assert lost["words"] == "5 of 5 diverged"
     folder.ablation("norm", ["pre", "post"], seeds=[0, 1, 2, 3])
     for seed in range(4):
         folder.record("pre", seed, 0.2 + 0.01 * seed)
@@ -95,7 +95,7 @@ def test_failed_seeds_are_told_marked_at_what_they_came_to_and_in_no_mean(
         folder.record("post", seed, 0.9 if is_stuck else 0.3, status="stuck" if is_stuck else "ok")
     (panel,) = plots.panels(gather(folder.root), ["forest"])
     (row,) = panel.frame.to_dict("records")
-    assert row["beside"] == "1 of 4 stuck"
+    assert row["words"] == "1 of 4 stuck"
     assert row["lost"] == pytest.approx([0.9 - 0.23])
     assert row["points"] == pytest.approx([0.1, 0.09, 0.08])
     assert row["value"] == pytest.approx(0.09)

@@ -381,7 +381,7 @@ def test_times_are_judged_from_three_processes_on_and_need_a_copy_of_the_baselin
     for readings, reason in (
         (timed(2.0, processes=2), "timed in 2 processes; 3 are needed"),
         ([], "not timed at the places that it looks at"),
-        (alone, "not timed beside a copy of itself"),
+        (alone, "not timed against a copy of itself"),
     ):
         assert finding(times(readings, says_)).reason == reason
 

@@ -65,13 +65,14 @@ def check(example: list[str]) -> None:
     find_profile(getattr(options, "profile", "quick"))
     if options.command == "describe":
         return
-    variants = options.names if options.command == "diff" else []
+    variants = getattr(options, "variants", [])
     if ":" in getattr(options, "trial", ""):
         variants = [options.trial]
     for variant in variants:
         experiment, _, rest = variant.partition(":")
         assert rest.partition(":")[0] in read_experiment(find(experiment)[experiment]).variants
-    names = [word.partition(":")[0] for word in options.names if not word.endswith(".yaml")]
+    named = getattr(options, "names", variants)
+    names = [word.partition(":")[0] for word in named if not word.endswith(".yaml")]
     if hasattr(options, "claim"):
         assert names_of(options) == options.names or options.claim
     if names:

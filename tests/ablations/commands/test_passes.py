@@ -42,8 +42,8 @@ class Stopped(InProcess):
 RUNS = [
     # trials until Ctrl-C; what the terminal says; what the page says
     (1, "Stopped in pass 1 of 3", "0 of 3", "1 of 6"),
-    (1, "Pass 1 of 3", "1 of 3", "2 of 6"),
-    (2, "Pass 2 of 3", "2 of 3", "4 of 6"),
+    (1, "Pass 1 of 3 is done.", "1 of 3", "2 of 6"),
+    (2, "Pass 2 of 3 is done.", "2 of 3", "4 of 6"),
     (9, "6 trials in ", "3 of 3", "6 of 6"),
 ]
 

@@ -12,14 +12,12 @@ from in_process import InProcess
 from small import held, question
 
 from ablations.jobs import Setting, TrainingJob
-from ablations.launch import Changed, Job
+from ablations.launch import Job
 from ablations.launch.local import LocalLauncher
 from ablations.plan import Plan, make_plan
 from ablations.runner import run
-from ablations.signals import StopRequest
 from ablations.store.record import Record
 from ablations.store.results import Results
-from ablations.worker import train_rank
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -85,14 +83,6 @@ def test_a_training_asks_for_a_core_and_an_accelerator_for_each_device(
     setting = Setting(plan, results, "cuda", [], accelerators=1.0, workers=4)
     shares = [setting.share(devices) for devices in (1, 3)]
     assert shares == [0.25, 3.0], "several are a trial's own, whatever shares a single one"
-
-
-def test_a_process_that_has_imported_other_code_trains_nothing(plan: Plan, tmp_path: Path) -> None:
-    job = job_of(plan, Results(tmp_path / "out"), "cpu")
-    (asked,) = job.payload["trials"]
-    other = {**job.payload, "trials": [{**asked, "code": {"model/norms.py": "0" * 12}}]}
-    with pytest.raises(Changed, match=r"model/norms\.py changed"):
-        train_rank(other, lambda *_: None, StopRequest())
 
 
 def test_what_is_only_measured_is_measured_on_one_device(
