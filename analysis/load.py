@@ -254,8 +254,9 @@ def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
     """Each planned trial as a row, and the evaluations that it needs."""
     for name, entry in plan["experiments"].items():
         for cell in entry["trials"]:
-            own = {key: cell[key] for key in ("variant", "seed", "trial", "settings")}
-            yield {**own, "experiment": name, "factors": crossing(cell["factors"])}, cell["sources"]
+            own = {key: cell[key] for key in ("variant", "seed", "settings")}
+            own |= {"trial": cell["id"], "experiment": name}
+            yield {**own, "factors": crossing(cell["factors"])}, cell["sources"]
 
 
 def _mismatch(cell: Row, record: Record) -> str | None:

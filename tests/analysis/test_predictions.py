@@ -355,7 +355,7 @@ def times(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "baseline_again", "other", "between", "expected"),
+    ("ratio", "twin", "other", "between", "expected"),
     [
         (2.0, 0.01, 0.01, [1.5, None], S),
         (2.0, 0.01, 0.01, [None, 1.5], R),

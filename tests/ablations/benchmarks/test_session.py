@@ -34,6 +34,15 @@ from ablations.measurement import Benchmark, Metric, Place
 from ablations.store.record import Measurement
 from model.config import ConfigError
 
+MEMORY: list[tuple[str, Exception]] = [
+    ("built", MemoryError()),
+    (
+        "called",
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate: 7 b\nmore"),
+    ),
+    ("called", RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")),
+]
+
 Takes = Callable[[Place], float]
 """Where it is timed → seconds of a call; it may raise instead."""
 QUICK: Takes = lambda at: 0.0625  # noqa: E731
@@ -128,28 +137,17 @@ def test_what_would_take_too_long_is_not_tried_and_the_others_go_on() -> None:
     assert ("slow", 80) not in Planted.log, "it is not even built"
 
 
-@pytest.mark.parametrize(
-    ("where", "error"),
-    [
-        ("built", MemoryError()),
-        (
-            "called",
-            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 7 b\nmore"),
-        ),
-        ("called", RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")),
-    ],
-    ids=["MemoryError", "allocator", "accelerator"],
-)
-def test_running_out_of_memory_costs_the_candidate_alone(where: str, error: Exception) -> None:
-    failing = raising(error)
-    build = {"a": failing} if where == "built" else {}
-    takes = {"a": QUICK if where == "built" else failing, "b": QUICK}
-    found = run(LENGTHS[0], takes=takes, build=build)
-    (bad,) = found["a"]
-    assert (bad.samples, bad.value) == (None, None)
-    assert (bad.reason or "").startswith("out of memory: ")
-    assert "\n" not in (bad.reason or "")
-    assert len(times(found["b"])[0].samples or []) == 5
+def test_running_out_of_memory_costs_the_candidate_alone() -> None:
+    for where, error in MEMORY:
+        failing = raising(error)
+        build = {"a": failing} if where == "built" else {}
+        takes = {"a": QUICK if where == "built" else failing, "b": QUICK}
+        found = run(LENGTHS[0], takes=takes, build=build)
+        (bad,) = found["a"]
+        assert (bad.samples, bad.value) == (None, None)
+        assert (bad.reason or "").startswith("out of memory: ")
+        assert "\n" not in (bad.reason or "")
+        assert len(times(found["b"])[0].samples or []) == 5
 
 
 # Beside whom.
