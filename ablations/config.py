@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ablations.store.files import open_file, read_file
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from model.config import ConfigError, nearest, validate
 from model.strict_yaml import Source, parse_value, parse_yaml
 
@@ -182,9 +182,9 @@ def resolve_trial(tree: Mapping[str, Any]) -> dict[str, Any]:
             problems += error.problems
     if problems:
         raise ConfigError(_with_right_paths(problems, tree))
-    if problems := _file_problems(resolved["task"], TASK.part(resolved["task"]["name"]).files):
+    if problems := _file_problems(resolved["task"], TASK.component(resolved["task"]["name"]).files):
         raise ConfigError(problems)
-    model_facts(freeze(resolved["model"]), freeze(resolved["task"]))
+    model_facts(canonical_json(resolved["model"]), canonical_json(resolved["task"]))
     return resolved
 
 

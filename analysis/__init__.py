@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # libraries are loaded when one of these is called
 
 
 def frame(results: str | Path) -> pd.DataFrame:
-    """Every measurement of a results folder, a row each; see tables/readings.md for the columns."""
+    """Every measurement of a results folder, a row each; tables/measurements.md has the columns."""
     from analysis import tables
     from analysis.load import load
 

@@ -57,16 +57,16 @@ def wide_table(evidence: Evidence, names: Sequence[str]) -> pd.DataFrame:
     entries = {name: evidence.loaded.experiments[name] for name in names}
     if not entries:
         return pd.DataFrame()
-    baseline, _ = Counter(entry["control"] for entry in entries.values()).most_common(1)[0]
+    baseline, _ = Counter(entry["baseline"] for entry in entries.values()).most_common(1)[0]
     of_each, speeds = (
-        frame[frame["ablation"].isin(entries) & (frame["control"] == baseline)]
+        frame[frame["experiment"].isin(entries) & (frame["baseline"] == baseline)]
         for frame in (evidence.variants, evidence.speeds)
     )
-    trained = of_each[of_each["trained"].astype(bool) & (of_each["across"] == "")]
-    sizes = trained.groupby(["task", "ablation"], sort=False).size().reset_index(name="size")
+    trained = of_each[of_each["trained"].astype(bool) & (of_each["factors"] == "")]
+    sizes = trained.groupby(["task", "experiment"], sort=False).size().reset_index(name="size")
     sizes = sizes.sort_values("size", ascending=False, kind="stable")
-    chosen = sizes.drop_duplicates("task")["ablation"].sort_index()
-    scored = [trained[trained["ablation"] == name].set_index("label") for name in chosen]
+    chosen = sizes.drop_duplicates("task")["experiment"].sort_index()
+    scored = [trained[trained["experiment"] == name].set_index("variant") for name in chosen]
     columns = [_scores(evidence, own, len(scored) > 1) for own in scored]
     columns += [_costs(scored[0])] if scored else []
     columns += [_speeds(speeds)] if len(speeds) else []
@@ -86,14 +86,14 @@ def _scores(evidence: Evidence, own: pd.DataFrame, several: bool) -> pd.DataFram
     """One task: score, difference with its mark, and how many seeds learn."""
     first, frame = own.iloc[0], evidence.contrasts
     task = f"{first['task']}: " if several else ""
-    frame = frame[(frame["ablation"] == first["ablation"]) & (frame["across"] == "")]
-    compared = {row["label"]: row for row in frame.to_dict("records")}
+    frame = frame[(frame["experiment"] == first["experiment"]) & (frame["factors"] == "")]
+    compared = {row["variant"]: row for row in frame.to_dict("records")}
     unit = next((unit for unit in own["unit"] if unit), "")
     rows = {}
     for label, row in own.to_dict("index").items():
         other = compared.get(label)
         rows[label] = {
-            f"{task}{first['metric_label']}{after_heading(unit)}": tables.score(row),
+            f"{task}{first['metric_title']}{after_heading(unit)}": tables.score(row),
             f"{task}difference": tables.difference(other) if other else "",
             f"{task}mark": other["mark"] if other else "",
             f"{task}seeds that learn": _learn(row["outcomes"]),
@@ -118,15 +118,15 @@ def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
     found: dict[str, dict[str, str]] = {}
 
     def put(heading: str, rows: pd.DataFrame, cell: Callable[[Row], str]) -> None:
-        found[heading] = {row["label"]: cell(row) for row in rows.to_dict("records")}
+        found[heading] = {row["variant"]: cell(row) for row in rows.to_dict("records")}
 
-    places = pd.DataFrame(speeds["place"].tolist(), index=speeds.index)
+    places = pd.DataFrame(speeds["coordinates"].tolist(), index=speeds.index)
     places = places.reindex(columns=["length", "position", "batch", "pass", "cache"])
     frame = speeds.join(places).sort_values("batch", kind="stable")
     step = frame[(frame["metric"] == "step_time") & (frame["pass"] != "forward")]
-    step = step.drop_duplicates(["label", "length"], keep="last")
+    step = step.drop_duplicates(["variant", "length"], keep="last")
     token = frame[(frame["metric"] == "latency") & (frame["cache"] == "kept")]
-    token = token.drop_duplicates(["label", "position"], keep="last")
+    token = token.drop_duplicates(["variant", "position"], keep="last")
     put("training tokens/s", _furthest(step, "length"), lambda row: count(row["tokens_per_second"]))
     put(
         "decoding tokens/s",
@@ -136,7 +136,7 @@ def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
     put(
         "memory",
         _furthest(step, "length"),
-        lambda row: memory(row["peak_memory"], row["control_peak_memory"]),
+        lambda row: memory(row["peak_memory"], row["baseline_peak_memory"]),
     )
     for length, own in step.groupby("length"):
         put(
@@ -152,8 +152,8 @@ def _speeds(speeds: pd.DataFrame) -> pd.DataFrame:
 def _furthest(frame: pd.DataFrame, along: str) -> pd.DataFrame:
     """The rows at the greatest length at which every variant has a time."""
     known = frame[frame["seconds"].notna()]
-    reached = known.groupby(along)["label"].nunique()
-    whole = reached[reached == frame["label"].nunique()]
+    reached = known.groupby(along)["variant"].nunique()
+    whole = reached[reached == frame["variant"].nunique()]
     return known[known[along] == whole.index.max()]
 
 

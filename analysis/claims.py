@@ -32,7 +32,7 @@ class Finding:
     """What was measured for one prediction, and the verdict of its interval."""
 
     prediction: Prediction
-    word: str
+    verdict: str
     reason: str
     shows: str
     effect: float
@@ -108,7 +108,7 @@ def finding(case: Case) -> Finding:
     units, pending = case.ready()
     found = measure(case, units)
     needed = math.nan if pending else found.needed
-    word = UNDECIDED if pending else found.word
+    word = UNDECIDED if pending else found.verdict
     reason = pending or found.reason or (AT_EDGE if word == UNDECIDED else "")
     is_open = word == UNDECIDED and not pending
     shows = found.shows or case.prediction.shows
@@ -118,7 +118,7 @@ def finding(case: Case) -> Finding:
     has_unit = shows in ("difference", "growth with each doubling", "value")
     return Finding(
         prediction=case.prediction,
-        word=word,
+        verdict=word,
         reason=reason,
         shows=shows,
         effect=shown(found.effect),
@@ -147,14 +147,14 @@ def judge(found: Sequence[Finding]) -> tuple[str, str]:
         if not each.is_ready:
             return UNDECIDED, each.reason
     for each in found:
-        if each.role == "requires" and each.word != SUPPORTED:
-            return UNDECIDED, f"what it requires is {each.word}: {_subject(each.prediction)}"
-    words = {each.word for each in predicted}
+        if each.role == "requires" and each.verdict != SUPPORTED:
+            return UNDECIDED, f"what it requires is {each.verdict}: {_subject(each.prediction)}"
+    words = {each.verdict for each in predicted}
     if len(words) == 1 and UNDECIDED not in words:
         return words.pop(), ""
     if {SUPPORTED, REFUTED} <= words:
         return MIXED, ""
-    reasons = [each.reason for each in predicted if each.word == UNDECIDED]
+    reasons = [each.reason for each in predicted if each.verdict == UNDECIDED]
     return UNDECIDED, "; ".join(dict.fromkeys(reasons))
 
 
@@ -177,7 +177,7 @@ def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
         timed = any(case.is_timed and not each.is_ready
                     for case, each in zip(every, found, strict=True))  # fmt: skip
         return "a larger profile, which times more" if timed else "the experiment, run to its end"
-    open_ = [each for each in found if each.word == UNDECIDED and each.remedy]
+    open_ = [each for each in found if each.verdict == UNDECIDED and each.remedy]
     other = [each.remedy for each in open_ if math.isnan(each.needed)]
     most = max(open_, key=lambda each: each.needed, default=None)
     return other[0] if other else most.remedy if most else ""
@@ -186,10 +186,10 @@ def _remedy(every: Sequence[Case], found: Sequence[Finding]) -> str:
 def _scope(loaded: Loaded, name: str) -> Row:
     """The experiment, task and size for which the verdict holds."""
     entry, cells = loaded.experiments[name], loaded.cells
-    is_baseline = (cells["ablation"] == name) & (cells["label"] == entry["control"])
+    is_baseline = (cells["experiment"] == name) & (cells["variant"] == entry["baseline"])
     sizes = pd.to_numeric(cells[is_baseline]["parameters"]).dropna()
     return {
-        "question": name,
+        "experiment": name,
         "task": entry["task"],
         "profile": entry["profile"],
         "parameters": int(sizes.max()) if len(sizes) else None,
@@ -199,7 +199,7 @@ def _scope(loaded: Loaded, name: str) -> Row:
 def undertrained(loaded: Loaded, name: str) -> str:
     """Why an experiment's baseline is too poor to compare with; empty if it is good enough."""
     entry = loaded.experiments[name]
-    metric, baseline = entry["metric"], entry["control"]
+    metric, baseline = entry["metric"], entry["baseline"]
     sign = 1 if metric["better"] == "higher" else -1
     trivial = {"trivial": "an answer without looking", "copied": "copying its source"}
     ended: list[str] = []
@@ -230,7 +230,7 @@ def claims(evidence: Evidence, asked: Sequence[str] = ()) -> list[Row]:
 
 
 def _document(each: Verdict, evidence: Evidence) -> Row:
-    done, planned = evidence.loaded.done(each.scope["question"])
+    done, planned = evidence.loaded.done(each.scope["experiment"])
     findings = [{**asdict(f), "prediction": f.prediction.to_dict()} for f in each.findings]
     shallow = {**vars(each), "findings": findings}
     return dict(strict_json({**shallow, "done": done, "trials": planned}))
@@ -276,8 +276,8 @@ def lines(claim: Row) -> list[str]:
     return [
         f"{claim['id']}: {claim['verdict']}{reason}",
         f"  {claim['statement']} ({claim['source']})",
-        f"  {scope['question']} on {scope['task']}{size}, n = {claim['n']}{partial}",
-        *(f"  {each['word']}: {plain(finding_text(each, {}))}" for each in claim["findings"]),
+        f"  {scope['experiment']} on {scope['task']}{size}, n = {claim['n']}{partial}",
+        *(f"  {each['verdict']}: {plain(finding_text(each, {}))}" for each in claim["findings"]),
         *([f"  would decide it: {claim['remedy']}"] if claim["remedy"] else []),
     ]
 
@@ -286,7 +286,7 @@ def _subject(p: Prediction) -> str:
     """`“none” worse than “sinusoidal”`."""
     than = getattr(p, "than", None)
     other = f" than {quoted(than)}" if than else ""
-    return f"{' over '.join(map(quoted, p.of))} {p.word}{other}"
+    return f"{' over '.join(map(quoted, p.variants))} {p.kind}{other}"
 
 
 def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
@@ -294,8 +294,8 @@ def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     marked."""
     p = finding["prediction"]
     known = metrics.get(p["metric"], {})
-    label = known.get("label") or p["metric"].replace("_", " ")
-    places = {**(p.get("across") or {}), **(p.get("at") or {})}
+    label = known.get("title") or p["metric"].replace("_", " ")
+    places = {**(p.get("factors") or {}), **(p.get("coordinates") or {})}
     where = ", ".join(f"{name.replace('_', ' ')} {place}" for name, place in places.items())
     required = "requires " if finding["role"] == "requires" else ""
     parts = [f"{required}{label}{f' at {where}' if where else ''}: {_sides(finding)}"]
@@ -312,7 +312,7 @@ def finding_text(finding: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 def _sides(finding: Mapping[str, Any]) -> str:
     """`none − sinusoidal`, `lstm over transformer`, `growth with each doubling of …`."""
     p = finding["prediction"]
-    names = [*p["of"], *([p["than"]] if p.get("than") else [])]
+    names = [*p["variants"], *([p["than"]] if p.get("than") else [])]
     joint = " over " if finding["shows"] == "ratio" else " − " if p.get("than") else ", "
     subject = joint.join(map(named, names))
     plain_kinds = ("difference", "ratio", "value", "difference of success rates")

@@ -29,7 +29,7 @@ DIFFERS = "differs"  # counts have no spread, so any difference is one
 CHANGED = (stats.BETTER, stats.WORSE, DIFFERS, stats.FASTER, stats.SLOWER)
 SERIOUS = ("data", "metric", "machine")  # numbers that differ in one of these cannot be compared
 MOST = 20  # lines of one kind in the terminal; --json has all of them
-PLACE = ["ablation", "label", "across", "metric", "at"]
+PLACE = ["experiment", "variant", "factors", "metric", "where"]
 NOTHING = (math.nan, math.nan)
 
 
@@ -42,13 +42,13 @@ def compare(a: Evidence, b: Evidence) -> Row:
         {
             variant_of(row): row
             for row in side.variants.to_dict("records")
-            if row["ablation"] in both
+            if row["experiment"] in both
         }
         for side in (a, b)
     )
     document: Row = {"a": _side(a), "b": _side(b), "experiments": both}
     document["scores"] = [_score(a, b, own, others[k]) for k, own in ones.items() if k in others]
-    document["times"] = [row for row in _times(a, b) if row["ablation"] in both]
+    document["times"] = [row for row in _times(a, b) if row["experiment"] in both]
     document["claims"] = _claims(a, b)
     for side, loaded, keys in (
         ("only_a", a.loaded, ones.keys() - others.keys()),
@@ -73,7 +73,7 @@ def _side(evidence: Evidence) -> Row:
 
 def _score(a: Evidence, b: Evidence, one: Row, other: Row) -> Row:
     """One variant in both folders: paired if three seeds have scores in both, else unpaired."""
-    metric = b.loaded.experiments[one["ablation"]]["metric"]
+    metric = b.loaded.experiments[one["experiment"]]["metric"]
     unlike = _unlike(a.loaded, b.loaded, variant_of(one))
     ones, others = one["scores"], other["scores"]
     seeds = [seed for seed in ones if seed in others]
@@ -93,11 +93,11 @@ def _score(a: Evidence, b: Evidence, one: Row, other: Row) -> Row:
         word = DIFFERS
     low, high = NOTHING if word else ends
     return {
-        **{key: one[key] for key in ("ablation", "label", "across")},
-        **{"metric": metric["name"], "at": "", "unit": other["unit"] or one["unit"]},
+        **{key: one[key] for key in ("experiment", "variant", "factors")},
+        **{"metric": metric["name"], "where": "", "unit": other["unit"] or one["unit"]},
         **{"a": one["mean"], "b": other["mean"], "change": change, "low": low, "high": high},
         **{"n": n, "paired": paired, "unlike": unlike},
-        "word": word or word_of(n, low, high, other["better"], other["matters"]),
+        "mark": word or word_of(n, low, high, other["better"], other["matters"]),
         **{"failures_a": one["failures"], "failures_b": other["failures"]},
     }
 
@@ -136,7 +136,7 @@ def _unlike(a: Loaded, b: Loaded, key: Variant) -> dict[str, str]:
 
 def _facts(record: Record) -> dict[str, dict[str, str]]:
     """Everything but the seed that determines a record's numbers, by kind."""
-    code = [record.env.get("code") or {}, *record.measures.values()]
+    code = [record.env.get("code") or {}, *record.sources.values()]
     return {
         "data": {"": str(record.data.get("sha256"))[:12]},
         "settings": _flat({**record.config, "seed": None}),
@@ -191,7 +191,7 @@ def _times(a: Evidence, b: Evidence) -> list[Row]:
                 **{key: row[key] for key in PLACE},
                 **{"unit": "×", "a": row["ratio_a"], "b": row["ratio_b"], "n": n, "paired": False},
                 **{"change": math.exp(value), "low": math.exp(low), "high": math.exp(high)},
-                **{"word": word, "unlike": unlike},
+                **{"mark": word, "unlike": unlike},
             }
         )
     return found
@@ -199,10 +199,10 @@ def _times(a: Evidence, b: Evidence) -> list[Row]:
 
 def _claims(a: Evidence, b: Evidence) -> list[Row]:
     """Verdicts of the claims in both folders; a claim that was not run has not changed."""
-    others = {(each["scope"]["question"], each["id"]): each["verdict"] for each in claims(b)}
+    others = {(each["scope"]["experiment"], each["id"]): each["verdict"] for each in claims(b)}
     found = []
     for claim in claims(a):
-        name, ours = claim["scope"]["question"], claim["verdict"]
+        name, ours = claim["scope"]["experiment"], claim["verdict"]
         if theirs := others.get((name, claim["id"])):
             changed = ours != theirs and NOT_RUN not in (ours, theirs)
             pair = {"verdict_a": ours, "verdict_b": theirs, "changed": changed}
@@ -235,15 +235,15 @@ def lines(document: Row) -> list[str]:
         found.append(f"Other {kind} in {which}{serious} ({names}): {rows[0]['unlike'][kind]}")
     for kind in ("scores", "times"):
         if rows := document[kind]:
-            words = Counter(row["word"] for row in rows).most_common()
+            words = Counter(row["mark"] for row in rows).most_common()
             found.append(f"{len(rows)} {kind}: " + ", ".join(f"{n} {word}" for word, n in words))
-            found += _capped([_line(row) for row in rows if row["word"] in CHANGED])
+            found += _capped([_line(row) for row in rows if row["mark"] in CHANGED])
     found += _capped(
         [
             f"  ended otherwise: {_name(row)}: {row['failures_a'] or 'no failure'} → "
             f"{row['failures_b'] or 'no failure'}"
             for row in document["scores"]
-            if row["failures_a"] != row["failures_b"] and row["word"] not in (ONE_SIDED, NOT_RUN)
+            if row["failures_a"] != row["failures_b"] and row["mark"] not in (ONE_SIDED, NOT_RUN)
         ]
     )
     changed = [claim for claim in document["claims"] if claim["changed"]]
@@ -262,9 +262,9 @@ def lines(document: Row) -> list[str]:
 
 def _line(row: Row) -> str:
     low, high = (math.nan if row[end] is None else row[end] for end in ("low", "high"))
-    half, where = (high - low) / 2, f" at {row['at']}" if row["at"] else ""
+    half, where = (high - low) / 2, f" at {row['where']}" if row["where"] else ""
     text = (
-        f"  {row['word']}: {_name(row)}: {row['metric']}{where} {number(row['a'], half)} → "
+        f"  {row['mark']}: {_name(row)}: {row['metric']}{where} {number(row['a'], half)} → "
         f"{number(row['b'], half)}{after_number(row['unit'])}"
     )
     if math.isnan(low):
@@ -276,7 +276,7 @@ def _line(row: Row) -> str:
 
 
 def _name(row: Row) -> str:
-    return f"{short(row['ablation'])}: {short(named(row['label'], row['across']))}"
+    return f"{short(row['experiment'])}: {short(named(row['variant'], row['factors']))}"
 
 
 def _capped(found: list[str]) -> list[str]:

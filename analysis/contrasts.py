@@ -32,14 +32,14 @@ OF_VARIANT = [
 ]
 """Columns that a contrast repeats for its baseline, as `control_mean` and so on."""
 VARIANTS = [
-    *("ablation", "label", "across", "name", "control", "task"),
-    *("metric", "split", "metric_label", "unit", "better", "matters"),
+    *("experiment", "variant", "factors", "name", "baseline", "task"),
+    *("metric", "split", "metric_title", "unit", "better", "matters"),
     *OF_VARIANT,
     *("planned", "outcomes", "scores", "steps", "numerics", "trained", "settings", "trial"),
 ]
 CONTRASTS = [
     *VARIANTS[:12],
-    *("trained", *OF_VARIANT, *(f"control_{name}" for name in OF_VARIANT)),
+    *("trained", *OF_VARIANT, *(f"baseline_{name}" for name in OF_VARIANT)),
     *("n", "planned", "seeds", "differences", "difference", "low", "high", "sd", "mark", "note"),
 ]
 Difference = stats.Estimate | stats.SeedAndItemEstimate
@@ -77,19 +77,23 @@ def _variants(loaded: Loaded, experiment: str) -> list[Row]:
     entry = loaded.experiments[experiment]
     metric = entry["metric"]
     matters = metric.get("matters", entry["metrics"].get(metric["name"], {}).get("matters"))
-    tuned = {(c["label"], crossing(c["across"])): c["tuned"] for c in entry["cells"]}
+    tuned = {(c["variant"], crossing(c["factors"])): c["tuned"] for c in entry["trials"]}
     shared = {
-        **{"ablation": experiment, "control": str(entry["control"]), "task": str(entry["task"])},
-        **{"metric": metric["name"], "metric_label": str(metric["label"])},
+        **{
+            "experiment": experiment,
+            "baseline": str(entry["baseline"]),
+            "task": str(entry["task"]),
+        },
+        **{"metric": metric["name"], "metric_title": str(metric["title"])},
         **{"split": metric["split"], "better": metric["better"]},
         "matters": math.nan if matters is None else float(matters),
     }
     final = final_scores(loaded, experiment, metric["name"], metric["split"])
     final = final[final["status"] == FINE]
-    by_variant = dict(list(final.groupby(["label", "across"], sort=False)))
-    cells = loaded.cells[loaded.cells["ablation"] == experiment]
+    by_variant = dict(list(final.groupby(["variant", "factors"], sort=False)))
+    cells = loaded.cells[loaded.cells["experiment"] == experiment]
     found = []
-    for (label, across), rows in cells.groupby(["label", "across"], sort=False):
+    for (label, across), rows in cells.groupby(["variant", "factors"], sort=False):
         own = by_variant.get((label, across), final[:0])
         units = list(dict.fromkeys(own["unit"]))  # scores in another unit do not count
         own = own[own["unit"].isin(units[:1])]
@@ -101,7 +105,7 @@ def _variants(loaded: Loaded, experiment: str) -> list[Row]:
         found.append(
             {
                 **shared,
-                **{"label": str(label), "across": str(across)},
+                **{"variant": str(label), "factors": str(across)},
                 "name": variant_name(str(label), str(across)),
                 "unit": str(units[0]) if units else "",
                 "parameters": float(pd.to_numeric(rows["parameters"]).max()),
@@ -136,19 +140,19 @@ def final_scores(loaded: Loaded, experiment: str, metric: str, split: str) -> pd
     """The final value of a metric in each trial, whatever its outcome; values at coordinates (a
     longer input, one bucket) do not count."""
     final = loaded.final
-    is_own = (final["ablation"] == experiment) & (final["metric"] == metric)
-    own = final[is_own & final["split"].isin(("", split)) & (final["place"] == "")]
-    return own.drop_duplicates(["label", "across", "seed"], keep="last")
+    is_own = (final["experiment"] == experiment) & (final["metric"] == metric)
+    own = final[is_own & final["split"].isin(("", split)) & (final["where"] == "")]
+    return own.drop_duplicates(["variant", "factors", "seed"], keep="last")
 
 
 def contrasts(loaded: Loaded, of_each: pd.DataFrame) -> pd.DataFrame:
     """A row for each variant and level of the factors, compared with the baseline at that level."""
     rows = of_each.to_dict("records")
-    baselines = {(r["ablation"], r["across"]): r for r in rows if r["label"] == r["control"]}
+    baselines = {(r["experiment"], r["factors"]): r for r in rows if r["variant"] == r["baseline"]}
     compared = [
-        _contrast(loaded, row, baselines.get((row["ablation"], row["across"])))
+        _contrast(loaded, row, baselines.get((row["experiment"], row["factors"])))
         for row in rows
-        if row["label"] != row["control"]
+        if row["variant"] != row["baseline"]
     ]
     return pd.DataFrame(compared, columns=CONTRASTS)
 
@@ -156,14 +160,14 @@ def contrasts(loaded: Loaded, of_each: pd.DataFrame) -> pd.DataFrame:
 def _contrast(loaded: Loaded, variant: Row, baseline: Row | None) -> Row:
     held = baseline["scores"] if baseline and baseline["unit"] == variant["unit"] else {}
     seeds = [seed for seed in variant["scores"] if seed in held]
-    pair = variant_of(variant), (variant["ablation"], variant["control"], variant["across"])
+    pair = variant_of(variant), (variant["experiment"], variant["baseline"], variant["factors"])
     found = difference(loaded, pair, variant["metric"], variant["split"], {}, seeds)
     low, high = found.ends()
     other = baseline or {**dict.fromkeys(OF_VARIANT, math.nan), "failures": "", "tuned_to": {}}
     return {
         **variant,
         "unit": variant["unit"] or (baseline["unit"] if baseline else ""),
-        **{f"control_{name}": other[name] for name in OF_VARIANT},
+        **{f"baseline_{name}": other[name] for name in OF_VARIANT},
         **{"n": len(seeds), "seeds": seeds},
         "differences": [variant["scores"][seed] - held[seed] for seed in seeds],
         **{"difference": found.value, "low": low, "high": high, "sd": found.sd},
@@ -174,7 +178,7 @@ def _contrast(loaded: Loaded, variant: Row, baseline: Row | None) -> Row:
 
 def variant_of(row: Mapping[str, Any]) -> Variant:
     """The key of the variant that a row describes."""
-    return row["ablation"], row["label"], row["across"]
+    return row["experiment"], row["variant"], row["factors"]
 
 
 def difference(
@@ -195,7 +199,7 @@ def difference(
     if not found.error > 0 or at or split != "test":
         return found
     items = [
-        _items(loaded.records[loaded.trials[variant][seed]].items.get(metric), mean)
+        _items(loaded.records[loaded.trials[variant][seed]].per_example.get(metric), mean)
         for variant, side in zip(pair, values, strict=True)
         for seed, mean in zip(seeds, side, strict=True)
     ]

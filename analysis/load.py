@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ablations.store.record import TRAINING, Reading, Record, is_stale
+from ablations.store.record import TRAINING, Measurement, Record, is_stale
 from ablations.store.results import Results
 from ablations.store.schema import RecordError
 from ablations.store.stamp import Stamp, changed
@@ -28,24 +28,26 @@ WAITING, UNREADABLE, FINE = "waiting", "unreadable", "ok"
 Row = dict[str, Any]
 Variant = tuple[str, str, str]
 """Its experiment, its name, and the levels of the factors in one line."""
-VARIANT = ["ablation", "label", "across"]
+VARIANT = ["experiment", "variant", "factors"]
 CELL = [*VARIANT, "seed", "trial"]
 OUTCOME = [*CELL, "settings", "outcome", "reason", "parameters", "flops_per_token", "owed"]
 OUTCOME += ["numerics"]
 PLAIN = [
-    *("measure", "metric", "split", "unit", "value", "reason", "session", "against"),
-    *("samples", "reference", "twin", "axes", "values", "at"),
+    *("source", "metric", "split", "unit", "value", "reason", "session", "baseline_trial"),
+    *("samples", "baseline_samples", "baseline_again", "axes", "values", "coordinates"),
 ]
 """Fields of a measurement that become columns unchanged."""
-READING = [*CELL, "status", "settings", *PLAIN, "step", "place"]
+FIELDS = {"baseline_trial": "baseline"}
+"""Column → field, where they differ: a row's `baseline` is a variant."""
+READING = [*CELL, "status", "settings", *PLAIN, "step", "where"]
 
 
 @dataclass(frozen=True)
 class Loaded:
     """What a results folder held when it was read.
 
-    `cells` has a row for each planned trial with its outcome, `readings` one for each measurement.
-    Each coordinate has a column; `place` holds all of them but the step in one line.
+    `cells` has a row for each planned trial with its outcome, `measurements` one for each
+    measurement. Each coordinate has a column; `where` holds all but the step in one line.
     """
 
     root: Path
@@ -53,29 +55,29 @@ class Loaded:
     records: dict[str, Record]
     unreadable: dict[str, str]
     cells: pd.DataFrame
-    readings: pd.DataFrame
+    measurements: pd.DataFrame
     stale: frozenset[str] = frozenset()
     """Trials whose record was made by other code than the present."""
 
     @cached_property
     def experiments(self) -> dict[str, dict[str, Any]]:
         """Name → what the plan says of an experiment."""
-        return dict(self.plan["ablations"])
+        return dict(self.plan["experiments"])
 
     def lacks_tuning(self, experiment: str) -> bool:
         """Whether its variants should be tuned and some are not."""
         entry = self.experiments[experiment]
-        return bool(entry["grid"]) and not all(cell["tuned"] for cell in entry["cells"])
+        return bool(entry["grid"]) and not all(cell["tuned"] for cell in entry["trials"])
 
     def title(self, experiment: str, metric: str) -> str:
         """The name of a metric in a sentence or on an axis."""
         known = self.experiments[experiment]["metrics"].get(metric, {})
-        return known.get("label") or metric.replace("_", " ")
+        return known.get("title") or metric.replace("_", " ")
 
     def done(self, experiment: str | None = None) -> tuple[int, int]:
         """Distinct trials that have a usable record, and distinct trials planned."""
         cells = self.cells
-        cells = cells if experiment is None else cells[cells["ablation"] == experiment]
+        cells = cells if experiment is None else cells[cells["experiment"] == experiment]
         trials = set(cells["trial"])
         return len(trials & set(self.records)), len(trials)
 
@@ -83,14 +85,14 @@ class Loaded:
         """Complete passes and planned passes; a pass is one seed of everything."""
         cells = self.cells
         if experiments is not None:
-            cells = cells[cells["ablation"].isin(experiments)]
-        rank = cells.groupby("ablation")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
+            cells = cells[cells["experiment"].isin(experiments)]
+        rank = cells.groupby("experiment")["seed"].transform(lambda seeds: pd.factorize(seeds)[0])
         is_open = cells["outcome"].isin((WAITING, UNREADABLE)).groupby(rank).any().sort_index()
         return int((~is_open.cummax().astype(bool)).sum()), len(is_open)
 
     def held(self, experiment: str) -> list[Record]:
         """The records of an experiment, each once."""
-        trials = self.cells[self.cells["ablation"] == experiment]["trial"].unique()
+        trials = self.cells[self.cells["experiment"] == experiment]["trial"].unique()
         return [self.records[trial] for trial in trials if trial in self.records]
 
     @cached_property
@@ -106,19 +108,19 @@ class Loaded:
     @cached_property
     def rows(self) -> dict[tuple[str, str], Any]:
         """Experiment and metric → row numbers of the measurements, as a fast filter."""
-        return dict(self.readings.groupby(["ablation", "metric"]).indices)
+        return dict(self.measurements.groupby(["experiment", "metric"]).indices)
 
     def of_metric(self, experiment: str, metric: str) -> pd.DataFrame:
         """The measurements of one metric in an experiment."""
-        return self.readings.iloc[self.rows.get((experiment, metric), [])]
+        return self.measurements.iloc[self.rows.get((experiment, metric), [])]
 
     @cached_property
     def final(self) -> pd.DataFrame:
         """The last value of each trial, metric and place; times and arrays are left out."""
-        frame = self.readings
+        frame = self.measurements
         single = frame[frame["session"].isna() & frame["values"].isna()]
         last = single.sort_values("step", kind="stable", na_position="last")
-        last = last.drop_duplicates([*CELL, "metric", "split", "place"], keep="last").sort_index()
+        last = last.drop_duplicates([*CELL, "metric", "split", "where"], keep="last").sort_index()
         return last[last["value"].notna()]
 
     @cached_property
@@ -126,7 +128,7 @@ class Loaded:
         """Variant, metric, split and place → seed → final value, of trials that ended well."""
         fine = self.final[self.final["status"] == FINE]
         found: dict[tuple[str, ...], dict[int, float]] = {}
-        columns = [*VARIANT, "metric", "split", "place", "seed", "value"]
+        columns = [*VARIANT, "metric", "split", "where", "seed", "value"]
         for *key, seed, value in fine[columns].itertuples(index=False, name=None):
             found.setdefault(tuple(key), {})[seed] = value
         return found
@@ -134,15 +136,19 @@ class Loaded:
     @cached_property
     def timings(self) -> dict[tuple[str, ...], list[list[Row]]]:
         """Variant and metric → for each trial, place and session a measurement of each process."""
-        frame = self.readings
+        frame = self.measurements
         timed = frame[frame["session"].notna() & frame["value"].isna()]
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for row in timed.to_dict("records"):
-            baseline = row["ablation"], self.experiments[row["ablation"]]["control"], row["across"]
+            baseline = (
+                row["experiment"],
+                self.experiments[row["experiment"]]["baseline"],
+                row["factors"],
+            )
             known = self.trials.get(baseline, {}).get(row["seed"])
-            if isinstance(row["against"], str) and row["against"] != known:
+            if isinstance(row["baseline_trial"], str) and row["baseline_trial"] != known:
                 continue  # timed together with the baseline of another experiment
-            key = *(row[name] for name in CELL), row["metric"], row["place"]
+            key = *(row[name] for name in CELL), row["metric"], row["where"]
             groups.setdefault((*key, session_of(row["session"])), []).append(row)
         found: dict[tuple[str, ...], list[list[Row]]] = {}
         for key, group in groups.items():
@@ -173,8 +179,8 @@ def by_step(
     """The measurements of a metric along training (`seed`, `step`, `value`), of trials that ended
     well."""
     frame = loaded.of_metric(variant[0], metric)
-    is_own = (frame["label"] == variant[1]) & (frame["across"] == variant[2])
-    is_there = frame["split"].isin(("", split)) & (frame["place"] == place(at))
+    is_own = (frame["variant"] == variant[1]) & (frame["factors"] == variant[2])
+    is_there = frame["split"].isin(("", split)) & (frame["where"] == place(at))
     own = frame[is_own & is_there & (frame["status"] == FINE) & frame["session"].isna()]
     return own[["seed", "step", "value"]]
 
@@ -216,7 +222,7 @@ def picture(
         return list(by_files(frozenset(stamp.items())))
 
     outcomes: list[Row] = []
-    taken: list[tuple[Row, list[Reading]]] = []
+    taken: list[tuple[Row, list[Measurement]]] = []
     stale: set[str] = set()
     for cell, measures in _planned(plan):
         record, fault = records.get(cell["trial"]), faults.get(cell["trial"])
@@ -228,32 +234,35 @@ def picture(
         outcomes.append({**cell, **_outcome(known, fault, measures)})
         if known is not None:
             asked = (TRAINING, *measures)  # and nothing that only another experiment needs
-            own = [each for each in known.readings if each.measure in asked]
+            own = [each for each in known.measurements if each.source in asked]
             taken.append(({**cell, "status": known.status}, own))
-    readings = _tidy(taken)
+    measurements = _tidy(taken)
     return Loaded(
         root=root,
         plan=plan,
         records=records,
         unreadable=faults,
         cells=pd.DataFrame(outcomes, columns=OUTCOME),
-        readings=readings[~_of_other_code(readings, records, check)].reset_index(drop=True),
+        measurements=measurements[~_of_other_code(measurements, records, check)].reset_index(
+            drop=True
+        ),
         stale=frozenset(stale),
     )
 
 
 def _planned(plan: dict[str, Any]) -> Iterator[tuple[Row, list[str]]]:
     """Each planned trial as a row, and the evaluations that it needs."""
-    for name, entry in plan["ablations"].items():
-        for cell in entry["cells"]:
-            own = {key: cell[key] for key in ("label", "seed", "trial", "settings")}
-            yield {**own, "ablation": name, "across": crossing(cell["across"])}, cell["measures"]
+    for name, entry in plan["experiments"].items():
+        for cell in entry["trials"]:
+            own = {key: cell[key] for key in ("variant", "seed", "settings")}
+            own |= {"trial": cell["id"], "experiment": name}
+            yield {**own, "factors": crossing(cell["factors"])}, cell["sources"]
 
 
 def _mismatch(cell: Row, record: Record) -> str | None:
     """Why a record is not that of the planned trial; None if it is."""
-    if record.trial != cell["trial"]:
-        return f"its record is of trial {record.trial}"
+    if record.id != cell["trial"]:
+        return f"its record is of trial {record.id}"
     if record.config.get("seed") != cell["seed"]:
         return f"its record is of seed {record.config.get('seed')}, the plan asks for another"
     if record.settings != cell["settings"]:
@@ -269,7 +278,7 @@ def _outcome(record: Record | None, fault: str | None, measures: list[str]) -> R
         "reason": printable(record.reason),
         "parameters": record.parameters,
         "flops_per_token": record.flops_per_token,
-        "owed": len(set(measures) - set(record.measures)) if record.status == FINE else 0,
+        "owed": len(set(measures) - set(record.sources)) if record.status == FINE else 0,
         "numerics": printable(record.env.get("numerics")),
     }
 
@@ -279,14 +288,16 @@ def _of_other_code(
 ) -> pd.Series:
     """Which measurements were taken by other code than the rest of their experiment."""
     wrong: set[tuple[str, str, str]] = set()
-    for (name, measure), trials in frame.groupby(["ablation", "measure"])["trial"].unique().items():
+    for (name, measure), trials in (
+        frame.groupby(["experiment", "source"])["trial"].unique().items()
+    ):
         held = {trial: records[trial] for trial in trials}
         stamps = {
-            trial: {**(record.env.get("code") or {}), **record.measures.get(measure, {})}
+            trial: {**(record.env.get("code") or {}), **record.sources.get(measure, {})}
             for trial, record in held.items()
         }
         wrong |= {(name, measure, trial) for trial in _outnumbered(stamps, check)}
-    keys = pd.MultiIndex.from_frame(frame[["ablation", "measure", "trial"]])
+    keys = pd.MultiIndex.from_frame(frame[["experiment", "source", "trial"]])
     return pd.Series(keys.isin(wrong) if wrong else False, index=frame.index)
 
 
@@ -310,23 +321,26 @@ def _outnumbered(stamps: Mapping[str, Stamp], check: Callable[[Stamp], list[str]
     return {trial for trial, version in versions.items() if version != most}
 
 
-def _tidy(taken: list[tuple[Row, list[Reading]]]) -> pd.DataFrame:
+def _tidy(taken: list[tuple[Row, list[Measurement]]]) -> pd.DataFrame:
     """A row for each measurement, built column by column because there are very many."""
-    readings = [reading for _, own in taken for reading in own]
+    measurements = [measurement for _, own in taken for measurement in own]
     columns: dict[str, Any] = {
-        name: [getattr(reading, name) for reading in readings] for name in PLAIN
+        name: [getattr(measurement, FIELDS.get(name, name)) for measurement in measurements]
+        for name in PLAIN
     }
     shown = cache(printable)  # each text is checked once
     for name in ("metric", "unit", "reason"):
         columns[name] = list(map(shown, columns[name]))
     columns["split"] = [split or "" for split in columns["split"]]
-    columns["step"] = np.array([at.get("step", math.nan) for at in columns["at"]], dtype=float)
-    columns["place"] = [place(at) for at in columns["at"]]
+    columns["step"] = np.array(
+        [at.get("step", math.nan) for at in columns["coordinates"]], dtype=float
+    )
+    columns["where"] = [place(at) for at in columns["coordinates"]]
     columns["value"] = np.array(columns["value"], dtype=float)
-    for row, at in enumerate(columns["at"]):
+    for row, at in enumerate(columns["coordinates"]):
         for name, value in at.items():
             if name not in READING:
-                columns.setdefault(name, [math.nan] * len(readings))[row] = value
+                columns.setdefault(name, [math.nan] * len(measurements))[row] = value
     cells = pd.DataFrame([cell for cell, _ in taken], columns=[*CELL, "settings", "status"])
     repeated = np.repeat(np.arange(len(taken)), [len(own) for _, own in taken])
     whose = cells.take(repeated).reset_index(drop=True)

@@ -66,7 +66,7 @@ class Found:
     remedy: str = ""
 
     @property
-    def word(self) -> str:
+    def verdict(self) -> str:
         """Supported if the interval lies inside the predicted range, refuted if outside."""
         least, most = self.bounds
         if self.reason or math.isnan(self.low):
@@ -82,7 +82,7 @@ class Found:
     @property
     def needed(self) -> float:
         """How many fresh seeds would decide it; NaN if that cannot be estimated."""
-        if self.word != UNDECIDED or self.reason or self.said:
+        if self.verdict != UNDECIDED or self.reason or self.said:
             return math.nan
         if self.rates is None:
             return stats.seeds_needed(self.effect, self.sd, self.bounds)
@@ -99,8 +99,8 @@ class Spot:
     """One place where a prediction is measured: levels of the factors, coordinates, and the
     position along its factor."""
 
-    across: str
-    at: dict[str, Any]
+    factors: str
+    coordinates: dict[str, Any]
     x: float = math.nan
 
 
@@ -136,12 +136,12 @@ class Case:
     def variants(self) -> list[Variant]:
         """Every variant that it compares, at each level of its factors."""
         lines = [crossing(across) for across in self.crossings]
-        return [(self.experiment, label, x) for label in self.prediction.labels for x in lines]
+        return [(self.experiment, label, x) for label in self.prediction.compared for x in lines]
 
     @property
     def sides(self) -> list[tuple[str, Spot]]:
         """Every variant at every place."""
-        return [(label, spot) for label in self.prediction.labels for spot in self.spots]
+        return [(label, spot) for label in self.prediction.compared for spot in self.spots]
 
     @cached_property
     def spots(self) -> list[Spot]:
@@ -149,25 +149,29 @@ class Case:
         p = self.prediction
         along, since = getattr(p, "along", None), getattr(p, "since", None)
         if along is None:
-            return [Spot(crossing(across), p.at) for across in self.crossings]
+            return [Spot(crossing(across), p.coordinates) for across in self.crossings]
         found = []
         for across in self.crossings:
             line = crossing(across)
             if along in across:
-                found.append(Spot(line, p.at, float(across[along])))
+                found.append(Spot(line, p.coordinates, float(across[along])))
             else:
-                shared = set.intersection(*(self._places(x, line, along) for x in p.labels))
-                found += [Spot(line, {**p.at, along: x}, x) for x in shared]
+                shared = set.intersection(*(self._places(x, line, along) for x in p.compared))
+                found += [Spot(line, {**p.coordinates, along: x}, x) for x in shared]
         return sorted((s for s in found if since is None or s.x >= since), key=lambda s: s.x)
 
     def _places(self, label: str, across: str, along: str) -> set[float]:
         """Where along a coordinate a variant was measured."""
         p, variant = self.prediction, (self.experiment, label, across)
         if self.is_timed:
-            groups = timed_at(self.loaded, variant, p.metric, p.at)
-            return {g[0]["at"][along] for g in groups if along in g[0]["at"] and log_seconds(g)}
+            groups = timed_at(self.loaded, variant, p.metric, p.coordinates)
+            return {
+                g[0]["coordinates"][along]
+                for g in groups
+                if along in g[0]["coordinates"] and log_seconds(g)
+            }
         rows = self.loaded.of_metric(self.experiment, p.metric)
-        mine = rows[(rows["label"] == label) & (rows["across"] == across)]
+        mine = rows[(rows["variant"] == label) & (rows["factors"] == across)]
         return set(mine[along].dropna()) if along in mine else set()
 
     def ready(self) -> tuple[list[int], str]:
@@ -180,7 +184,7 @@ class Case:
             for held in (self.loaded.trials, self.loaded.outcomes)
         )
         reason, done = "not planned for every variant that it looks at", []
-        for batch in self.loaded.experiments[self.experiment]["batches"]:
+        for batch in self.loaded.experiments[self.experiment]["seed_batches"]:
             asked = [seed for seed in batch if all(seed in own for own in planned)]
             have = [seed for seed in asked if all(seed in own for own in ended)]
             if not asked or (not reason and (have != asked or len(have) < least)):
@@ -205,22 +209,24 @@ class Case:
         return list(range(n)), few if n < stats.LEAST else ""
 
     def _timed(self, label: str, spot: Spot) -> list[list[Row]]:
-        variant = self.experiment, label, spot.across
-        return timed_at(self.loaded, variant, self.prediction.metric, spot.at)
+        variant = self.experiment, label, spot.factors
+        return timed_at(self.loaded, variant, self.prediction.metric, spot.coordinates)
 
     def values(self, label: str, spot: Spot) -> dict[int, float]:
         """Seed, or process, → the value of a variant at a place."""
-        p, variant = self.prediction, (self.experiment, label, spot.across)
+        p, variant = self.prediction, (self.experiment, label, spot.factors)
         if self.is_timed:
             found = self._timed(label, spot)
             # If it was timed at several places and the prediction names none, nothing is known.
             logs = log_seconds(found[0]) if len(found) == 1 else []
             return {process: math.exp(log) for process, log in enumerate(logs)}
         if p.metric != STEPS:
-            return scores(self.loaded, variant, p.metric, p.split, spot.at)
+            return scores(self.loaded, variant, p.metric, p.split, spot.coordinates)
         # The first evaluation with so low a loss; a failed seed never reaches it.
         curve = by_step(self.loaded, variant, "loss", "valid", {})
-        arrived = curve[curve["value"] <= float(p.at["loss"])].groupby("seed")["step"].min()
+        arrived = (
+            curve[curve["value"] <= float(p.coordinates["loss"])].groupby("seed")["step"].min()
+        )
         never = dict.fromkeys(self.loaded.outcomes.get(variant, {}), math.inf)
         return {**never, **arrived.to_dict()}
 
@@ -261,17 +267,17 @@ class Case:
 
 def cases(loaded: Loaded, experiment: str, prediction: Prediction) -> list[Case]:
     """One case for each level of the factors that the prediction does not name."""
-    every = {crossing(c["across"]): c["across"] for c in loaded.experiments[experiment]["cells"]}
+    every = {crossing(c["factors"]): c["factors"] for c in loaded.experiments[experiment]["trials"]}
     along = getattr(prediction, "along", None)
     groups: dict[str, list[dict[str, str]]] = {}
     for across in every.values():
-        if all(across.get(name) == level for name, level in prediction.across.items()):
+        if all(across.get(name) == level for name, level in prediction.factors.items()):
             rest = {name: level for name, level in across.items() if name != along}
             groups.setdefault(crossing(rest), []).append(across)
     found = []
     for group in groups.values():
         levels = {name: level for name, level in group[0].items() if name != along}
-        pinned = prediction.model_copy(update={"across": levels})
+        pinned = prediction.model_copy(update={"factors": levels})
         found.append(Case(loaded, experiment, pinned, tuple(group)))
     return found or [Case(loaded, experiment, prediction, ())]
 
@@ -315,10 +321,12 @@ def _level(case: Case, p: Better | Worse | Equal, units: Sequence[int]) -> Found
     """The mean of paired differences; for trained models it holds for new seeds and test items."""
     spot = case.spots[0]
     if case.metric["repeats"] == "seeds":
-        one, two = ((case.experiment, label, spot.across) for label in (p.of[0], p.than))
-        apart = difference(case.loaded, (one, two), p.metric, p.split, spot.at, units)
+        one, two = ((case.experiment, label, spot.factors) for label in (p.variants[0], p.than))
+        apart = difference(case.loaded, (one, two), p.metric, p.split, spot.coordinates, units)
     else:
-        apart = stats.paired_mean(*(case.matrix(label, units)[:, 0] for label in (p.of[0], p.than)))
+        apart = stats.paired_mean(
+            *(case.matrix(label, units)[:, 0] for label in (p.variants[0], p.than))
+        )
     if isinstance(p, Equal):
         return _unless_moving(case, p, _estimated(apart, (-p.within, p.within), case), units)
     is_higher = isinstance(p, Better) == (case.sign > 0)
@@ -331,9 +339,9 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
     if case.metric["repeats"] != "seeds":
         return found
     spot, moved = case.spots[0], []
-    for label in (p.of[0], p.than):
-        variant = case.experiment, label, spot.across
-        curve = by_step(case.loaded, variant, p.metric, p.split, spot.at)
+    for label in (p.variants[0], p.than):
+        variant = case.experiment, label, spot.factors
+        curve = by_step(case.loaded, variant, p.metric, p.split, spot.coordinates)
         now, then = case.values(label, spot), curve.set_index(["seed", "step"])["value"].to_dict()
         for seed in seeds:
             config = case.loaded.records[case.loaded.trials[variant][seed]].config
@@ -343,7 +351,7 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
             moved.append(now[seed] - then.get((seed, math.ceil(2 * steps / 3)), math.nan))
     one, two = np.array(moved).reshape(2, -1)
     shift = abs(float(np.mean(one - two)))  # NaN where nothing was measured on the way
-    is_far = found.word == REFUTED and abs(found.effect) - shift > p.within
+    is_far = found.verdict == REFUTED and abs(found.effect) - shift > p.within
     if not shift > MOVING * p.within or is_far:
         return found
     reason = "still moving: the difference has not settled"
@@ -353,8 +361,8 @@ def _unless_moving(case: Case, p: Equal, found: Found, seeds: Sequence[int]) -> 
 def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
     """The difference of success rates, with its exact paired interval."""
     spot, n, hits = case.spots[0], len(seeds), []
-    for label in (p.of[0], p.than):
-        ended = case.loaded.outcomes.get((case.experiment, label, spot.across), {})
+    for label in (p.variants[0], p.than):
+        ended = case.loaded.outcomes.get((case.experiment, label, spot.factors), {})
         good = [seed for seed in seeds if ended.get(seed) == FINE]
         if p.threshold is not None:
             held, sign = case.values(label, spot), case.sign
@@ -365,13 +373,13 @@ def _rate(case: Case, p: Better | Worse | Fails, seeds: Sequence[int]) -> Found:
     more = hits[0] - hits[1]
     low, high = stats.difference_ends(more, n)
     bounds = (p.by, None) if isinstance(p, Better) else (None, 0.0 - p.by)
-    rates = {p.of[0]: (hits[0], n), p.than: (hits[1], n)}
+    rates = {p.variants[0]: (hits[0], n), p.than: (hits[1], n)}
     return Found(bounds, n, more / n, low, high, shows=Fails.shows, rates=rates)
 
 
 def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
     """The paired ratio of steps to a loss; fewer steps are better."""
-    one, two = (case.matrix(label, seeds)[:, 0] for label in (p.of[0], p.than))
+    one, two = (case.matrix(label, seeds)[:, 0] for label in (p.variants[0], p.than))
     never = int((~np.isfinite(one) | ~np.isfinite(two)).sum())
     if never:
         remedy = "a loss that every seed reaches, or a claim about how many do, on fresh seeds"
@@ -384,19 +392,19 @@ def _steps(case: Case, p: Better | Worse, seeds: Sequence[int]) -> Found:
 
 def _growth(case: Case, p: Grows, units: Sequence[int]) -> Found:
     """How much the lead rises when the factor doubles."""
-    lead = case.matrix(p.of[0], units) - case.matrix(p.than, units)
+    lead = case.matrix(p.variants[0], units) - case.matrix(p.than, units)
     return _estimated(stats.growth([s.x for s in case.spots], case.sign * lead), (0.0, None), case)
 
 
 def _exponent(case: Case, p: Exponent, units: Sequence[int]) -> Found:
     """b of value ∝ level^b."""
     levels = [spot.x for spot in case.spots]
-    return _estimated(stats.exponent(levels, case.matrix(p.of[0], units)), p.between, case)
+    return _estimated(stats.exponent(levels, case.matrix(p.variants[0], units)), p.between, case)
 
 
 def _crossing(case: Case, p: Crosses, units: Sequence[int]) -> Found:
     """Where the first variant changes from lower to higher; times and counts by log ratio."""
-    one, two = (case.matrix(label, units) for label in p.of)
+    one, two = (case.matrix(label, units) for label in p.variants)
     lead = one - two if case.metric["repeats"] == "seeds" else np.log(one / two)
     levels, floor = [spot.x for spot in case.spots], 0.0
     if case.is_timed:
@@ -424,7 +432,7 @@ def _log_ends(ends: stats.Bounds) -> stats.Bounds:
 
 def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
     """The mean log ratio to the other variant, or of a metric that is itself a ratio."""
-    one = case.matrix(p.of[0], units)[:, 0]
+    one = case.matrix(p.variants[0], units)[:, 0]
     two = np.ones_like(one) if p.than is None else case.matrix(p.than, units)[:, 0]
     if not ((one > 0) & (two > 0)).all():
         raise ValueError("a value is not positive: it has no logarithm")
@@ -435,7 +443,7 @@ def _ratio(case: Case, p: Ratio, units: Sequence[int]) -> Found:
 def _time_ratio(case: Case, p: Ratio, _: Sequence[int]) -> Found:
     """Log ratios by process, never narrower than the A/A interval of the session; without another
     variant, to the baseline of the session."""
-    logs, floor = case.log_ratios(p.of[0], case.spots[0])
+    logs, floor = case.log_ratios(p.variants[0], case.spots[0])
     if p.than is not None:
         other, other_floor = case.log_ratios(p.than, case.spots[0])
         logs = [a - b for a, b in zip(logs, other, strict=False)]
@@ -451,9 +459,9 @@ def _exact(case: Case, p: Exact, units: Sequence[int]) -> Found:
     """Every value within rounding, and no value of the positive control."""
     control = case
     if p.fails_at is not None:
-        control = replace(case, prediction=p.model_copy(update={"at": p.fails_at}))
-    own = case.matrix(p.of[0], units).ravel()
-    other = control.matrix(p.fails_for or p.of[0], units).ravel()
+        control = replace(case, prediction=p.model_copy(update={"coordinates": p.fails_at}))
+    own = case.matrix(p.variants[0], units).ravel()
+    other = control.matrix(p.fails_for or p.variants[0], units).ravel()
     bounds = p.value - p.within, p.value + p.within
     if np.isnan(own).any() or np.isnan(other).any():
         return Found(bounds, len(units), reason="a seed has no value, of it or its control")

@@ -74,7 +74,7 @@ def dates(records: Iterable[Record]) -> tuple[str, str] | None:
 def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
     """Every failed trial once, with the last line of its reason."""
     bad = cells[~cells["outcome"].isin([FINE, WAITING])]
-    where = bad.groupby("trial", sort=False)["ablation"].unique().map(list).to_dict()
+    where = bad.groupby("trial", sort=False)["experiment"].unique().map(list).to_dict()
     found = []
     for row in bad.drop_duplicates("trial").to_dict("records"):
         reason = row["reason"] if isinstance(row["reason"], str) else ""
@@ -82,7 +82,7 @@ def failures(cells: pd.DataFrame) -> list[dict[str, Any]]:
         found.append(
             {
                 "where": where[row["trial"]],
-                "label": short(variant_name(row["label"], row["across"])),
+                "variant": short(variant_name(row["variant"], row["factors"])),
                 **{key: row[key] for key in ("seed", "trial", "outcome")},
                 "reason": lines[-1][:300] if lines else "no reason recorded",
             }

@@ -103,8 +103,8 @@ def _contents(evidence: Evidence) -> dict[str, bytes]:
 def packed(results: Results) -> bytes:
     """A zip of the plan and its records; equal records give equal bytes."""
     plan = results.read_plan()
-    cells = (cell for entry in plan["ablations"].values() for cell in entry["cells"])
-    paths = [results.path(trial) for trial in sorted({cell["trial"] for cell in cells})]
+    cells = (cell for entry in plan["experiments"].values() for cell in entry["trials"])
+    paths = [results.path(trial) for trial in sorted({cell["id"] for cell in cells})]
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for path in (results.plan_file, *(path for path in paths if path.is_file())):
@@ -129,7 +129,7 @@ def headlines(evidence: Evidence) -> str:
     lines += ["| claim | verdict | measured |", "|---|---|---|"]
     known = [claim for claim in decided if claim["verdict"] in ("supported", "refuted")]
     for claim in (claim for each in HEADLINES for claim in known if claim["id"] == each):
-        name = claim["scope"]["question"]
+        name = claim["scope"]["experiment"]
         metrics = evidence.loaded.experiments[name]["metrics"]
         measured = f"{plain(finding_text(claim['findings'][0], metrics))}; n = {claim['n']}"
         cells = (claim["statement"], f"{claim['verdict']} ({name})", measured)

@@ -83,7 +83,7 @@ def render(evidence: Evidence, panels: Sequence[Panel]) -> str:
         chapters=shown,
         sections=sections,
         anchors={section["name"]: section["anchor"] for section in sections},
-        overview=[_figure(each, loaded.root) for each in panels if each.ablation is None],
+        overview=[_figure(each, loaded.root) for each in panels if each.experiment is None],
         timed=[section for section in sections if len(section["tables"]) > 1],
         marks=tables.CAPTION,
         is_old=is_old,
@@ -128,11 +128,11 @@ def _chapters(evidence: Evidence, decided: Sequence[Row], panels: Sequence[Panel
         for name in names:
             entry = evidence.loaded.experiments[name]
             figures = [_figure(each, evidence.loaded.root) for each in panels
-                       if each.ablation == name]  # fmt: skip
+                       if each.experiment == name]  # fmt: skip
             mine = [
                 {**claim, "texts": _texts(claim, entry), "shown": _shown(claim)}
                 for claim in claims_here
-                if claim["scope"]["question"] == name
+                if claim["scope"]["experiment"] == name
             ]
             section = _section(evidence, name, mine, views[name], figures)
             sections.append({**section, "short": name.removeprefix(f"{chapter}/")})
@@ -173,15 +173,15 @@ def _section(
     """The content of one experiment."""
     entry = evidence.loaded.experiments[name]
     done, planned = evidence.loaded.done(name)
-    timed = tables.speed_view(tables.singles(evidence).query("ablation == @name"))
-    compared = (evidence.contrasts[evidence.contrasts["ablation"] == name]["n"] > 0).any()
+    timed = tables.speed_view(tables.singles(evidence).query("experiment == @name"))
+    compared = (evidence.contrasts[evidence.contrasts["experiment"] == name]["n"] > 0).any()
     is_bare = done == planned and not compared  # everything has run and there is nothing to compare
     shown = {"": narrowed(view.iloc[:0] if is_bare else view)}
     if len(timed):
         shown["Times"] = narrowed(timed.drop(columns="experiment"))
-    if (evidence.speeds["ablation"] == name).any():
+    if (evidence.speeds["experiment"] == name).any():
         shown |= tables.curve_views(evidence, name)
-    words = ["python", "-m", "ablations", "run", entry["name"], "--profile", entry["profile"]]
+    words = ["python", "-m", "experiments", "run", entry["name"], "--profile", entry["profile"]]
     words += entry["overrides"]
     return {
         "name": name,

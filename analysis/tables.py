@@ -40,28 +40,28 @@ CAPTION = (
     "left would flatter that side."
 )
 NAN = math.nan
-MEASUREMENTS = "readings.csv.gz"
+MEASUREMENTS = "measurements.csv.gz"
 MEANINGS = {
-    "ablation": "the experiment, as the plan names it",
-    "label": "the variant",
-    "across": "the levels of factors, such as depth=2",
-    "is_control": "1 for the baseline that others are compared with",
+    "experiment": "the experiment, as the plan names it",
+    "variant": "the variant",
+    "factors": "the levels of factors, such as depth=2",
+    "is_baseline": "1 for the baseline that others are compared with",
     "task": "where the data come from",
     "seed": "the seed of first weights and batches",
     "trial": "the trial; experiments that share it repeat its rows",
     "settings": "digest of all that decides its numbers but the seed",
     "status": "how it ended: ok, diverged, stuck, oom, error, timeout or killed",
-    "measure": "what took the measurement; training is the loop itself",
+    "source": "what took the measurement; training is the loop itself",
     "metric": "what was measured",
     "split": "the part of the data: train, valid or test; empty where none is read",
     "unit": "the unit of value, samples or values",
     "value": "the number; empty where there is an array or a reason",
     "reason": "why there is no value",
     "session": "the timing session and, after the point, its process",
-    "against": "the trial whose times are in reference",
+    "baseline_trial": "the trial whose times are in reference",
     "samples": "one time for each block, as JSON",
-    "reference": "the baseline's times in the same blocks, as JSON",
-    "twin": "the baseline timed again in the same blocks, as JSON",
+    "baseline_samples": "the baseline's times in the same blocks, as JSON",
+    "baseline_again": "the baseline timed again in the same blocks, as JSON",
     "axes": "of values, from the outermost in: name and places, as JSON",
     "values": "a small array, as JSON",
     "step": "training steps done",
@@ -90,7 +90,7 @@ def write(evidence: Evidence) -> list[Path]:
         contents[f"{name}.html"] = html_file(held, lead)
     whole = csv(measurements(evidence.loaded)).encode()
     contents[MEASUREMENTS] = gzip.compress(whole, compresslevel=6, mtime=0)
-    contents["readings.md"] = explained(evidence.loaded)
+    contents["measurements.md"] = explained(evidence.loaded)
     folder = evidence.loaded.root / "tables"
     for name, content in contents.items():
         write_atomic(folder / name, content)
@@ -180,7 +180,7 @@ def html_file(views: Mapping[str, pd.DataFrame], lead: str = "") -> str:
 def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
     """Experiment → its readable table."""
     of_each, differences = (
-        {str(name): own.to_dict("records") for name, own in frame.groupby("ablation", sort=False)}
+        {str(name): own.to_dict("records") for name, own in frame.groupby("experiment", sort=False)}
         for frame in (evidence.variants, evidence.contrasts)
     )
     return {
@@ -192,9 +192,9 @@ def contrasts_views(evidence: Evidence) -> dict[str, pd.DataFrame]:
 def contrasts_view(of_each: list[Row], differences: list[Row]) -> pd.DataFrame:
     """At each level of the factors the baseline, then every variant with its difference."""
     compared = {variant_of(row): row for row in differences}
-    levels = list(dict.fromkeys(row["across"] for row in differences))
-    rows = [row for row in of_each if row["across"] in levels]
-    rows.sort(key=lambda row: (levels.index(row["across"]), row["label"] != row["control"]))
+    levels = list(dict.fromkeys(row["factors"] for row in differences))
+    rows = [row for row in of_each if row["factors"] in levels]
+    rows.sort(key=lambda row: (levels.index(row["factors"]), row["variant"] != row["baseline"]))
     unit = next((row["unit"] for row in differences if row["unit"]), "")
     view = pd.DataFrame([_line(row, compared.get(variant_of(row)), unit) for row in rows])
     is_untuned = rows and (view["tuned to"] == "").all()
@@ -213,7 +213,7 @@ def _line(row: Row, compared: Row | None, unit: str) -> dict[str, str]:
         "mark": known["mark"],
         "parameters": count(row["parameters"]),
         "FLOPs/token": count(row["flops_per_token"]),
-        f"{row['metric_label']}{after_heading(unit)}": score(row),
+        f"{row['metric_title']}{after_heading(unit)}": score(row),
         "difference (95 % interval)": difference(known),
         "n": f"{known['n']} of {row['planned']}" if compared else str(row["mean_n"]),
         "failures": row["failures"],
@@ -247,25 +247,25 @@ def speed_view(speeds: pd.DataFrame) -> pd.DataFrame:
     """A readable table of timed points, with a column for the machine if there are several."""
     view = pd.DataFrame(
         {
-            "experiment": row["ablation"],
+            "experiment": row["experiment"],
             "variant": short(row["name"]),
             "verdict": row["reason"] or row["verdict"],
             "timed": row["metric"].replace("_", " "),
-            "at": row["at"],
-            "against": row["against"],
+            "where": row["where"],
+            "baseline_trial": row["baseline_trial"],
             "machine": row["machine"],
             "seconds": number(row["seconds"]),
             "tokens/s": count(row["tokens_per_second"]),
             "time against baseline": times(row["ratio"], row["low"], row["high"]),
             "noise floor": plus_minus(row["floor"] - 1),
             "processes": str(row["n"]),
-            "peak memory": memory(row["peak_memory"], row["control_peak_memory"]),
+            "peak memory": memory(row["peak_memory"], row["baseline_peak_memory"]),
         }
         for row in speeds.to_dict("records")
     )
     if view.empty:
         return view
-    is_one = {"against": (speeds["against"] == speeds["control"]).all()}
+    is_one = {"baseline_trial": (speeds["baseline_trial"] == speeds["baseline"]).all()}
     is_one["machine"] = speeds["machine"].nunique() < 2
     return view.drop(columns=[name for name, is_so in is_one.items() if is_so])
 
@@ -276,8 +276,8 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
     frame = frame[frame["log_seconds"].map(len).gt(0) | frame["reason"].ne("")]
     frame = frame[frame["metric"].isin(set(evidence.speeds["metric"]))]
     if experiment is not None:
-        frame = frame[frame["ablation"] == experiment]
-    keys = [*(key for key in CURVE if key != "along"), "label"]
+        frame = frame[frame["experiment"] == experiment]
+    keys = [*(key for key in CURVE if key != "along"), "variant"]
     grows, crosses = (of(frame).set_index(keys) for of in (exponents, crossings))
     cells = frame.assign(
         cell=list(map(time_cell, frame["value"], frame["ratio"], frame["reason"])),
@@ -285,9 +285,9 @@ def curve_views(evidence: Evidence, experiment: str | None = None) -> dict[str, 
     )
     found = {}
     for (name, across, metric, series), panel in cells.groupby(keys[:-1], sort=False):
-        view = panel.pivot(index="label", columns="column", values="cell")
+        view = panel.pivot(index="variant", columns="column", values="cell")
         order = panel.sort_values("x")["column"].unique()
-        view = view.loc[panel["label"].unique(), order].fillna("")
+        view = view.loc[panel["variant"].unique(), order].fillna("")
         rows = [(name, across, metric, series, label) for label in view.index]
         grown = grows.reindex(rows)[["exponent", "low", "high"]].itertuples(index=False)
         view["exponent"] = [with_interval(*each) for each in grown]
@@ -324,24 +324,24 @@ def _crossing_cell(row: Row | None) -> str:
 
 def measurements(loaded: Loaded) -> pd.DataFrame:
     """A row for each measurement that the analysis uses."""
-    frame = loaded.readings
-    baselines = {name: entry["control"] for name, entry in loaded.experiments.items()}
+    frame = loaded.measurements
+    baselines = {name: entry["baseline"] for name, entry in loaded.experiments.items()}
     tasks = {name: entry["task"] for name, entry in loaded.experiments.items()}
-    is_baseline = (frame["label"] == frame["ablation"].map(baselines)).astype(int)
-    added = frame.assign(is_control=is_baseline, task=frame["ablation"].map(tasks))
+    is_baseline = (frame["variant"] == frame["experiment"].map(baselines)).astype(int)
+    added = frame.assign(is_baseline=is_baseline, task=frame["experiment"].map(tasks))
     return added[[*MEANINGS, *_coordinates(loaded)]]
 
 
 def _coordinates(loaded: Loaded) -> list[str]:
-    return sorted(set(loaded.readings.columns) - set(MEANINGS) - {"at", "place"})
+    return sorted(set(loaded.measurements.columns) - set(MEANINGS) - {"coordinates", "where"})
 
 
 def explained(loaded: Loaded) -> str:
     """A Markdown table of the meaning of each column."""
-    frame = loaded.readings
+    frame = loaded.measurements
     meanings = dict(MEANINGS)
     for name in _coordinates(loaded):
-        used = first_few(sorted(frame[frame[name].notna()]["measure"].unique()), 8)
+        used = first_few(sorted(frame[frame[name].notna()]["source"].unique()), 8)
         meanings[name] = f"coordinate of {used}"
     lead = (
         f"**{MEASUREMENTS}**: a row for each of {len(frame):,} measurements. `pandas.read_csv` "

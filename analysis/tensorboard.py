@@ -22,10 +22,10 @@ def write(loaded: Loaded, to: Path) -> list[Path]:
         raise ValueError(MISSING) from None
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ValueError(f"{str(to)[:200]!r} is there already: name a new folder with --to")
-    frame = loaded.readings
+    frame = loaded.measurements
     frame = frame[frame["step"].notna() & frame["value"].notna()]
     runs = []
-    for (*variant, seed), points in frame.groupby(["ablation", "label", "across", "seed"]):
+    for (*variant, seed), points in frame.groupby(["experiment", "variant", "factors", "seed"]):
         name, label, across = map(str, variant)
         folder = to / safe(name) / safe(", ".join(filter(None, (label, across)))) / f"seed {seed}"
         with SummaryWriter(logdir=str(folder)) as writer:
@@ -40,7 +40,11 @@ def write(loaded: Loaded, to: Path) -> list[Path]:
 
 def _tag(row: Row) -> str:
     """Split, metric and coordinates without the step: `test/loss/length_64`."""
-    where = [f"{name}_{row['at'][name]}" for name in sorted(row["at"]) if name != "step"]
+    where = [
+        f"{name}_{row['coordinates'][name]}"
+        for name in sorted(row["coordinates"])
+        if name != "step"
+    ]
     return "/".join(safe(word) for word in (row["split"], row["metric"], *where) if word)
 
 

@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import Batch
-from model.config import Checked, ConfigError, Family, ranged
+from model.config import Checked, ConfigError, Registry, ranged
 from model.layers import evaluating, hooked
 
-SCALE = Family("scale")
+SCALE = Registry("scale")
 
 
 class Scale(nn.Module):
@@ -82,9 +82,9 @@ class LearnedScale(Scale):
         return q_BHTK * self.log.exp()[:, None, None], 1.0
 
 
-PATH = Family("path")
-MASK = Family("mask")
-SIMILARITY = Family("similarity")
+PATH = Registry("path")
+MASK = Registry("mask")
+SIMILARITY = Registry("similarity")
 
 
 class Similarity(nn.Module):

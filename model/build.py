@@ -36,7 +36,7 @@ def resolve(written: Any) -> dict[str, Any]:
 def build(written: Any, source_size: int | None, target_size: int, seed: int | None) -> nn.Module:
     """The model for these vocabularies; a seed of None leaves the values undefined."""
     resolved = resolve(written)
-    part = MODEL.parts[resolved.pop("name")]
+    part = MODEL.components[resolved.pop("name")]
     config = part.Config(**resolved)
     assemble = _ASSEMBLE.get(part) or part.assemble
     with NoDraws():
@@ -126,7 +126,7 @@ def _crossing(mixer: dict[str, Any]) -> dict[str, Any]:
     Whatever option attention knows by the same name reaches it; others are about a mixer's own
     sequence, such as how far it sees.
     """
-    if MIXER.part(mixer["name"]).crosses:
+    if MIXER.component(mixer["name"]).crosses:
         return mixer
     known = {field.name for field in fields(Attention.Config)}
     options = {name: value for name, value in mixer.items() if name in known}

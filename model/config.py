@@ -184,33 +184,33 @@ class NoOptions:
     """The Config of a component without options."""
 
 
-def choice(family: Family, default: str, **options: Any) -> Any:
+def choice(family: Registry, default: str, **options: Any) -> Any:
     """A Config field that holds a choice of `family`."""
     return field(default_factory=lambda: {"name": default, **options}, metadata={"family": family})
 
 
-class Family:
+class Registry:
     """Names → components, and how a written choice becomes a built component."""
 
     def __init__(self, word: str) -> None:
         self.word = word
-        self.parts: dict[str, Any] = {}
+        self.components: dict[str, Any] = {}
         self._known: dict[Any, Any] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         def enter(component: T) -> T:
-            if name in self.parts:
+            if name in self.components:
                 raise ValueError(f"{self.word} '{name}' is registered twice")
-            self.parts[name] = component
+            self.components[name] = component
             return component
 
         return enter
 
-    def part(self, name: str, path: str = "") -> Any:
-        if name not in self.parts:
+    def component(self, name: str, path: str = "") -> Any:
+        if name not in self.components:
             where = f"{path}: " if path else ""
-            raise ConfigError([f"{where}no {self.word} '{name}'. {nearest(name, self.parts)}"])
-        return self.parts[name]
+            raise ConfigError([f"{where}no {self.word} '{name}'. {nearest(name, self.components)}"])
+        return self.components[name]
 
     def resolve(self, written: Any, path: str = "") -> dict[str, Any]:
         """The choice with every default written out; ConfigError lists all that is wrong."""
@@ -220,7 +220,7 @@ class Family:
     def build(self, written: Any, **given: Any) -> Any:
         """The component, built from its options and what else of `given` its constructor names."""
         name, config = self._read(written, self.word)
-        component = self.parts[name]
+        component = self.components[name]
         given["config"] = config
         asked = _asked(component)
         missing = set(asked) - set(given)
@@ -233,7 +233,7 @@ class Family:
             written = {"name": written}
         if not isinstance(written, Mapping) or not isinstance(written.get("name"), str):
             raise ConfigError([f"{path}: expected a {self.word}'s name, got {written!r}"])
-        component = self.part(written["name"], path)
+        component = self.component(written["name"], path)
         key = (component, repr(written))
         if key not in self._known:
             options = {key: value for key, value in written.items() if key != "name"}
@@ -250,5 +250,5 @@ def _asked(component: Any) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.kind in named]
 
 
-MODEL = Family("model")
+MODEL = Registry("model")
 """Whole models."""

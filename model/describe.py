@@ -131,7 +131,7 @@ def _table(title: str, rows: list[tuple[str, str, str]]) -> Iterator[str]:
 def _tree(description: Description) -> Iterator[str]:
     """Each component once, with the weights it owns; equal blocks are folded into one line."""
     owned = {name: weight.numel() for name, weight in description.model.named_parameters()}
-    names = {part: name for family in FAMILIES for name, part in family.parts.items()}
+    names = {part: name for family in FAMILIES for name, part in family.components.items()}
     shown: set[nn.Module] = set()
 
     def size(place: str) -> int:

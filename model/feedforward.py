@@ -13,10 +13,10 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import Checked, Family, ranged
+from model.config import Checked, Registry, ranged
 from model.layers import Dropout, Joint
 
-FEEDFORWARD = Family("feedforward")
+FEEDFORWARD = Registry("feedforward")
 
 
 @dataclass(frozen=True, kw_only=True)

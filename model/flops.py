@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.attention import Explicit, Loop, RowByRow
 from model.batch import Batch
-from model.config import Family
+from model.config import Registry
 from model.embedding import Embedding
 from model.feedforward import FEEDFORWARD
 from model.heads import Head
@@ -142,8 +142,8 @@ def kinds_of(model: nn.Module) -> dict[nn.Module, str]:
     return found
 
 
-def _classes(family: Family) -> tuple[type, ...]:
-    return tuple(part for part in family.parts.values() if isinstance(part, type))
+def _classes(family: Registry) -> tuple[type, ...]:
+    return tuple(part for part in family.components.values() if isinstance(part, type))
 
 
 class Meter:

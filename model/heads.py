@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.config import Family
+from model.config import Registry
 
-HEAD = Family("head")
+HEAD = Registry("head")
 
 
 class Head(nn.Module):

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from model.config import Checked, Family, ranged
+from model.config import Checked, Registry, ranged
 
-INIT = Family("init")
+INIT = Registry("init")
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import Checked, ConfigError, Family, ranged
+from model.config import Checked, ConfigError, Registry, ranged
 from model.init import Spread
 
-POSITION = Family("position")
+POSITION = Registry("position")
 
 
 class Position(nn.Module):

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from model.config import Checked, Family, ranged
+from model.config import Checked, Registry, ranged
 from model.layers import Dropout
 
-NORM = Family("norm")
+NORM = Registry("norm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class NoNorm(nn.Module):
         return x_BTD
 
 
-RESIDUAL = Family("residual")
+RESIDUAL = Registry("residual")
 
 Sublayer = Callable[[Tensor], Tensor]
 

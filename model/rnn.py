@@ -15,15 +15,15 @@ from torch import Tensor, nn
 
 from model.attention import Shown
 from model.batch import Batch, positions
-from model.config import MODEL, Checked, Family, choice, ranged
+from model.config import MODEL, Checked, Registry, choice, ranged
 from model.embedding import Embedding
 from model.generate import Decoding
 from model.heads import Head, last
 from model.init import INIT, Role
 from model.layers import Dropout, Joint
 
-CELL = Family("cell")
-SCORE = Family("score")
+CELL = Registry("cell")
+SCORE = Registry("score")
 
 CellState: TypeAlias = tuple[Tensor, ...]  # what a cell keeps, B H each; the hidden vector is first
 

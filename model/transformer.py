@@ -156,7 +156,7 @@ class Transformer(nn.Module):
         def __post_init__(self) -> None:
             super().__post_init__()
             if self.final_norm is None:
-                ends_in_norm = RESIDUAL.part(self.residual["name"]).ends_in_norm
+                ends_in_norm = RESIDUAL.component(self.residual["name"]).ends_in_norm
                 object.__setattr__(self, "final_norm", ends_in_norm)
             if self.embedding_dropout is None:
                 object.__setattr__(self, "embedding_dropout", self.dropout)

@@ -42,7 +42,7 @@ def in_child(
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
     families = (*FAMILIES, TASK, MEASUREMENT, OPTIMIZER, SCHEDULE)
-    modules = {part.__module__ for family in families for part in family.parts.values()}
+    modules = {part.__module__ for family in families for part in family.components.values()}
     index = torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
     # By pickle itself: torch's way would share the memory of tensors with this process.
     payload = pickle.dumps((work, torch.get_num_threads(), index))

@@ -138,9 +138,11 @@ def print_answers(plan: Plan, results: Results, claims: Collection[str] = ()) ->
         from analysis.tables import contrasts_views
 
         ours, evidence = titles(plan, results), gather(results.root)
-        found = [each for each in judged(evidence) if each["scope"]["question"] in ours]
+        found = [each for each in judged(evidence) if each["scope"]["experiment"] in ours]
         frame = evidence.contrasts
-        shown = set(frame[frame["trained"].astype(bool) | frame["difference"].notna()]["ablation"])
+        shown = set(
+            frame[frame["trained"].astype(bool) | frame["difference"].notna()]["experiment"]
+        )
         names = [name for name in ours if name in shown and not claims]
         views = {name: contrasts_views(evidence)[name] for name in names[:MOST_TABLES]}
     found = [each for each in found if not claims or each["id"] in claims]

@@ -42,19 +42,19 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
     are in each state, why some failed, and each of them."""
     from ablations.leases import Leases
 
-    planned = results.read_plan()["ablations"]
+    planned = results.read_plan()["experiments"]
     running = {lease.name for lease in Leases(results.root / "leases").live()}
     rows: list[dict[str, Any]] = []
     rows_of: dict[str, list[dict[str, Any]]] = {}  # by trial, which experiments may share
     asked: dict[str, set[str]] = {}  # trial → measures
     sizes: dict[str, float] = {}
     for title in _titles(planned, names, results):
-        for cell in planned[title]["cells"]:
-            trial = cell["trial"]
+        for cell in planned[title]["trials"]:
+            trial = cell["id"]
             row = {"experiment": title, "variant": variant_of(cell), "seed": cell["seed"]}
             rows.append(row | {"trial": trial})
             rows_of.setdefault(trial, []).append(rows[-1])
-            asked.setdefault(trial, set()).update(cell["measures"])
+            asked.setdefault(trial, set()).update(cell["sources"])
             sizes[trial] = float(cell["work"])
     found: Counter[str] = Counter()
     reasons: list[str] = []
@@ -66,7 +66,7 @@ def look(results: Results, names: Sequence[str] = ()) -> dict[str, Any]:
         stale = False
         if record and outcome != "running":
             stale = is_stale(record, measures)
-            is_whole = measures <= record.measures.keys()
+            is_whole = measures <= record.sources.keys()
             found["unmeasured"] += record.status in TRAINED and not is_whole
             took[trial] = record.env.get("seconds") if record.status in WHOLE else None
         found.update({outcome: 1, "stale": stale})
@@ -102,11 +102,11 @@ def _read(results: Results, trial: str) -> tuple[Record | None, list[str]]:
 def score(record: Record, metric: Mapping[str, Any]) -> float | None:
     """What a trial has reached at its last step; None where its record does not say."""
     found = [
-        (float(each.at.get("step", math.inf)), each.value)
-        for each in record.readings
+        (float(each.coordinates.get("step", math.inf)), each.value)
+        for each in record.measurements
         if each.metric == metric["name"]
         and each.split in (None, metric["split"])
-        and not each.at.keys() - {"step"}
+        and not each.coordinates.keys() - {"step"}
     ]
     return max(found, key=lambda pair: pair[0])[1] if found else None
 
@@ -139,7 +139,7 @@ def seconds_left(
 
 def variant_of(cell: Mapping[str, Any]) -> str:
     """A variant with its levels of the factors, as one types it: `post:6`."""
-    return ":".join((cell["label"], *cell["across"].values()))
+    return ":".join((cell["variant"], *cell["factors"].values()))
 
 
 def print_trials(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Place, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric, Place
+from ablations.store.record import Measurement
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.attention import Explicit, Infinity, attention
@@ -49,10 +49,10 @@ class HeadsNeeded(Evaluation):
     All read every n-th sequence of valid and of test, about 8192 tokens.
     """
 
-    quantities: ClassVar = {
-        "pruned_ratio": Quantity("1", "lower", "perplexity without heads, over that with all"),
-        "head_divergence": Quantity("bits", "higher", "divergence between heads"),
-        "divergence_ratio": Quantity("1", "higher", "divergence between heads, over that at first"),
+    metrics: ClassVar = {
+        "pruned_ratio": Metric("1", "lower", "perplexity without heads, over that with all"),
+        "head_divergence": Metric("bits", "higher", "divergence between heads"),
+        "divergence_ratio": Metric("1", "higher", "divergence between heads, over that at first"),
     }
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
@@ -79,43 +79,43 @@ class HeadsNeeded(Evaluation):
         heads = list(importance)
         ranked = sorted(heads, key=lambda head: importance[head])
         orders = {"importance": [ranked], "random": [_shuffled(heads, n) for n in range(ORDERS)]}
-        readings = [_importance(layers, importance, at)]
+        measurements = [_importance(layers, importance, at)]
         for by, each in orders.items():
             for share in SHARES:
                 number = math.floor(share * len(heads) + 0.5)
                 logs = [lost(frozenset(order[:number])) for order in each]
                 here = {**at, "removed": share, "by": by}
                 ratio = _exp(sum(logs) / len(logs))
-                readings.append(self.reading("pruned_ratio", ratio, here))
-        return Measured([*readings, *self._divergences(model, test, at)])
+                measurements.append(self.measurement("pruned_ratio", ratio, here))
+        return Measured([*measurements, *self._divergences(model, test, at)])
 
     def nothing(self, at: Place, reason: str) -> Measured:
-        importance = Reading("head_importance", "nats", None, "valid", dict(at), reason=reason)
-        return Measured([importance, *super().nothing(at, reason).readings])
+        importance = Measurement("head_importance", "nats", None, "valid", dict(at), reason=reason)
+        return Measured([importance, *super().nothing(at, reason).measurements])
 
     def _divergences(
         self, model: nn.Module, batches: Sequence[Batch], at: dict[str, float | str]
-    ) -> list[Reading]:
+    ) -> list[Measurement]:
         found = {"trained": divergence(model, batches), "first": first_divergence(model, batches)}
         trained, first = found.values()
         reason = "no layer has more than one head" if trained is None else None
-        readings = [
-            self.reading("head_divergence", bits, {**at, "weights": word}, reason=reason)
+        measurements = [
+            self.measurement("head_divergence", bits, {**at, "weights": word}, reason=reason)
             for word, bits in found.items()
         ]
         ratio = trained / first if trained is not None and first else None
         if ratio is None:
             reason = reason or "at first all heads of a layer are equal"
-        return [*readings, self.reading("divergence_ratio", ratio, at, reason=reason)]
+        return [*measurements, self.measurement("divergence_ratio", ratio, at, reason=reason)]
 
 
 def _importance(
     layers: Layers, importance: Mapping[Head, float], at: dict[str, float | str]
-) -> Reading:
+) -> Measurement:
     most = max(layer.n_heads for layer in layers.values())
     table = [[importance.get((name, head)) for head in range(most)] for name in layers]
     axes: dict[str, list[Any]] = {"layer": list(layers), "head": list(range(most))}
-    return Reading("head_importance", "nats", None, "valid", at, axes=axes, values=table)
+    return Measurement("head_importance", "nats", None, "valid", at, axes=axes, values=table)
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ablations.measurement import MEASUREMENT, Evaluation, Measured, Quantity
-from ablations.store.record import Reading
+from ablations.measurement import MEASUREMENT, Evaluation, Measured, Metric
+from ablations.store.record import Measurement
 from ablations.tasks.batching import some
 from ablations.tasks.task import Task
 from model.batch import Batch, cross_entropy
@@ -42,7 +42,7 @@ class Landscape(Evaluation):
     weights does not matter where the model undoes it: two models can be compared.
     """
 
-    quantities: ClassVar = {"curvature": Quantity("nats/token", "lower", "curvature of the loss")}
+    metrics: ClassVar = {"curvature": Metric("nats/token", "lower", "curvature of the loss")}
 
     def measure(self, model: nn.Module, task: Task, device: torch.device, step: int) -> Measured:
         batches = [batch.to(device) for batch in some(task.evaluation_batches("valid"), TOKENS)]
@@ -61,8 +61,8 @@ class Landscape(Evaluation):
         curvature = sum(bends) / len(bends) / STEP**2
         values = [[each if math.isfinite(each) else None for each in row] for row in plane]
         axes: dict[str, list[Any]] = {"x": [*PLACES], "y": [*PLACES]}
-        surface = Reading("surface", "nats/token", None, "valid", at, axes=axes, values=values)
-        return Measured([self.reading("curvature", curvature, at, split="valid"), surface])
+        surface = Measurement("surface", "nats/token", None, "valid", at, axes=axes, values=values)
+        return Measured([self.measurement("curvature", curvature, at, split="valid"), surface])
 
 
 def direction(weights: Direction, index: int) -> Direction:

@@ -33,7 +33,7 @@ from typing import Any
 from ablations.config import located, read_yaml
 from ablations.launch import Event, Job, Launcher, Outcome, Progress
 from ablations.launch.local import LocalLauncher
-from ablations.signals import undisturbed
+from ablations.signals import defer_signals
 from ablations.store.files import read_file, write_atomic
 from model.config import Checked, ConfigError, ranged, validate
 
@@ -164,7 +164,7 @@ class SlurmLauncher(Launcher):
             self._done.pop().forget()
         while self._waiting and time.monotonic() >= self._submit_at:
             room = self.capacity - len(self._running) if self._running else _LARGEST
-            with undisturbed():  # what is submitted must be written down
+            with defer_signals():  # what is submitted must be written down
                 waiting = self._waiting.values()
                 if left := [one for job in waiting if (one := Submitted.left(self._folder, job))]:
                     self._attach(left)
@@ -240,7 +240,7 @@ class SlurmLauncher(Launcher):
         if self._running and time.monotonic() >= self._look_at:
             self._look()
         for one in [*self._running.values()]:
-            with undisturbed():  # what is taken must not be lost
+            with defer_signals():  # what is taken must not be lost
                 self._ready += one.news()
                 one.end(_LAGS * self._poll, is_given_up=time.monotonic() >= self._give_up_at)
                 if one.outcome is None:

@@ -145,7 +145,7 @@ class Generated(Task):
             except ValueError as error:  # positions that this model has no vectors for
                 scores += [Score(metric, None, at, str(error)) for metric in self.metrics]
             else:
-                scores += [replace(score, at=at, items=None) for score in graded]
+                scores += [replace(score, coordinates=at, per_example=None) for score in graded]
         questions = [each for rows in self.asked(split) for each in self.questions(rows)]
         examples = some_of_each(
             each_right(outputs, truths),

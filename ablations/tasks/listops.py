@@ -91,7 +91,7 @@ class ListOps(PaddedTask):
     kind: ClassVar[str] = "encoder"
     per: ClassVar[str] = "sequence"
     metrics: ClassVar[dict[str, Metric]] = {
-        "accuracy": Metric("right/expression", "higher", "accuracy", 0.05)
+        "accuracy": Metric("right/expression", "higher", "accuracy", matters=0.05)
     }
     vocabulary = Vocabulary([*map(str, range(CLASSES)), *OPERATORS, "]"])
     source_size = len(vocabulary)

@@ -30,7 +30,7 @@ class Lookup(Generated):
 
     kind: ClassVar[str] = "decoder"
     metrics: ClassVar[dict[str, Metric]] = {
-        "accuracy": Metric("right/question", "higher", "accuracy", 0.05)
+        "accuracy": Metric("right/question", "higher", "accuracy", matters=0.05)
     }
     source_size = None
     writes = False

@@ -67,7 +67,7 @@ class Strings(Generated):
     kind: ClassVar[str] = "encoder_decoder"
     coordinate: ClassVar[str] = "length"
     metrics: ClassVar[dict[str, Metric]] = {
-        "sequence_accuracy": Metric("right/string", "higher", "strings right", 0.05),
+        "sequence_accuracy": Metric("right/string", "higher", "strings right", matters=0.05),
         "token_error": Metric("edits/symbol", "lower", "symbol error rate"),
     }
 
@@ -112,7 +112,7 @@ class Strings(Generated):
         error = sum(wrong) / sum(map(len, truths))
         return [
             accuracy("sequence_accuracy", outputs, truths),
-            Score("token_error", error, items=wrong),
+            Score("token_error", error, per_example=wrong),
         ]
 
     def trivial(self, split: str) -> dict[str, float]:

@@ -16,10 +16,10 @@ import torch
 from torch import nn
 
 from ablations.store.files import read_file
-from ablations.store.identity import freeze
-from ablations.store.record import Reading
+from ablations.store.identity import canonical_json
+from ablations.store.record import Measurement
 from model.batch import Batch
-from model.config import ConfigError, Family
+from model.config import ConfigError, Registry
 from model.generate import Answer, Generator, Question, greedy
 
 
@@ -51,7 +51,7 @@ def refuse_too_large(
         raise ConfigError(problems)
 
 
-TASK = Family("task")
+TASK = Registry("task")
 
 Decode = Callable[[Generator, Question, int], list[Answer]]  # of at most so many tokens
 Example = dict[str, str]  # input, target and output, written for a reader
@@ -63,7 +63,9 @@ class Metric:
 
     unit: str
     better: Literal["lower", "higher"]
-    label: str
+    title: str
+    repeats: Literal["seeds", "processes", "nothing"] = "seeds"
+    """What varies between repetitions; a count needs none."""
     matters: float | None = None
     """The size of a difference that matters, registered before any trial is run."""
 
@@ -74,10 +76,10 @@ class Score:
 
     metric: str
     value: float | None
-    at: dict[str, float] = field(default_factory=dict)
+    coordinates: dict[str, float] = field(default_factory=dict)
     """The coordinates, such as {"length": 32}; empty for the whole split."""
     reason: str | None = None
-    items: list[float] | None = field(default=None, compare=False, repr=False)
+    per_example: list[float] | None = field(default=None, compare=False, repr=False)
     """What each example of the split had in it, in the split's order: errors, or right as 1."""
 
 
@@ -195,10 +197,10 @@ class Task:
         """
         raise NotImplementedError
 
-    def reading(self, score: Score, split: str, at: Mapping[str, float | str]) -> Reading:
+    def measurement(self, score: Score, split: str, at: Mapping[str, float | str]) -> Measurement:
         """A score as a measurement."""
-        unit, where = self.metrics[score.metric].unit, {**at, **score.at}
-        return Reading(score.metric, unit, score.value, split, where, reason=score.reason)
+        unit, where = self.metrics[score.metric].unit, {**at, **score.coordinates}
+        return Measurement(score.metric, unit, score.value, split, where, reason=score.reason)
 
 
 MOST = 32  # tasks that all workers find read; more would only fill the memory
@@ -218,7 +220,7 @@ def announce(tasks: Iterable[Mapping[str, Any]]) -> Iterator[None]:
 
     In a file, since a variable of the environment may have no more than 128 KiB.
     """
-    wanted = [frozen for frozen, _ in Counter(map(freeze, tasks)).most_common(MOST)]
+    wanted = [frozen for frozen, _ in Counter(map(canonical_json, tasks)).most_common(MOST)]
     opened, name = tempfile.mkstemp(prefix="ablations-tasks-")
     before = os.environ.get(_ANNOUNCED)
     try:

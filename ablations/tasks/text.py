@@ -72,7 +72,7 @@ class Text(Task):
 
     kind: ClassVar[str] = "decoder"
     metrics: ClassVar[dict[str, Metric]] = {
-        "bits_per_character": Metric("bits/character", "lower", "bits per character", 0.03)
+        "bits_per_character": Metric("bits/character", "lower", "bits per character", matters=0.03)
     }
     files: ClassVar[tuple[str, ...]] = ("file",)
     source_size = None

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from ablations.tasks.task import Budget
-from model.config import Checked, Family, choice, ranged
+from model.config import Checked, Registry, choice, ranged
 
-OPTIMIZER = Family("optimizer")
-SCHEDULE = Family("schedule")
+OPTIMIZER = Registry("optimizer")
+SCHEDULE = Registry("schedule")
 
 
 @OPTIMIZER.register("adam")

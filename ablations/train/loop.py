@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.tasks.task import Task
 from ablations.train.checkpoint import Average, Checkpointer, copied, holding, named, restore
 from ablations.train.config import OPTIMIZER, SCHEDULE, TrainConfig
@@ -90,13 +90,15 @@ class Training:
 
     status: str = "ok"
     reason: str | None = None
-    readings: list[Reading] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
 
     def add(self, metric: str, unit: str, value: float, step: int, split: str) -> None:
-        self.readings.append(Reading(metric, unit, value, split=split, at={"step": step}))
+        self.measurements.append(
+            Measurement(metric, unit, value, split=split, coordinates={"step": step})
+        )
 
-    def losses(self, split: str) -> list[Reading]:
-        return [r for r in self.readings if (r.metric, r.split) == ("loss", split)]
+    def losses(self, split: str) -> list[Measurement]:
+        return [r for r in self.measurements if (r.metric, r.split) == ("loss", split)]
 
 
 class Trainer:
@@ -199,7 +201,9 @@ class Trainer:
                 scores = []
         self.training.add("loss", "nats/token", loss, self.step, "test")
         here: dict[str, float | str] = {"step": self.step}
-        self.training.readings += [self.task.reading(score, "test", here) for score in scores]
+        self.training.measurements += [
+            self.task.measurement(score, "test", here) for score in scores
+        ]
 
     def measured(self) -> AbstractContextManager[None]:
         """The model with the weights that are evaluated: its own, or their running mean."""
@@ -244,10 +248,10 @@ class Trainer:
     def _worse_since(self, untrained: float) -> int:
         """The step from which all evaluations are above the untrained loss."""
         since = self.config.steps
-        for reading in reversed(self.training.losses("valid")):
-            if reading.value is not None and reading.value <= untrained:
+        for measurement in reversed(self.training.losses("valid")):
+            if measurement.value is not None and measurement.value <= untrained:
                 break
-            since = int(reading.at["step"])
+            since = int(measurement.coordinates["step"])
         return since
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -267,7 +271,7 @@ class Trainer:
         }
         facts = {
             "step": self.step,
-            "readings": [vars(reading) for reading in self.training.readings],
+            "measurements": [vars(measurement) for measurement in self.training.measurements],
             "best_loss": None if self.best is None else self.best_loss,
             "optimizer": {
                 key: value for key, value in slots.items() if key not in groups["optimizer"]
@@ -296,7 +300,9 @@ class Trainer:
         if "recent" in groups:
             self.recent = list(groups["recent"]["losses"].to(self.device).unbind())
         self.step = facts["step"]
-        self.training.readings = [Reading(**reading) for reading in facts["readings"]]
+        self.training.measurements = [
+            Measurement(**measurement) for measurement in facts["measurements"]
+        ]
         torch.set_rng_state(groups["random"]["cpu"])
         if self.device.type != "cpu":
             with torch.accelerator.device_index(self.device.index):

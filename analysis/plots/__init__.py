@@ -76,10 +76,10 @@ def panels(
     names: dict[str, int] = {}
     for kind in KINDS if kinds is None else kinds:
         for panel in KINDS[kind].panels(evidence):
-            stem = kind if panel.ablation is None else f"{kind}-{safe(panel.ablation)}"
+            stem = kind if panel.experiment is None else f"{kind}-{safe(panel.experiment)}"
             names[stem] = count = names.get(stem, 0) + 1
             name = stem if count == 1 else f"{stem}-{count}"
-            if experiment in (None, panel.ablation):
+            if experiment in (None, panel.experiment):
                 found.append(replace(panel, name=name, alt=canvas.described(panel)))
     return found
 

@@ -31,7 +31,7 @@ class Panel:
     """One figure to be drawn: its data, its words and its experiment."""
 
     kind: str
-    ablation: str | None
+    experiment: str | None
     """Its experiment; None for the overview."""
     title: str
     frame: pd.DataFrame
@@ -85,12 +85,12 @@ def noted(*parts: str) -> str:
 def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
     """Add the look of each variant to its rows; the baseline of an experiment is in ink."""
     known = looks_of(evidence)
-    baselines = {name: entry["control"] for name, entry in evidence.loaded.experiments.items()}
+    baselines = {name: entry["baseline"] for name, entry in evidence.loaded.experiments.items()}
     return with_looks(
         frame,
         [
             style.BASELINE if label == baselines[name] else known[label]
-            for name, label in zip(frame["ablation"], frame["label"], strict=True)
+            for name, label in zip(frame["experiment"], frame["variant"], strict=True)
         ],
     )
 
@@ -98,8 +98,8 @@ def dressed(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
 def looks_of(evidence: Evidence) -> dict[str, Look]:
     """The look of every variant of a folder, the same in every figure."""
     cells = evidence.loaded.cells
-    together = [set(group) for _, group in cells.groupby("ablation", sort=False)["label"]]
-    return looks(cells["label"].tolist(), together)
+    together = [set(group) for _, group in cells.groupby("experiment", sort=False)["variant"]]
+    return looks(cells["variant"].tolist(), together)
 
 
 def with_looks(frame: pd.DataFrame, each: Sequence[Look]) -> pd.DataFrame:

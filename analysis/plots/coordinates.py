@@ -34,8 +34,8 @@ READ = {
 TIMED = ("layer_time", "step_time", "generation_time", "latency", "saved_bytes", "peak_memory")
 SHARES = ("flops_share", "time_share", "preset_flops_share")
 MULTIPLIED = 3  # times the smallest level: from there on levels are multiplied, not added
-PANEL = ["ablation", "across", "metric", "split", "along", "series"]
-PLACE = [*PANEL, "label", "x"]
+PANEL = ["experiment", "factors", "metric", "split", "along", "series"]
+PLACE = [*PANEL, "variant", "x"]
 
 
 # --- along training
@@ -44,21 +44,23 @@ PLACE = [*PANEL, "label", "x"]
 def learning(evidence: Evidence) -> list[Panel]:
     """Validation loss of every trained experiment; with factors, at their last levels."""
     points = _validation(evidence.loaded)
-    drawn = points[points["value"].notna()].drop_duplicates(["ablation", "across"])
+    drawn = points[points["value"].notna()].drop_duplicates(["experiment", "factors"])
     found = []
-    for name, across in drawn.groupby("ablation", sort=False)["across"].last().items():
-        own = points[(points["ablation"] == name) & (points["across"] == across)]
-        own = own.assign(name=own["label"])
-        means = [row for _, variant in own.groupby("label", sort=False) for row in _means(variant)]
+    for name, across in drawn.groupby("experiment", sort=False)["factors"].last().items():
+        own = points[(points["experiment"] == name) & (points["factors"] == across)]
+        own = own.assign(name=own["variant"])
+        means = [
+            row for _, variant in own.groupby("variant", sort=False) for row in _means(variant)
+        ]
         frame = pd.concat([pd.DataFrame(means), own]) if means else own
         frame = canvas.dressed(frame.reset_index(drop=True), evidence)
         frame.attrs["y_log"] = lines.is_wide(frame[frame["x"] > 0]["value"])
-        lost = own[own["is_lost"]].drop_duplicates(["label", "seed"])["label"].value_counts()
+        lost = own[own["is_lost"]].drop_duplicates(["variant", "seed"])["variant"].value_counts()
         counted = canvas.counted(frame[frame["seed"].isna()]).replace("bars", "band")
         unit = next((unit for unit in own["unit"] if unit), "")
         found.append(
             Panel(
-                kind="learning", ablation=str(name), frame=frame, plot=lines.plot_learning,
+                kind="learning", experiment=str(name), frame=frame, plot=lines.plot_learning,
                 title=canvas.heading(name, across, "learning curves"),
                 subtitle=f"loss on validation data{after_heading(unit)}; low is good",
                 note=canvas.noted(counted, *(f"{label}: {n} failed" for label, n in lost.items())),
@@ -70,7 +72,7 @@ def learning(evidence: Evidence) -> list[Panel]:
 
 def _validation(loaded: Loaded) -> pd.DataFrame:
     """The loss at each evaluation; a seed that failed before the first has a row without one."""
-    frame, keys = loaded.readings, [*VARIANT, "seed"]
+    frame, keys = loaded.measurements, [*VARIANT, "seed"]
     is_loss = (frame["metric"] == "loss") & (frame["split"] == "valid") & frame["step"].notna()
     rows = frame[is_loss][[*keys, "status", "unit", "step", "value"]].rename(columns={"step": "x"})
     broken = loaded.cells[loaded.cells["outcome"].isin(FAILED)][[*keys, "outcome"]]
@@ -102,17 +104,17 @@ def panels(evidence: Evidence) -> list[Panel]:
 def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
     """A row for each point of a curve, from trials with status ok; if one seed has no value there,
     the point has a reason instead of a mean."""
-    frame = evidence.loaded.readings
+    frame = evidence.loaded.measurements
     single = frame["values"].isna() & frame["samples"].isna() & frame["session"].isna()
     placed = frame[[name for name in coordinates if name in frame]].notna().any(axis=1)
     frame = frame[single & placed & (frame["status"] == FINE)]
     where = [
         along({k: f"{k}: {v}" if isinstance(v, str) else v for k, v in at.items() if k != "step"},
               coordinates) or {}
-        for at in frame["at"]
+        for at in frame["coordinates"]
     ]  # fmt: skip
     keys = ["along", "series", "x"]
-    seen = frame[[*PANEL[:4], "label", "unit", "seed", "step", "value", "reason"]].join(
+    seen = frame[[*PANEL[:4], "variant", "unit", "seed", "step", "value", "reason"]].join(
         pd.DataFrame(where, index=frame.index, columns=keys)
     )
     seen = seen[seen["x"].map(lambda x: isinstance(x, int | float) and x == x).astype(bool)]
@@ -123,7 +125,7 @@ def points(evidence: Evidence, coordinates: Sequence[str]) -> pd.DataFrame:
         rows.append(
             {
                 **first[[*PLACE, "unit"]].to_dict(),
-                "heading": evidence.loaded.title(first["ablation"], first["metric"]),
+                "heading": evidence.loaded.title(first["experiment"], first["metric"]),
                 **canvas.mean_of(own["value"]),
                 "points": own["value"].dropna().tolist(),
                 "reason": "" if lost.empty else str(lost["reason"].iloc[0]),
@@ -145,7 +147,7 @@ def _panel(
     silent = drawn[drawn["value"].isna()].get("reason", pd.Series(dtype=str))
     reasons = [f"×: {canvas.cut(each, 70)}" for each in silent.unique() if each][:1]
     return Panel(
-        kind="lines", ablation=str(drawn["ablation"].iloc[0]), frame=drawn, plot=lines.plot,
+        kind="lines", experiment=str(drawn["experiment"].iloc[0]), frame=drawn, plot=lines.plot,
         title=title, subtitle=subtitle, note=canvas.noted(canvas.counted(drawn, of), *reasons),
         size=(style.WIDTH, 1.2 + lines.height(drawn["name"].nunique())),
     )  # fmt: skip
@@ -163,7 +165,7 @@ def _read(evidence: Evidence) -> list[Panel]:
     frame = frame[(frame["along"] != "past") | frame["metric"].str.endswith("_ratio")]
     is_removed, by = frame["along"] == "removed", frame["series"].str.removeprefix("by: ")
     frame = frame.assign(
-        name=frame["label"].where(~is_removed, frame["label"] + ", " + by),
+        name=frame["variant"].where(~is_removed, frame["variant"] + ", " + by),
         hollow=is_removed & (by == "random"),
         series=frame["series"].mask(is_removed, ""),
     )
@@ -173,7 +175,8 @@ def _read(evidence: Evidence) -> list[Panel]:
         subtitle = (first["heading"] + after_heading(first["unit"]), first["series"])
         found.append(
             _panel(
-                own, evidence, canvas.heading(first["ablation"], first["across"], first["heading"]),
+                own, evidence,
+                canvas.heading(first["experiment"], first["factors"], first["heading"]),
                 ", ".join(part for part in subtitle if part), READ[first["along"]],
                 unit=first["unit"], x_log=first["along"] != "removed",
                 upright=1.0 if first["along"] == "past" else None,
@@ -190,13 +193,13 @@ def _crossed(evidence: Evidence) -> list[Panel]:
         rows, metric = _by_factor(evidence.loaded, name, entry), entry["metric"]
         for own in _split(rows, ["factor", "rest"]) if len(rows) else []:
             first, chance = own.iloc[0], own["chance"].dropna()
-            means = [_of_seeds(each) for _, each in own.groupby(["label", "x"], sort=False)]
+            means = [_of_seeds(each) for _, each in own.groupby(["variant", "x"], sort=False)]
             far = own["x"].min() > 0 and own["x"].max() > MULTIPLIED * own["x"].min()
             found.append(
                 _panel(
                     pd.DataFrame(means), evidence,
-                    canvas.heading(name, first["rest"], f"{metric['label']} by {first['factor']}"),
-                    metric["label"] + after_heading(metric["unit"]), str(first["factor"]),
+                    canvas.heading(name, first["rest"], f"{metric['title']} by {first['factor']}"),
+                    metric["title"] + after_heading(metric["unit"]), str(first["factor"]),
                     unit=metric["unit"], y_log=False, x_log=far,
                     floor=(float(chance.iloc[0]), "without looking") if len(chance) else None,
                 )
@@ -206,18 +209,18 @@ def _crossed(evidence: Evidence) -> list[Panel]:
 
 def _by_factor(loaded: Loaded, name: str, entry: Row) -> pd.DataFrame:
     """Every ended trial of an experiment with factors, repeated for each factor."""
-    known = {crossing(cell["across"]): cell["across"] for cell in entry["cells"]}
+    known = {crossing(cell["factors"]): cell["factors"] for cell in entry["trials"]}
     cells, keys = loaded.cells, [*VARIANT, "seed"]
     final, trivial = (
         final_scores(loaded, name, f"{kind}{entry['metric']['name']}", entry["metric"]["split"])
         for kind in ("", "trivial_")
     )
-    is_ended = (cells["ablation"] == name) & ~cells["outcome"].isin((WAITING, UNREADABLE))
+    is_ended = (cells["experiment"] == name) & ~cells["outcome"].isin((WAITING, UNREADABLE))
     ended = cells[is_ended][[*keys, "outcome"]].merge(final[[*keys, "value"]], "left", on=keys)
     ended = ended.assign(
-        name=ended["label"],
+        name=ended["variant"],
         is_lost=ended["outcome"] != FINE,
-        chance=ended["across"].map(trivial.groupby("across")["value"].last()),
+        chance=ended["factors"].map(trivial.groupby("factors")["value"].last()),
     )
     rows = []
     for factor in dict.fromkeys(factor for across in known.values() for factor in across):
@@ -225,7 +228,7 @@ def _by_factor(loaded: Loaded, name: str, entry: Row) -> pd.DataFrame:
         numbers = pd.to_numeric(pd.Series(levels), errors="coerce")
         are_numbers = bool(np.isfinite(numbers).all())
         for row in ended.to_dict("records"):
-            across = known[row["across"]]
+            across = known[row["factors"]]
             if factor in across:
                 x = float(across[factor] if are_numbers else levels.index(across[factor]))
                 tick = canvas.number(x) if are_numbers else canvas.cut(across[factor], 12)
@@ -246,26 +249,28 @@ def _walked(evidence: Evidence) -> list[Panel]:
     show where a line crosses the baseline."""
     frame, loaded = curves(evidence), evidence.loaded
     own_metric = {name: entry["metric"]["name"] for name, entry in loaded.experiments.items()}
-    is_shown = frame["metric"].isin(TIMED) | (frame["metric"] == frame["ablation"].map(own_metric))
-    shown, keys = frame[is_shown & ~(frame["value"] <= 0)], [*CURVE, "label"]
+    is_shown = frame["metric"].isin(TIMED) | (
+        frame["metric"] == frame["experiment"].map(own_metric)
+    )
+    shown, keys = frame[is_shown & ~(frame["value"] <= 0)], [*CURVE, "variant"]
     where = crossings(frame[frame["logs"].map(len) > 0])[[*keys, "changes", "low", "high"]]
     where = where.rename(columns={end: f"cross_{end}" for end in ("low", "high")})
     found = []
     for own in _split(shown.merge(where, on=keys, how="left"), CURVE):
         first, logs = own.iloc[0], own["log_seconds"]
-        metric = loaded.experiments[first["ablation"]]["metrics"].get(first["metric"], {})
+        metric = loaded.experiments[first["experiment"]]["metrics"].get(first["metric"], {})
         unit = metric.get("unit") or ("s" if logs.map(len).any() else "")
         points = [np.exp(each).tolist() for each in logs]
         panel = _panel(
-            own.assign(name=own["label"], n=logs.map(len), points=points), evidence,
-            canvas.heading(first["ablation"], loaded.title(first["ablation"], first["metric"])),
-            ", ".join(part for part in (first["across"], first["series"]) if part),
+            own.assign(name=own["variant"], n=logs.map(len), points=points), evidence,
+            canvas.heading(first["experiment"], loaded.title(first["experiment"], first["metric"])),
+            ", ".join(part for part in (first["factors"], first["series"]) if part),
             str(first["along"]), "processes", x_log=True, y_log=True, unit=unit,
         )  # fmt: skip
         crossed = [
-            f"{canvas.cut(row['label'], 24)} crosses the baseline at "
+            f"{canvas.cut(row['variant'], 24)} crosses the baseline at "
             f"{row['cross_low']:,.0f}–{row['cross_high']:,.0f}"
-            for row in own[own["changes"] == 1].drop_duplicates("label").to_dict("records")
+            for row in own[own["changes"] == 1].drop_duplicates("variant").to_dict("records")
         ]
         found.append(replace(panel, note=canvas.noted(panel.note, *crossed)))
     return found
@@ -274,21 +279,26 @@ def _walked(evidence: Evidence) -> list[Panel]:
 def _shares(evidence: Evidence) -> list[Panel]:
     """Shares of work or time by length: a line for each component of a variant, and for published
     models a line for each model's share of mixing."""
-    frame, rows = evidence.loaded.readings, []
+    frame, rows = evidence.loaded.measurements, []
     for row in frame[frame["metric"].isin(SHARES)].to_dict("records"):
-        part, preset = row["at"].get("part"), row["at"].get("preset")
+        part, preset = row["coordinates"].get("part"), row["coordinates"].get("preset")
         each = row["values"] if isinstance(row["values"], list) else [row["value"]]
-        if "tokens_over_width" in row["at"] and (preset is None or part == "mixing"):
+        if "tokens_over_width" in row["coordinates"] and (preset is None or part == "mixing"):
             own = {key: row[key] for key in (*VARIANT, "metric")} | {"name": preset or part}
-            own |= {"x": row["at"]["tokens_over_width"], "n": 1, "low": math.nan, "high": math.nan}
+            own |= {
+                "x": row["coordinates"]["tokens_over_width"],
+                "n": 1,
+                "low": math.nan,
+                "high": math.nan,
+            }
             rows.append({**own, "value": sum(each) / len(each) if None not in each else math.nan})
     found = []
     for own in _split(pd.DataFrame(rows), [*VARIANT, "metric"]) if rows else []:
         first, names = own.iloc[0], list(own["name"].unique())
         by = "model, of mixing" if first["metric"].startswith("preset") else "component"
         panel = _panel(
-            own, evidence, canvas.heading(first["ablation"], first["across"], first["label"]),
-            f"{evidence.loaded.title(first['ablation'], first['metric'])}, by {by}",
+            own, evidence, canvas.heading(first["experiment"], first["factors"], first["variant"]),
+            f"{evidence.loaded.title(first['experiment'], first['metric'])}, by {by}",
             "tokens, in widths of the model", x_log=True, y_log=False,
         )  # fmt: skip
         looks, attrs = style.looks(names, [names]), panel.frame.attrs

@@ -25,7 +25,7 @@ CAPTION = (
 )
 COST = "work of training"
 FEWEST = 4  # variants
-KEYS = ["task", "metric_label", "split", "unit", "better", "data"]
+KEYS = ["task", "metric_title", "split", "unit", "better", "data"]
 
 
 def panels(evidence: Evidence) -> list[Panel]:
@@ -40,7 +40,7 @@ def panels(evidence: Evidence) -> list[Panel]:
         frame = own.reset_index(drop=True).assign(is_front=_front(own))
         found.append(
             Panel(
-                kind="pareto", ablation=str(frame["ablation"].iloc[0]), frame=frame, plot=plot,
+                kind="pareto", experiment=str(frame["experiment"].iloc[0]), frame=frame, plot=plot,
                 title=canvas.heading(task, f"{label} against {COST}"),
                 subtitle=f"{label}{after_heading(unit)}; {better} is better",
                 note=f"{len(frame)} variants on data {data}; {canvas.counted(frame)}",
@@ -53,10 +53,10 @@ def panels(evidence: Evidence) -> list[Panel]:
 def _variants(evidence: Evidence) -> pd.DataFrame:
     """Every trained variant; of equal settings the one with the most seeds."""
     records, rows = evidence.loaded.records, []
-    compared = set(evidence.contrasts["ablation"])
+    compared = set(evidence.contrasts["experiment"])
     for row in evidence.variants.to_dict("records"):
         record = records.get(row["trial"])
-        if record is None or not record.trained or row["ablation"] not in compared:
+        if record is None or not record.trained or row["experiment"] not in compared:
             continue
         train = record.config["train"]
         tokens = train.get("steps", math.nan) * train.get("batch_tokens", math.nan)
@@ -75,7 +75,7 @@ def _variants(evidence: Evidence) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=[*columns, "settings"])
     frame = frame[(frame["cost"] > 0) & (frame["data"] != "")]
     most = frame.sort_values("n", ascending=False, kind="stable")
-    return most.drop_duplicates(["settings", "split", "metric_label"]).sort_index()
+    return most.drop_duplicates(["settings", "split", "metric_title"]).sort_index()
 
 
 def _front(own: pd.DataFrame) -> list[bool]:
@@ -115,6 +115,6 @@ def plot(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: canvas.amount(x, "FLOP")))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(COST)
-    named = front.assign(name=front["ablation"] + ": " + front["name"])
+    named = front.assign(name=front["experiment"] + ": " + front["name"])
     canvas.legend(ax, canvas.with_looks(named, [style.BASELINE] * len(named)))
     return ax

@@ -56,17 +56,17 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
     is_past = topic["quantity"] == "past"
     known = canvas.looks_of(evidence) if is_past else {}
     elsewhere = style.Look(style.INK, "s", ())
-    drawn = canvas.with_looks(frame, [known.get(label, elsewhere) for label in frame["label"]])
+    drawn = canvas.with_looks(frame, [known.get(label, elsewhere) for label in frame["variant"]])
     drawn = drawn.assign(
-        name=frame["label"] + ", " + side if is_past else side,
-        hollow=~is_ours, ablation=name, lost=[[]] * len(frame),
+        name=frame["variant"] + ", " + side if is_past else side,
+        hollow=~is_ours, experiment=name, lost=[[]] * len(frame),
         tick=frame["tick"].str.replace(" ", "\n"),
     )  # fmt: skip
     drawn.attrs |= {"level": 1.0, "x_log": bool(frame["x"].min() > 0), "y_log": is_past}
-    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("across", "")}
+    drawn.attrs |= {"joined": topic["quantity"] != "gain", "x_label": topic.get("x_label", "")}
     measured = drawn[is_ours & (drawn["n"] > 1)]  # the ratio of a baseline to itself is 1
     return Panel(
-        kind="published", ablation=name, frame=drawn, plot=lines.plot,
+        kind="published", experiment=name, frame=drawn, plot=lines.plot,
         title=canvas.heading(name, topic["title"]), subtitle=QUANTITIES[topic["quantity"]],
         note=f"{canvas.counted(measured)}; published: {topic['source']}".strip("; "),
         size=(style.WIDTH, 2.75),
@@ -75,11 +75,11 @@ def _panel(evidence: Evidence, name: str, topic: Row) -> Panel | None:
 
 def _row(label: str, x: float, tick: str, seeds: list[float]) -> Row:
     """A point with the interval over its seeds."""
-    return {"label": label, "x": x, "tick": tick, "points": seeds, **canvas.mean_of(seeds)}
+    return {"variant": label, "x": x, "tick": tick, "points": seeds, **canvas.mean_of(seeds)}
 
 
 def _theirs(topic: Row) -> list[Row]:
-    values, baseline = topic["values"], topic["control"]
+    values, baseline = topic["values"], topic["baseline"]
     if topic["quantity"] == "past":
         return [
             _row(label, at / baseline, f"{at / baseline:.3g}", [value / own[baseline]])
@@ -97,7 +97,7 @@ def _by_setting(evidence: Evidence, name: str, topic: Row) -> list[Row]:
     loaded = evidence.loaded
     entry, found = loaded.experiments[name], dict[float, Row]()
     split = entry["metric"]["split"]
-    base = scores(loaded, (name, entry["control"], ""), "loss", split, {})
+    base = scores(loaded, (name, entry["baseline"], ""), "loss", split, {})
     for variant in [key for key in loaded.trials if key[0] == name and not key[2]]:
         own = scores(loaded, variant, "loss", split, {})
         ratios = [math.exp(value - base[seed]) for seed, value in own.items() if seed in base]
@@ -129,7 +129,7 @@ def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:
         held = scores(loaded, variant, f"{kind}{metric['name']}", metric["split"], {})
         return list(held.values())
 
-    best, trivial = (reached(topic["control"], kind) for kind in ("", "trivial_"))
+    best, trivial = (reached(topic["baseline"], kind) for kind in ("", "trivial_"))
     if not best or not trivial:
         return []
     nothing, whole = np.mean(trivial), np.mean(trivial) - np.mean(best)
@@ -145,11 +145,11 @@ def _by_label(evidence: Evidence, name: str, topic: Row) -> list[Row]:
 def _by_length(evidence: Evidence, name: str, topic: Row) -> list[Row]:
     """Ratios past the trained length of the variants in the paper; at that length they are 1."""
     frame = points(evidence, ["past"])
-    frame = frame[(frame["ablation"] == name) & (frame["across"] == "") & frame["value"].notna()]
+    frame = frame[(frame["experiment"] == name) & (frame["factors"] == "") & frame["value"].notna()]
     frame = frame[frame["metric"] == "perplexity_ratio"].sort_values("x")
     rows = []
     for label in topic["values"]:
-        own = frame[frame["label"] == label].to_dict("records")
+        own = frame[frame["variant"] == label].to_dict("records")
         known = [_row(label, row["x"], f"{row['x']:g}", row["points"]) for row in own]
         rows += [_row(label, 1.0, "1", [1.0]), *known] if known else []
     return rows

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from model.batch import positions
-from model.config import Family
+from model.config import Registry
 
-MIXER = Family("mixer")
+MIXER = Registry("mixer")
 
 MixerState: TypeAlias = tuple[Tensor, ...]  # every tensor has the sequences in its first dimension
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted import Planted, at_end, only, says, timed
 
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from analysis.claims import Finding
 
 SEEDS = [300, 301, 302, 303, 304]
@@ -34,7 +34,7 @@ def levels(a: float, b: float, *predicts: dict[str, Any], **changes: Any) -> Pla
 
 
 @pytest.mark.parametrize(
-    ("word", "fields", "b", "expected"),
+    ("kind", "fields", "b", "expected"),
     [
         ("worse", {"by": 0.1}, 0.45, S),
         ("worse", {"by": 0.1}, 0.30, R),
@@ -51,10 +51,10 @@ def levels(a: float, b: float, *predicts: dict[str, Any], **changes: Any) -> Pla
     ],
 )
 def test_a_level_is_judged_by_where_its_interval_lies(
-    word: str, fields: dict[str, Any], b: float, expected: str
+    kind: str, fields: dict[str, Any], b: float, expected: str
 ) -> None:
-    found = finding(levels(0.25, b, says(word, **fields)))
-    assert (found.word, found.n, found.shows) == (expected, 5, "difference")
+    found = finding(levels(0.25, b, says(kind, **fields)))
+    assert (found.verdict, found.n, found.shows) == (expected, 5, "difference")
     half = T4 * 0.0015811388 / math.sqrt(5)
     ends = found.effect, found.low, found.high
     assert ends == pytest.approx((b - 0.25, b - 0.25 - half, b - 0.25 + half))
@@ -65,7 +65,7 @@ def test_where_higher_is_better_the_signs_turn() -> None:
     for word, b, expected in (("better", 0.9, S), ("worse", 0.9, R), ("worse", 0.1, S)):
         planted = levels(0.5, b, says(word, metric="accuracy", by=0.1), metric="accuracy")
         found = finding(planted)
-        assert found.word == expected
+        assert found.verdict == expected
         assert found.bounds == ((0.1, None) if word == "better" else (None, -0.1))
 
 
@@ -98,7 +98,7 @@ def test_stored_items_widen_a_level_and_say_their_share() -> None:
         for label, extra in (("a", 0.2), ("b", 0.25)):
             items = (draw.random(200) < extra * 2 * hard).astype(float).tolist()
             scores[label, seed] = float(np.mean(items))
-            planted.record(label, seed, scores[label, seed], items={"per": items})
+            planted.record(label, seed, scores[label, seed], per_example={"per": items})
     found = finding(planted)
     assert found.of_items is not None
     assert 0 <= found.of_items <= 1
@@ -118,7 +118,7 @@ def rates(a: int, b: int, *predicts: dict[str, Any], n: int = 5) -> Planted:
 
 
 @pytest.mark.parametrize(
-    ("word", "a", "b", "n", "expected"),
+    ("kind", "a", "b", "n", "expected"),
     [
         *(("better", 0, 5, 5, S), ("better", 1, 5, 5, S), ("better", 2, 5, 5, U)),
         *(("better", 5, 5, 5, U), ("better", 5, 0, 5, R), ("worse", 5, 1, 5, S)),
@@ -127,10 +127,10 @@ def rates(a: int, b: int, *predicts: dict[str, Any], n: int = 5) -> Planted:
     ],
 )
 def test_a_rate_is_judged_as_a_difference_of_rates(
-    word: str, a: int, b: int, n: int, expected: str
+    kind: str, a: int, b: int, n: int, expected: str
 ) -> None:
-    found = finding(rates(a, b, says(word, metric="accuracy", threshold=0.9), n=n))
-    assert (found.word, found.n) == (expected, n)
+    found = finding(rates(a, b, says(kind, metric="accuracy", threshold=0.9), n=n))
+    assert (found.verdict, found.n) == (expected, n)
     assert found.shows == "difference of success rates"
     assert found.rates == {"b": (b, n), "a": (a, n)}
     assert found.effect == pytest.approx((b - a) / n)
@@ -140,12 +140,12 @@ def test_a_rate_counts_failed_seeds_as_failures_and_withholds_for_a_lost_score()
     planted = rates(5, 5, says("fails"), says("worse", metric="accuracy", threshold=0.9))
     for seed in SEEDS:
         planted.record("b", seed, status="diverged")
-    assert {f.word for f in only(planted).findings} == {S}
+    assert {f.verdict for f in only(planted).findings} == {S}
     planted.record("b", 300)
-    assert [f.word for f in only(planted).findings] == [S, U]
+    assert [f.verdict for f in only(planted).findings] == [S, U]
     assert only(planted).findings[1].reason == "1 of 5 seeds have no score"
     below = finding(levels(0.5, 0.2, says("better", threshold=0.3)))  # where lower is better
-    assert (below.word, below.rates) == (S, {"b": (5, 5), "a": (0, 5)})
+    assert (below.verdict, below.rates) == (S, {"b": (5, 5), "a": (0, 5)})
 
 
 def learned(*predicts: dict[str, Any], b: tuple[int, ...]) -> Planted:
@@ -155,13 +155,15 @@ def learned(*predicts: dict[str, Any], b: tuple[int, ...]) -> Planted:
     for seed, own in zip(SEEDS, b, strict=True):
         for label, arrives in (("a", 100), ("b", own)):
             losses = {step: 0.5 if step >= arrives else 2.0 for step in range(10, 310, 10)}
-            curve = [Reading("loss", "nats", y, "valid", {"step": x}) for x, y in losses.items()]
+            curve = [
+                Measurement("loss", "nats", y, "valid", {"step": x}) for x, y in losses.items()
+            ]
             planted.record(label, seed, 0.3, *curve)
     return planted
 
 
 @pytest.mark.parametrize(
-    ("word", "steps", "expected"),
+    ("kind", "steps", "expected"),
     [
         ("worse", (200, 210, 190, 200, 220), S),
         ("better", (200, 210, 190, 200, 220), R),
@@ -170,12 +172,12 @@ def learned(*predicts: dict[str, Any], b: tuple[int, ...]) -> Planted:
     ],
 )
 def test_steps_to_a_loss_are_compared_as_a_ratio(
-    word: str, steps: tuple[int, ...], expected: str
+    kind: str, steps: tuple[int, ...], expected: str
 ) -> None:
-    prediction = says(word, metric="steps_to_reach", at={"loss": 1.0})
+    prediction = says(kind, metric="steps_to_reach", coordinates={"loss": 1.0})
     found = finding(learned(prediction, b=steps))
     logs = np.log(np.array(steps) / 100)
-    assert (found.word, found.shows) == (expected, "ratio")
+    assert (found.verdict, found.shows) == (expected, "ratio")
     half = T4 * logs.std(ddof=1) / math.sqrt(5)
     ends = np.exp(logs.mean() + np.array([0, -half, half]))
     assert (found.effect, found.low, found.high) == pytest.approx(tuple(ends))
@@ -191,8 +193,8 @@ def along(a: Any, b: Any, *predicts: dict[str, Any]) -> Planted:
     for across in crossings:
         for seed in SEEDS:
             x = float(across["width"])
-            planted.record("a", seed, a(x) * (1 - OWN[seed]), across=across)
-            planted.record("b", seed, b(x) * (1 + OWN[seed]), across=across)
+            planted.record("a", seed, a(x) * (1 - OWN[seed]), factors=across)
+            planted.record("b", seed, b(x) * (1 + OWN[seed]), factors=across)
     return planted
 
 
@@ -206,9 +208,9 @@ def power(x: float) -> float:
 def test_an_exponent_is_the_slope_of_the_logarithms(between: list[Any], expected: str) -> None:
     planted = along(lambda x: 1.0, power, says("exponent", along="width", between=between))
     for seed in SEEDS:  # some luck in the slope
-        planted.record("b", seed, 64**2 * (1 + 10 * OWN[seed]), across={"width": "64"})
+        planted.record("b", seed, 64**2 * (1 + 10 * OWN[seed]), factors={"width": "64"})
     found = finding(planted)
-    assert (found.word, found.shows) == (expected, "exponent")
+    assert (found.verdict, found.shows) == (expected, "exponent")
     assert found.low < 2.0 < found.high
 
 
@@ -217,7 +219,7 @@ def test_a_lead_grows_where_its_slope_is_positive(sign: int, expected: str) -> N
     """Errors: the lead over `a` is how far below it lies."""
     says_ = says("grows", along="width")
     found = finding(along(lambda x: 10.0, lambda x: 10.0 + sign * math.log2(x) / 3, says_))
-    assert (found.word, found.shows) == (expected, "growth with each doubling")
+    assert (found.verdict, found.shows) == (expected, "growth with each doubling")
     assert found.effect == pytest.approx(-sign / 3, abs=0.02)
 
 
@@ -251,7 +253,7 @@ def test_since_leaves_out_what_comes_before() -> None:
 )
 def test_a_crossing_is_lower_before_and_higher_after(b: Any, expected: str) -> None:
     found = finding(along(lambda x: 20.0, b, says("crosses", "b", "a", along="width")))
-    assert found.word == expected
+    assert found.verdict == expected
     if expected == S:
         assert found.low < 23 < found.high
         assert found.effect == pytest.approx(23, rel=0.05)
@@ -260,12 +262,12 @@ def test_a_crossing_is_lower_before_and_higher_after(b: Any, expected: str) -> N
 def test_what_was_measured_less_far_refutes_no_crossing() -> None:
     for until, expected in ((64, R), (128, U)):
         says_ = says("crosses", "b", "a", along="width", until=until)
-        assert finding(along(lambda x: 20.0, lambda x: 40.0, says_)).word == expected
+        assert finding(along(lambda x: 20.0, lambda x: 40.0, says_)).verdict == expected
 
 
 def test_what_no_factor_is_named_for_is_judged_at_every_level() -> None:
     found = only(along(lambda x: 0.25, lambda x: 0.5 if x < 64 else 0.2, says("worse")))
-    words = {f.prediction.across["width"]: f.word for f in found.findings}
+    words = {f.prediction.factors["width"]: f.verdict for f in found.findings}
     assert words == {"8": S, "16": S, "32": S, "64": R}
     assert found.verdict == "mixed"
 
@@ -281,7 +283,7 @@ def test_a_ratio_is_the_mean_of_log_ratios(than: Any, between: list[Any], expect
         planted.record("a", seed, 0.25)
         planted.record("b", seed, 0.5 * math.exp(3 * OWN[seed]))
     found = finding(planted)
-    assert (found.word, found.shows, found.bounds) == (expected, "ratio", tuple(between))
+    assert (found.verdict, found.shows, found.bounds) == (expected, "ratio", tuple(between))
     assert found.effect == pytest.approx(2.0 if than else 0.5)
     assert found.low < found.effect < found.high
     planted.record("b", 300, 0.0)
@@ -289,38 +291,38 @@ def test_a_ratio_is_the_mean_of_log_ratios(than: Any, between: list[Any], expect
 
 
 @pytest.mark.parametrize(
-    ("of", "control", "expected"),
+    ("own", "other", "expected"),
     [(1.0, 3.0, S), (1.0, 1.0, R), (1.2, 3.0, R)],
     ids=["holds", "its control holds too", "is off"],
 )
-def test_an_exact_value_needs_its_positive_control(
-    of: float, control: float, expected: str
-) -> None:
+def test_an_exact_value_needs_its_positive_control(own: float, other: float, expected: str) -> None:
     planted = Planted()
     planted.question(says("exact", value=1.0, within=0.1, fails_for="a"), batches=[[300]])
-    planted.record("b", 300, of)
-    planted.record("a", 300, control)
+    planted.record("b", 300, own)
+    planted.record("a", 300, other)
     found = finding(planted)
-    assert (found.word, found.effect, found.shows) == (expected, of, "value")
+    assert (found.verdict, found.effect, found.shows) == (expected, own, "value")
     assert math.isnan(found.low)
     assert not found.is_interval
 
 
 def test_the_positive_control_of_an_exact_value_may_be_another_place() -> None:
-    says_ = says("exact", at={"of": "words"}, value=3, within=0.0, fails_at={"of": "blocks"})
+    says_ = says(
+        "exact", coordinates={"of": "words"}, value=3, within=0.0, fails_at={"of": "blocks"}
+    )
     planted = Planted()
     planted.question(says_, batches=[[300]])
     planted.record("a", 300, 1.0)
     for blocks, expected in ((12.0, S), (3.0, R)):
         places = at_end("per", 3.0, of="words"), at_end("per", blocks, of="blocks")
         planted.record("b", 300, None, *places)
-        assert finding(planted).word == expected
+        assert finding(planted).verdict == expected
     planted.record("b", 300, None, at_end("per", 3.0, of="words"))
     assert only(planted).reason == "a seed has no value, of it or its control"
 
 
 @pytest.mark.parametrize(
-    ("word", "fields", "expected"),
+    ("kind", "fields", "expected"),
     [
         ("ratio", {"than": "a", "between": [1.9, 2.1]}, S),
         ("ratio", {"than": "a", "between": [2.1, None]}, R),
@@ -329,20 +331,22 @@ def test_the_positive_control_of_an_exact_value_may_be_another_place() -> None:
     ],
 )
 def test_what_is_counted_is_a_fact_from_one_seed(
-    word: str, fields: dict[str, Any], expected: str
+    kind: str, fields: dict[str, Any], expected: str
 ) -> None:
     planted = Planted()
-    planted.question(says(word, metric="work", **fields), metric="work", batches=[[300]])
+    planted.question(says(kind, metric="work", **fields), metric="work", batches=[[300]])
     planted.record("a", 300, 50.0)
     planted.record("b", 300, 100.0)
     found = finding(planted)
-    assert (found.word, found.n) == (expected, 1)
-    assert found.effect == pytest.approx(2.0 if word == "ratio" else 50.0)
+    assert (found.verdict, found.n) == (expected, 1)
+    assert found.effect == pytest.approx(2.0 if kind == "ratio" else 50.0)
     assert math.isnan(found.low)
     assert not found.is_interval
 
 
-def times(b: list[Reading], *predicts: dict[str, Any], a: list[Reading] | None = None) -> Planted:
+def times(
+    b: list[Measurement], *predicts: dict[str, Any], a: list[Measurement] | None = None
+) -> Planted:
     planted = Planted()
     planted.question(*predicts, metric="step_time", batches=[[300]])
     planted.record("a", 300, None, *(timed(1.0) if a is None else a))
@@ -366,7 +370,7 @@ def test_a_ratio_of_times_is_as_wide_as_two_copies_of_one_model(
     fields = {"metric": "step_time", "than": "a", "between": between}
     planted = times(timed(ratio, 0.02, twin), says("ratio", **fields), a=timed(1.0, twin=other))
     found = finding(planted)
-    assert (found.word, found.n) == (expected, 3)
+    assert (found.verdict, found.n) == (expected, 3)
     assert found.low < found.effect < found.high
     same = [math.log(1 + twin * shift) for shift in (0, -1, 2)]
     floor = abs(np.mean(same)) + T2 * np.std(same, ddof=1) / math.sqrt(3)
@@ -376,18 +380,18 @@ def test_a_ratio_of_times_is_as_wide_as_two_copies_of_one_model(
 def test_times_are_judged_from_three_processes_on_and_need_a_copy_of_the_baseline() -> None:
     says_ = says("ratio", metric="step_time", than="a", between=[1.5, None])
     alone = timed(2.0)
-    for reading in alone:
-        reading.twin = None
-    for readings, reason in (
+    for measurement in alone:
+        measurement.baseline_again = None
+    for measurements, reason in (
         (timed(2.0, processes=2), "timed in 2 processes; 3 are needed"),
         ([], "not timed at the places that it looks at"),
         (alone, "not timed against a copy of itself"),
     ):
-        assert finding(times(readings, says_)).reason == reason
+        assert finding(times(measurements, says_)).reason == reason
 
 
 def test_times_cross_and_grow_along_a_length_within_one_session() -> None:
-    def at_all(f: Any, session: str = "s1", spread: float = 0.02) -> list[Reading]:
+    def at_all(f: Any, session: str = "s1", spread: float = 0.02) -> list[Measurement]:
         return [
             r
             for n in (8, 32, 128, 512)
@@ -397,7 +401,7 @@ def test_times_cross_and_grow_along_a_length_within_one_session() -> None:
     crosses = says("crosses", "b", "a", metric="step_time", along="length")
     grows = says("exponent", metric="step_time", along="length", between=[1.9, 2.1])
     found = only(times(at_all(lambda n: n * n / 40), crosses, grows, a=at_all(float, spread=0.01)))
-    assert [f.word for f in found.findings] == [S, S]
+    assert [f.verdict for f in found.findings] == [S, S]
     assert found.findings[0].low < 40 < found.findings[0].high
     elsewhere = times(at_all(lambda n: n * n / 40, "s2"), crosses, a=at_all(float, spread=0.01))
     assert "different sessions" in only(elsewhere).reason
@@ -418,8 +422,8 @@ def test_an_equality_whose_difference_still_moves_is_undecided(
     """Two thirds through the training the variant was further off by so much."""
     planted = levels(0.25, b, says("equal", within=0.02))
     for trial, record in planted.records.items():
-        late = (record.readings[0].value or 0.0) + (shift if "-b-" in trial else 0.0)
-        record.readings.append(at_end("per", late, step=200))
+        late = (record.measurements[0].value or 0.0) + (shift if "-b-" in trial else 0.0)
+        record.measurements.append(at_end("per", late, step=200))
     found = only(planted)
     assert expected in (found.verdict, found.reason)
     assert (found.verdict == U) == expected.startswith("still moving")

@@ -89,7 +89,7 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     training_code.cache_clear()  # which reads a part's file once
     yield folder / f"{PART}.py"
     training_code.cache_clear()
-    del NORM.parts[PART], sys.modules[PART]
+    del NORM.components[PART], sys.modules[PART]
 
 
 def own_plan(ask: Ask) -> Plan:

@@ -135,7 +135,7 @@ SCALES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(SCALE.parts))
+@pytest.mark.parametrize("name", sorted(SCALE.components))
 def test_scores_are_multiplied_as_the_name_of_the_scale_says(name: str) -> None:
     for path in ["explicit", "fused"]:
         mixer, x_BTD, factor = build(path, scale=name), random(2, 5, D_MODEL), SCALES[name]

@@ -45,7 +45,7 @@ def without_zeros(counts: dict[str, int]) -> dict[str, int]:
 
 
 def test_a_decoder_costs_what_its_matrices_say() -> None:
-    for path in PATH.parts:
+    for path in PATH.components:
         cost = counted(transformer(path=path, position="learned"))
         assert without_zeros(cost.parameters) == {
             "embedding": V * D,
@@ -96,10 +96,10 @@ def test_a_recurrent_model_costs_its_gates_its_bridge_and_its_reading() -> None:
     cost = counted({"name": "recurrent", "d_model": 8, "depth": 2, "score": "mlp"}, M)
     encoder = M * 2 * 2 * 4 * (8 * 4 + 4 * 4)  # layers, directions, gates
     decoder = N * 2 * 4 * (8 * 8 + 8 * 8)
-    reading = N * M * (8 + 8)  # a score and a value for each pair
+    measurement = N * M * (8 + 8)  # a score and a value for each pair
     assert without_zeros(cost.flops) == {
         "projections": 2 * (2 * 8 * 16 + (N + M) * 8 * 8 + N * 16 * 8),
-        "mixing": 2 * (encoder + decoder + reading),
+        "mixing": 2 * (encoder + decoder + measurement),
         "head": 2 * N * 8 * V,
     }
 
@@ -140,13 +140,16 @@ SMALL = {"name": "transformer", "d_model": D, "n_heads": HEADS, "depth": 3, "max
 # A CPU keeps the scores of fused attention where a bias is trained; other kernels do not. What a
 # recurrent kernel keeps is the library's secret, and differs from device to device.
 ROWS = zip(
-    sorted(POSITION.parts), cycle(sorted(RESIDUAL.parts)), cycle(sorted(PATH.parts)), strict=False
+    sorted(POSITION.components),
+    cycle(sorted(RESIDUAL.components)),
+    cycle(sorted(PATH.components)),
+    strict=False,
 )
 CASES: list[dict[str, Any]] = [
     *({"position": position, "residual": residual, "path": "explicit" if position in
        ("shaw", "t5") else path} for position, residual, path in ROWS),
     *({"mixer": STEPS.get(name, name), "residual": residual} for name, residual in
-      zip(sorted({*MIXER.parts} - {"window"}), cycle(sorted(RESIDUAL.parts)), strict=False)),
+      zip(sorted({*MIXER.components} - {"window"}), cycle(sorted(RESIDUAL.components)))),
     {"mixer": {"name": "convolution", "dilated": True}, "dropout": 0.1, "feedforward_dropout": 0.1},
     {"mixer": {"name": "window", "reach": 3}, "path": "explicit", "attention_dropout": 0.1},
     {"mixer": {"name": "attention", "n_kv_heads": 1}, "feedforward": "swiglu", "norm": "rms"},

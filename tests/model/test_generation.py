@@ -30,7 +30,7 @@ SOURCE = Question(PROMPT.prompt, PROMPT.prompt_lengths)
 BOTH = Question(SOURCE.source, SOURCE.source_lengths, PROMPT.prompt, PROMPT.prompt_lengths)
 ASKED = [("decoder", PROMPT), ("encoder_decoder", SOURCE), ("encoder_decoder", BOTH)]
 KEPT: dict[str, dict[str, Any]] = {  # a state is kept
-    **{mixer: {"mixer": mixer} for mixer in MIXER.parts},
+    **{mixer: {"mixer": mixer} for mixer in MIXER.components},
     "grouped": {"mixer": {"name": "attention", "n_kv_heads": 1}},
     "window": {"mixer": {"name": "window", "reach": 2}},
     "rotary": {"position": "rotary"},
@@ -44,10 +44,11 @@ KEPT: dict[str, dict[str, Any]] = {  # a state is kept
 # before it, so nothing can be kept.
 ANEW: dict[str, dict[str, Any]] = {
     **{f"mask {name}, open": {"path": "explicit", "mask": name, "causal_decoder": False}
-       for name in MASK.parts},
+       for name in MASK.components},
     **{f"open {mixer} with {position}":
        {"mixer": mixer, "position": position, "causal_decoder": False}
-       for mixer, position in zip(sorted(MIXER.parts), sorted(POSITION.parts), strict=True)},
+       for mixer, position in zip(
+           sorted(MIXER.components), sorted(POSITION.components), strict=True)},
     "mask zero": {"path": "explicit", "mask": "zero"},
 }  # fmt: skip
 CASES = {**KEPT, **ANEW}

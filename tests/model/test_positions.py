@@ -23,7 +23,7 @@ from model.positions import POSITION
 
 
 def test_past_its_last_position_a_scheme_says_what_to_do_or_goes_on() -> None:
-    for name in POSITION.parts:
+    for name in POSITION.components:
         model, given = whole(name, max_len=6, depth=1), tokens(1, 7)
         if name not in ("learned", "binary"):
             assert model(Batch(labels=given, inputs=given)).isfinite().all()

@@ -286,7 +286,7 @@ SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 9, 6
 RECURRENT: list[dict[str, Any]] = [
     {"kind": "decoder"},
     {"kind": "decoder", "tied": True},
-    *({"score": score} for score in sorted(SCORE.parts)),
+    *({"score": score} for score in sorted(SCORE.components)),
 ]
 
 
@@ -312,7 +312,9 @@ def test_dropout_is_on_the_way_up_and_never_through_time() -> None:
     for options in RECURRENT:
         model, batch = recurrent(cell="lstm", **options).train(), padded_batch()
         upward, through_time = [], []
-        cells = [module for module in model.modules() if isinstance(module, CELL.parts["lstm"])]
+        cells = [
+            module for module in model.modules() if isinstance(module, CELL.components["lstm"])
+        ]
         for module in (*cells, model.head):
             module.register_forward_pre_hook(lambda _, given, to=upward: to.append(given[0]))
         for module in model.decoder.cells:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from model.batch import BOS, EOS, PAD
-from model.config import ConfigError, Family
+from model.config import ConfigError, Registry
 
 SPECIAL = ("<pad>", "<bos>", "<eos>")
 assert (PAD, BOS, EOS) == (0, 1, 2)
@@ -57,7 +57,7 @@ class Vocabulary:
         return [self.names[index] for index in ids]
 
 
-TOKENS = Family("tokens")
+TOKENS = Registry("tokens")
 
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # and forbidden in XML
 

@@ -13,7 +13,7 @@ import torch
 
 from ablations.commands.answer import LONGEST, answer
 from ablations.config import resolve_trial
-from ablations.store.identity import freeze
+from ablations.store.identity import canonical_json
 from ablations.store.record import Record
 from ablations.store.results import Results
 from ablations.tasks.task import load_task
@@ -56,14 +56,14 @@ def trained(folder: Path, task: dict[str, Any], model: dict[str, Any], **options
     """A results folder with one trial of a few steps, and its checkpoint."""
     sizes = {"steps": 40, "batch_tokens": 128, "evaluations": 1, "schedule": "constant"}
     config = {**resolve_trial({"task": task, "model": model, "train": sizes | options}), "seed": 0}
-    asked = load_task(freeze(config["task"]))
+    asked = load_task(canonical_json(config["task"]))
     built = build(config["model"], asked.source_size, asked.target_size, seed=0)
     settings, cpu = TrainConfig(**config["train"]), torch.device("cpu")
     training = train(built, asked, settings, 0, cpu, lambda fraction, note: None)
     results = Results(folder)
     record = Record("a" * 12, training.status, config, training.reason, data=asked.card())
     results.write(record)
-    save_weights(built, results.weights(record.trial), stamp_for(record))
+    save_weights(built, results.weights(record.id), stamp_for(record))
     return results, record
 
 
@@ -94,11 +94,11 @@ def refusal(say: Say) -> Callable[[Results, str], str]:
 
 def model_of(record: Record, results: Results) -> torch.nn.Module:
     """A trial's model, whose attention shows its weights."""
-    task = load_task(freeze(record.config["task"]))
+    task = load_task(canonical_json(record.config["task"]))
     written = record.config["model"]
     written = {**written, "path": {"name": "explicit"}} if "path" in written else written
     model = build(written, task.source_size, task.target_size, seed=None).eval()
-    load_weights(model, results.weights(record.trial), stamp_for(record))
+    load_weights(model, results.weights(record.id), stamp_for(record))
     return model
 
 
@@ -109,7 +109,7 @@ def changed(trial: Trained, folder: Path, change: Callable[[Any], None]) -> Resu
     with torch.no_grad():
         change(model)
     copy.write(record)
-    save_weights(model, copy.weights(record.trial), stamp_for(record))
+    save_weights(model, copy.weights(record.id), stamp_for(record))
     return copy
 
 
@@ -138,7 +138,7 @@ def test_an_answer_of_one_label_has_the_probability_that_its_position_gives_it(
     name: str, trial: Callable[[str], Trained]
 ) -> None:
     results, record = trial(name)
-    task = load_task(freeze(record.config["task"]))
+    task = load_task(canonical_json(record.config["task"]))
     question, reply = task.ask(TRIALS[name][2]), answer(record, results, TRIALS[name][2])
     model = model_of(record, results)
     with torch.inference_mode():  # and not where the trial may still have to be trained
@@ -159,7 +159,7 @@ def test_a_class_shows_the_attention_that_its_head_reads(
     trial: Callable[[str], Trained],
 ) -> None:
     (results, record), text = trial("listops"), TRIALS["listops"][2]
-    source = load_task(freeze(record.config["task"])).ask(text).source
+    source = load_task(canonical_json(record.config["task"])).ask(text).source
     seen = attention(model_of(record, results), Batch(torch.zeros(1), source=source))
     mean_S = seen["encoder.blocks.1.mixer"][0].mean(dim=(0, 1))
     assert answer(record, results, text).weights == [pytest.approx(mean_S.tolist(), rel=1e-3)]

@@ -12,7 +12,7 @@ from in_process import InProcess
 
 from ablations.commands import pages
 from ablations.launch import Job, Outcome, Report
-from ablations.store.record import Reading
+from ablations.store.record import Measurement
 from ablations.worker import new_record
 
 CLAIM = {"id": "position.needed", "predicts": [{"worse": "without", "by": 0.01, "because": "x"}]}
@@ -34,8 +34,8 @@ class Stopped(InProcess):
         record, seed = new_record(job.payload, asked), asked["config"]["seed"]
         score = 0.3 + 0.2 * (asked["config"]["model"]["position"] == {"name": "none"})
         value = score + 0.001 * (seed - 300) + 0.0004 * (seed % 2) * (score > 0.4)
-        reading = Reading("per", "edits/phone", value, "test", {"step": 4})
-        record.take("quality", asked["measures"]["quality"], [reading])
+        measurement = Measurement("per", "edits/phone", value, "test", {"step": 4})
+        record.take("quality", asked["sources"]["quality"], [measurement])
         return Outcome(job.id, "done", {job.id: record.to_dict()}, seconds=0.1)
 
 

@@ -43,7 +43,9 @@ def folders(
 
 
 def losses(record: Record) -> dict[str, float | None]:
-    return {f"{r.split} {r.at}": r.value for r in record.readings if r.metric == "loss"}
+    return {
+        f"{r.split} {r.coordinates}": r.value for r in record.measurements if r.metric == "loss"
+    }
 
 
 def test_two_devices_leave_the_records_of_one(
@@ -54,8 +56,8 @@ def test_two_devices_leave_the_records_of_one(
     assert one.status in ("ok", "stuck")
     assert (two.status, two.reason) == (one.status, one.reason)
     assert two.config == one.config
-    assert two.measures == one.measures
-    assert [r.metric for r in two.readings] == [r.metric for r in one.readings]
+    assert two.sources == one.sources
+    assert [r.metric for r in two.measurements] == [r.metric for r in one.measurements]
     assert losses(two) == pytest.approx(losses(one), rel=1e-4)
     assert len(losses(one)) > 30
     assert folders[2].weights(trial).exists()
@@ -91,7 +93,7 @@ def test_what_is_only_measured_is_measured_on_one_device(
     results = Results(tmp_path / "out")
     shutil.copytree(folders[2].root, results.root)
     record = held(results, next(iter(plan.trials)))
-    record.measures.clear()
+    record.sources.clear()
     results.write(record)
     job = job_of(plan, results, "cpu")
     (asked,) = job.payload["trials"]

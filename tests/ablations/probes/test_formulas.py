@@ -41,15 +41,15 @@ CPU = torch.device("cpu")
 
 
 def read(probe: Any, config: dict[str, Any], task: Any = TEXT) -> Any:
-    (reading,) = probe().measure(config, task, CPU).readings
-    return reading.value
+    (measurement,) = probe().measure(config, task, CPU).measurements
+    return measurement.value
 
 
 @pytest.mark.parametrize("example", PRINTED)
 def test_a_gap_to_the_slide_is_that_of_a_softmax_by_hand(example: str) -> None:
     products, printed = PRINTED[example]
-    readings = Worked().measure({}, TEXT, CPU).readings
-    gaps = {(r.at["example"], r.at["scores"]): r.value for r in readings}
+    measurements = Worked().measure({}, TEXT, CPU).measurements
+    gaps = {(r.coordinates["example"], r.coordinates["scores"]): r.value for r in measurements}
     for word, scale, root in (("scaled", "sqrt_d_head", 8.0), ("raw", "none", 1.0)):
         powers = [math.exp((product - max(products)) / root) for product in products]
         weights = [power / sum(powers) for power in powers]
@@ -72,8 +72,8 @@ OF = ("words", "positions", "width", "blocks", "inner")
 
 
 def test_published_models_are_as_large_as_their_papers_say() -> None:
-    readings = Structure().measure(transformer(), TEXT, CPU).readings
-    found = {(r.at["preset"], r.at["of"]): r.value for r in readings}
+    measurements = Structure().measure(transformer(), TEXT, CPU).measurements
+    found = {(r.coordinates["preset"], r.coordinates["of"]): r.value for r in measurements}
     assert {name: tuple(found[name, of] for of in OF) for name in PAPERS} == PAPERS
 
 
@@ -87,7 +87,7 @@ def test_appended_positions_count_in_the_width() -> None:
 
 def turning(smoothing: float, over: str = "all") -> dict[str, float | None]:
     config = {"train": {"label_smoothing": smoothing, "label_smoothing_over": over}}
-    return {r.metric: r.value for r in Penalty().measure(config, TEXT, CPU).readings}
+    return {r.metric: r.value for r in Penalty().measure(config, TEXT, CPU).measurements}
 
 
 @pytest.mark.parametrize("smoothing", [0.01, 0.1, 0.5])
@@ -138,8 +138,13 @@ WIDTH = 8
 
 
 def residuals(task: Any = TEXT, **changes: Any) -> dict[Any, float]:
-    readings = Offset().measure(transformer(**{"max_len": 512, **changes}), task, CPU).readings
-    return {reading.at["offset"]: float(reading.value or 0.0) for reading in readings}
+    measurements = (
+        Offset().measure(transformer(**{"max_len": 512, **changes}), task, CPU).measurements
+    )
+    return {
+        measurement.coordinates["offset"]: float(measurement.value or 0.0)
+        for measurement in measurements
+    }
 
 
 @pytest.mark.parametrize("width", [8, 64, 128])
@@ -176,8 +181,8 @@ ROUNDING, SEEN = 1e-12, 1e-3
 
 
 def read_dependence(probe: Any, config: dict[str, Any], task: Any = TEXT) -> float:
-    (reading,) = probe().measure(config, task, CPU).readings
-    return float(reading.value)
+    (measurement,) = probe().measure(config, task, CPU).measurements
+    return float(measurement.value)
 
 
 def encoder(**changes: Any) -> dict[str, Any]:

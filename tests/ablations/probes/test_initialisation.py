@@ -38,6 +38,15 @@ from model.batch import EOS, IGNORE, Batch, positions
 from model.build import build, resolve
 from model.mixers import Context
 
+VARIANCES: list[tuple[Any, Any]] = [
+    ("none", lambda d: d),
+    ("sqrt_d_head", lambda d: 1.0),
+    ("sqrt_d_model", lambda d: 1 / 4),  # with four heads
+    ("linear", lambda d: 1 / d),
+    ("learned", lambda d: 1.0),  # as it starts
+    ({"name": "learned", "start": 3.0}, lambda d: 9.0 * d),
+]
+
 CPU = torch.device("cpu")
 
 # The weight of a token on itself.
@@ -56,8 +65,8 @@ def blind(mixer: str, seed: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def weight(settings: dict[str, Any], letters: Any) -> float:
-    (reading,) = Diagonal().measure(settings, letters, CPU).readings
-    return reading.value
+    (measurement,) = Diagonal().measure(settings, letters, CPU).measurements
+    return measurement.value
 
 
 def test_no_token_stands_twice_in_a_sequence_and_none_is_a_sign() -> None:
@@ -170,8 +179,8 @@ def test_what_is_read_is_the_model_of_that_depth(
     text: Text, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(initialisation, "DEPTHS", (2, 4))
-    readings = Gradients().measure(trained(seed=3), text, CPU).readings
-    found = {(r.metric, r.at["depth"]): r.value for r in readings}
+    measurements = Gradients().measure(trained(seed=3), text, CPU).measurements
+    found = {(r.metric, r.coordinates["depth"]): r.value for r in measurements}
     (batch,) = next(text.steps(3, Budget(initialisation.GRADIENT_TOKENS)))
     for depth in initialisation.DEPTHS:
         logs = torch.zeros(depth)
@@ -192,27 +201,16 @@ def scaled(scale: Any, seed: int = 0) -> dict[str, Any]:
 
 
 def read(scale: Any, seed: int = 0) -> dict[tuple[str, Any], float]:
-    readings = Scores().measure(scaled(scale, seed), None, torch.device("cpu")).readings
-    assert all(reading.value is not None for reading in readings)
-    return {(r.metric, r.at["d_head"]): float(r.value or 0.0) for r in readings}
+    measurements = Scores().measure(scaled(scale, seed), None, torch.device("cpu")).measurements
+    assert all(measurement.value is not None for measurement in measurements)
+    return {(r.metric, r.coordinates["d_head"]): float(r.value or 0.0) for r in measurements}
 
 
-@pytest.mark.parametrize(
-    ("scale", "variance"),
-    [
-        ("none", lambda d: d),
-        ("sqrt_d_head", lambda d: 1.0),
-        ("sqrt_d_model", lambda d: 1 / 4),  # with four heads
-        ("linear", lambda d: 1 / d),
-        ("learned", lambda d: 1.0),  # as it starts
-        ({"name": "learned", "start": 3.0}, lambda d: 9.0 * d),
-    ],
-    ids=["none", "sqrt_d_head", "sqrt_d_model", "linear", "learned", "learned from 3"],
-)
-def test_the_variance_is_the_width_times_the_square_of_the_scale(scale: Any, variance: Any) -> None:
-    found = read(scale)
-    for width in WIDTHS:
-        assert found["score_variance", width] == pytest.approx(variance(width), rel=0.1)
+def test_the_variance_is_the_width_times_the_square_of_the_scale() -> None:
+    for scale, variance in VARIANCES:
+        found = read(scale)
+        for width in WIDTHS:
+            assert found["score_variance", width] == pytest.approx(variance(width), rel=0.1)
 
 
 def test_entropy_is_that_of_a_sum_by_hand() -> None:

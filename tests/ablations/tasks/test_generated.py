@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from small_models import Says
 from torch import Tensor, nn
 
+from ablations.config import FOLDER, read_yaml, resolve_trial
+from ablations.evaluations.quality import Quality
+from ablations.store.identity import canonical_json
 from ablations.tasks import TASK
 from ablations.tasks.generated import SHARES, splits_of
 from ablations.tasks.listops import CLASSES, ListOps
-from ablations.tasks.task import Budget, Score
+from ablations.tasks.task import Budget, Score, load_task
+from ablations.train.config import TrainConfig
+from ablations.train.loop import train
 from model.batch import BOS, EOS, IGNORE, PAD, Batch
 from model.build import build
 
@@ -79,7 +84,7 @@ def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> N
     strings = make("copy", test_lengths=[16, 17, 30])
     model = fresh(strings, position="learned", max_len=strings.longest)
     scores, _ = strings.scores(model, "valid", "cpu")
-    at = {score.at["length"]: score for score in scores if score.at}
+    at = {score.coordinates["length"]: score for score in scores if score.coordinates}
     assert at[16].value is not None
     assert at[30].value is None
     assert "max_len=18" in at[30].reason
@@ -95,14 +100,14 @@ def test_where_a_model_has_no_positions_the_score_is_null_with_its_reason() -> N
 def test_what_each_example_had_in_it_adds_up_to_the_score(name: str) -> None:
     task = make(name, examples=50)
     scores, _ = task.scores(fresh(task), "test", "cpu")
-    told = {score.metric: score.items for score in scores if not score.at}
+    told = {score.metric: score.per_example for score in scores if not score.coordinates}
     assert set(told) == set(task.metrics)
     symbols = sum(len(truth) for rows in task.asked("test") for truth in task.truths(rows))
     for score in scores:
-        if score.items is not None:
-            assert len(score.items) == 50
+        if score.per_example is not None:
+            assert len(score.per_example) == 50
             over = symbols if score.metric == "token_error" else 50
-            assert score.value == pytest.approx(sum(score.items) / over)
+            assert score.value == pytest.approx(sum(score.per_example) / over)
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
@@ -303,7 +308,7 @@ def test_accuracy_is_taken_at_each_distance(tokens: str) -> None:
         Score("accuracy", 1.0, {"distance": 6}),
         Score("accuracy", 1.0, {"distance": 0}),
     ]
-    assert scores[3].at == {"distance": 20}
+    assert scores[3].coordinates == {"distance": 20}
     assert scores[3].value == pytest.approx(1 / 8, abs=0.1)  # always the same value
 
 
@@ -430,3 +435,44 @@ def test_the_trivial_answer_is_the_likeliest_class_of_train() -> None:
     assert task.trivial("test") == pytest.approx(
         {"loss": loss, "accuracy": asked.count(likeliest) / 100}
     )
+
+
+CPU = torch.device("cpu")
+# The metric that tells, and the least share of the way from trivial to perfect that is clear.
+CLEARLY = {
+    "g2p": ("per", 0.7),
+    "text": ("bits_per_character", 0.35),
+    "translation": ("chrf", 0.2),
+    "copy": ("sequence_accuracy", 0.9),
+    "reverse": ("sequence_accuracy", 0.9),
+    "sort": ("sequence_accuracy", 0.9),
+    "recall": ("accuracy", 0.9),
+    "pair": ("accuracy", 0.9),
+    "listops": ("accuracy", 0.2),
+}
+PERFECT = {"chrf": 100.0, "per": 0.0, "bits_per_character": 0.0}
+
+
+def test_every_task_is_here() -> None:
+    assert set(CLEARLY) == {path.stem for path in (FOLDER / "base").glob("*.yaml")}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CLEARLY)
+def test_a_task_is_learned(name: str) -> None:
+    torch.set_num_threads(1)
+    config = resolve_trial(read_yaml(FOLDER / "base" / f"{name}.yaml").values)
+    task = load_task(canonical_json(config["task"]))
+    model = build(config["model"], task.source_size, task.target_size, seed=0)
+    training = train(model, task, TrainConfig(**config["train"]), 0, CPU, lambda *_: None)
+    taken = Quality().measure(model, task, CPU, config["train"]["steps"])
+    metric, share = CLEARLY[name]
+    found = {
+        r.metric: r.value
+        for r in taken.measurements
+        if r.split == "test" and set(r.coordinates) <= {"step"}
+    }
+    reached, trivial = found[metric], found[f"trivial_{metric}"]
+    assert (training.status, training.reason) == ("ok", None)
+    assert (reached - trivial) / (PERFECT.get(metric, 1.0) - trivial) > share
+    assert taken.examples

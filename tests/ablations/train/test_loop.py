@@ -90,7 +90,9 @@ def trained(task: Task, seed: int = 0, **changes: Any) -> tuple[nn.Module, Train
 
 
 def losses(training: Training, split: str) -> dict[float, float | None]:
-    return {reading.at["step"]: reading.value for reading in training.losses(split)}
+    return {
+        measurement.coordinates["step"]: measurement.value for measurement in training.losses(split)
+    }
 
 
 @torch.no_grad()
@@ -193,7 +195,7 @@ def test_the_training_loss_is_a_mean_over_the_target_tokens_of_all_parts(task: G
 def test_the_rate_of_each_step_is_written_down(task: G2P) -> None:
     schedule = {"name": "linear", "warmup": 2}
     training = count_labels(task, steps=5, schedule=schedule, optimizer={"name": "adam", "lr": 8})
-    rates = {r.at["step"]: r.value for r in training.readings if r.metric == "lr"}
+    rates = {r.coordinates["step"]: r.value for r in training.measurements if r.metric == "lr"}
     assert rates == pytest.approx({1: 4, 2: 8, 3: 6, 4: 4, 5: 2})
 
 
@@ -243,7 +245,9 @@ def test_a_loss_that_is_no_number_diverges_at_its_own_step(
     training = train(Poisoned(task.target_size), task, config, 0, CPU, lambda *_: None)
     assert training.status == "diverged"
     assert training.reason == f"loss nan at step {step}"
-    assert max(reading.at["step"] for reading in training.readings) == noted  # and no further
+    assert (
+        max(measurement.coordinates["step"] for measurement in training.measurements) == noted
+    )  # and no further
     assert training.losses("train")[-1].value is None
 
 
@@ -251,7 +255,7 @@ def test_a_model_that_beats_the_trivial_one_is_ok(task: G2P) -> None:
     model, training = trained(task, train__steps=40, train__optimizer__lr=1e-2)
     assert validate(model, task, CPU) < task.trivial("valid")["loss"]
     assert (training.status, training.reason) == ("ok", None)
-    (trivial,) = [r for r in training.readings if r.metric == "trivial_loss"]
+    (trivial,) = [r for r in training.measurements if r.metric == "trivial_loss"]
     assert (trivial.value, trivial.split) == (task.trivial("valid")["loss"], "valid")
 
 
@@ -319,7 +323,7 @@ def test_a_training_told_to_stop_in_its_last_step_ends_and_keeps_nothing(tmp_pat
     trainer = Trainer(small_model(), Backwards(), config, 0, CPU)
     keeper = Checkpointer(tmp_path / "kept", {}, is_stopping=lambda: trainer.step == 3)
     training = trainer.run(lambda *_: None, keeper)
-    assert [reading.at["step"] for reading in training.losses("valid")] == [0, 3]
+    assert [measurement.coordinates["step"] for measurement in training.losses("valid")] == [0, 3]
     assert not list(tmp_path.iterdir())
 
 
@@ -335,7 +339,9 @@ def trained_ending(task: Backwards, **options: Any) -> tuple[torch.nn.Module, Tr
 
 def on_test(training: Training) -> dict[tuple[str, float], float | None]:
     return {
-        (r.metric, float(r.at["step"])): r.value for r in training.readings if r.split == "test"
+        (r.metric, float(r.coordinates["step"])): r.value
+        for r in training.measurements
+        if r.split == "test"
     }
 
 
@@ -351,7 +357,7 @@ def test_at_two_thirds_the_scores_are_those_of_a_training_that_ends_there(
         ("error", 13): score.value,
         ("loss", 13): validate(model, task, CPU, "test"),
     }
-    assert {r.unit for r in long.readings if r.metric == "error"} == {"errors/label"}
+    assert {r.unit for r in long.measurements if r.metric == "error"} == {"errors/label"}
 
 
 def test_the_end_is_not_scored_twice() -> None:
@@ -364,7 +370,7 @@ def test_being_scored_changes_nothing_of_what_is_learned(monkeypatch: pytest.Mon
     model, training = trained_ending(Backwards(), steps=15, average=0.9)
     monkeypatch.setattr(Trainer, "score", lambda _: None)
     other, unscored = trained_ending(Backwards(), steps=15, average=0.9)
-    assert [r for r in training.readings if r.split != "test"] == unscored.readings
+    assert [r for r in training.measurements if r.split != "test"] == unscored.measurements
     assert all(torch.equal(w, copied(other)[name]) for name, w in copied(model).items())
 
 
@@ -375,4 +381,4 @@ def test_a_task_that_cannot_be_scored_is_learned_all_the_same() -> None:
 
     _, training = trained_ending(Mute(), steps=6)
     assert set(on_test(training)) == {("loss", 4)}
-    assert training.losses("valid")[-1].at == {"step": 6}
+    assert training.losses("valid")[-1].coordinates == {"step": 6}

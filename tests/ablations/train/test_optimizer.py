@@ -22,7 +22,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (OPTIMIZER, {"name": "adamw", "beta2": 1.0}, "beta2=1.0: must be at least 0 and below 1"),
     (OPTIMIZER, {"name": "sgd", "weight_decay": -0.1}, "weight_decay=-0.1: must be at least 0"),
     (OPTIMIZER, {"name": "sgd", "nesterov": True, "momentum": 0.0}, "set momentum above 0"),
-    *((SCHEDULE, {"name": name, "warmup": -1}, "warmup=-1: must") for name in SCHEDULE.parts),
+    *((SCHEDULE, {"name": name, "warmup": -1}, "warmup=-1: must") for name in SCHEDULE.components),
     (SCHEDULE, {"name": "noam", "warmup": 0}, "warmup=0: must be at least 1"),
     (SCHEDULE, {"name": "cosine", "floor": 1.1}, "floor=1.1: must be at least 0 and at most 1"),
 ]
@@ -177,7 +177,7 @@ def test_a_training_is_this_when_nobody_says_otherwise() -> None:
 
 def test_a_part_that_is_named_bare_has_these_options() -> None:
     for family, table in [(OPTIMIZER, OPTIMIZERS), (SCHEDULE, SCHEDULES)]:
-        bare = {name: family.resolve({"name": name}) for name in family.parts}
+        bare = {name: family.resolve({"name": name}) for name in family.components}
         assert bare == {name: {"name": name, **options} for name, options in table.items()}
 
 
