@@ -63,13 +63,13 @@ class Loaded:
         return dict(self.plan["ablations"])
 
     def reported(self, experiment: str) -> list[dict[str, Any]]:
-        """The planned trials of an experiment, without those that only choose a setting."""
-        return [cell for cell in self.experiments[experiment]["cells"] if cell["role"] == "report"]
+        """The planned trials of an experiment."""
+        return list(self.experiments[experiment]["cells"])
 
     def lacks_tuning(self, experiment: str) -> bool:
-        """Whether its variants are to be tuned, and some are not."""
+        """Whether its variants are to be tuned, and one that a claim compares is not."""
         entry = self.experiments[experiment]
-        return bool(entry["grid"]) and not all(cell["tuned"] for cell in self.reported(experiment))
+        return bool(entry["grid"]) and not entry["tuning"]
 
     def title(self, experiment: str, metric: str) -> str:
         """What a metric is called in a sentence or on an axis."""

@@ -174,12 +174,11 @@ def test_what_is_timed_or_counted_asks_no_control() -> None:
     assert only(planted).verdict == "supported"
 
 
-def test_tuned_arms_are_not_judged_by_untuned_ones() -> None:
+def test_what_names_a_grid_is_not_judged_untuned() -> None:
     planted = asked(says("worse"), grid={RATE: [0.1, 0.2]})
     found = only(planted)
     assert (found.verdict, found.reason) == ("not run", "its variants are not tuned here")
-    for cell in planted.entries["q"]["cells"]:
-        cell["tuned"] = {RATE: 0.1}
+    planted.entries["q"]["tuning"] = [{"variant": "a", "chosen": {RATE: 0.1}}]
     assert only(planted).verdict == "supported"
 
 

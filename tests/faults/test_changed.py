@@ -140,7 +140,7 @@ import sys
 from pathlib import Path
 
 os.chdir(sys.argv[2])
-part = Path("model/norms.py")
+part = Path("model/residual.py")
 written = part.read_text()
 part.write_text(written.replace("config.eps, elementwise", "2 * config.eps, elementwise", 1))
 import ablations.worker  # as it is while the file says something else
@@ -170,5 +170,5 @@ def test_code_that_was_edited_and_put_back_before_the_plan_trains_nothing(
     question = ask(measures=[])
     driver = start(drivers, "-c", DRIVER, question, str(tmp_path), path=path)
     out, err = driver.communicate(timeout=LONG)
-    assert out.startswith("model/norms.py changed since this sweep began"), err
+    assert out.startswith("model/residual.py changed since this sweep began"), err
     assert out.endswith("0 records\n")
